@@ -1,0 +1,435 @@
+"""The Loop AST: imperative loops over typed buffers, between isl's AST and every target's source.
+
+Semantics. Loops run `for (var = lower; var < upper; var += step)`; bounds are evaluated once. Loop variables and index
+arithmetic are i64. `//` and `%` round towards minus infinity. A value of `lanes` > 1 is a vector; operators work lane by lane
+on operands of equal lanes. Buffers never alias each other. Loops of kind 'parallel', 'vector', 'block' and 'thread' carry no
+dependence (the schedule proved it), so that their iterations may run in any order or at once. Float operations marked
+reassociable only through `Kernel.precise == False`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from polytc.lang.scalars import BOOL, I64, DType
+
+Space: TypeAlias = Literal["global", "local", "private"]
+LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "unroll", "block", "thread"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array. shape: extents, row-major, first coordinate 0; () is one element.
+
+    space: 'global' is given by the caller (an argument of the kernel), 'local' is shared by a work-group or is scratch of a
+    core's cache, 'private' belongs to one iteration and should live in registers.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    space: Space = "global"
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements to step in each dimension."""
+        out, step = [], 1
+        for extent in reversed(self.shape):
+            out.append(step)
+            step *= extent
+        return tuple(reversed(out))
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+
+# ---- expressions: every node has dtype and lanes
+
+@dataclass(frozen=True)
+class Var:
+    """A loop variable."""
+
+    name: str
+    dtype: DType = I64
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Const:
+    """A number (Python int, float, bool), in every lane."""
+
+    value: int | float | bool
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Unary:
+    """op: '-', '!', '~'."""
+
+    op: str
+    a: Expr
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Binary:
+    """op: a row of scalars.ARITHMETIC, COMPARISONS (dtype is bool) or LOGICAL (no short circuit)."""
+
+    op: str
+    a: Expr
+    b: Expr
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """An intrinsic of scalars.INTRINSICS, or 'fma' (a*b + c in one rounding, floats)."""
+
+    fn: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Cast:
+    a: Expr
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Select:
+    """Both sides are evaluated unless they contain a Load: a Load is only performed in lanes that choose it."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Load:
+    """buffer[indices]; one index a dimension, scalar or vector of `lanes` (a Ramp in the last one is a contiguous load)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    dtype: DType
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """(base, base + stride, ..., base + (lanes-1)*stride), integers; stride is a known number."""
+
+    base: Expr
+    stride: int
+    lanes: int
+    dtype: DType = I64
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """A scalar in every lane."""
+
+    a: Expr
+    lanes: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A vector's lanes combined by a reduction operator (a key of scalars.REDUCTIONS): a scalar."""
+
+    op: str
+    a: Expr
+    dtype: DType
+    lanes: int = 1
+
+
+Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | Ramp | Broadcast | Reduce
+
+
+# ---- statements
+
+@dataclass(frozen=True)
+class For:
+    """kind: how iterations may run. 'vector' and 'unroll' loops have constant bounds and are expanded by passes; 'block' and
+    'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest)."""
+
+    var: str
+    lower: Expr
+    upper: Expr
+    step: int
+    body: Stmt
+    kind: LoopKind = "sequential"
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class If:
+    cond: Expr
+    then: Stmt
+    orelse: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class Store:
+    """buffer[indices] = value. A vector store has a Ramp among the indices."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Block:
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """A local or private buffer that lives during `body`; its contents start undefined."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All work-items of a work-group meet here (only under block loops, never under divergent control)."""
+
+
+Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One loop nest that runs in one piece.
+
+    args: global buffers in calling order. writes: names of those it writes. precise: float operations may not be reassociated.
+    """
+
+    name: str
+    args: tuple[Buffer, ...]
+    writes: tuple[str, ...]
+    body: Stmt
+    precise: bool = False
+
+    def __str__(self) -> str:
+        return format_kernel(self)
+
+
+@dataclass(frozen=True)
+class Module:
+    """What a program becomes: kernels that run one after another.
+
+    args: the caller's buffers (program inputs, then outputs), in order. scratch: global buffers for temporaries that the
+    runtime provides. Each kernel's args are among both, by name.
+    """
+
+    name: str
+    args: tuple[Buffer, ...]
+    outputs: tuple[str, ...]
+    scratch: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+
+    def __str__(self) -> str:
+        head = f"module {self.name}({', '.join(map(_buffer, self.args))}) -> ({', '.join(self.outputs)})"
+        return "\n".join([head, *(f"scratch {_buffer(b)}" for b in self.scratch), *map(format_kernel, self.kernels)])
+
+
+# ---- construction
+
+def const(value: int, lanes: int = 1) -> Const:
+    """An index constant."""
+    return Const(value, I64, lanes)
+
+
+def binary(op: str, a: Expr, b: Expr, dtype: DType | None = None) -> Binary:
+    """`a op b` with the type and lanes that follow from the operands (comparisons and logic give bool)."""
+    boolean = op in ("==", "!=", "<", "<=", ">", ">=", "&&", "||")
+    return Binary(op, a, b, dtype or (BOOL if boolean else a.dtype), max(a.lanes, b.lanes))
+
+
+def block(*stmts: Stmt) -> Stmt:
+    """Statements in sequence, nested blocks flattened; a single one stays itself."""
+    flat: list[Stmt] = []
+    for s in stmts:
+        flat += s.stmts if isinstance(s, Block) else (s,)
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+# ---- traversal: a pass states only the nodes it changes
+
+def operands(e: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression."""
+    match e:
+        case Unary() | Cast() | Broadcast() | Reduce():
+            return (e.a,)
+        case Binary():
+            return (e.a, e.b)
+        case Call():
+            return e.args
+        case Select():
+            return (e.cond, e.a, e.b)
+        case Load():
+            return e.indices
+        case Ramp():
+            return (e.base,)
+        case _:
+            return ()
+
+
+def with_operands(e: Expr, new: tuple[Expr, ...]) -> Expr:
+    """`e` with other operands of the same types, in the order of `operands`."""
+    match e:
+        case Unary() | Cast() | Broadcast() | Reduce():
+            return replace(e, a=new[0])
+        case Binary():
+            return replace(e, a=new[0], b=new[1])
+        case Call():
+            return replace(e, args=new)
+        case Select():
+            return replace(e, cond=new[0], a=new[1], b=new[2])
+        case Load():
+            return replace(e, indices=new)
+        case Ramp():
+            return replace(e, base=new[0])
+        case _:
+            return e
+
+
+def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rewrite bottom-up: f is applied to every node after its operands."""
+    old = operands(e)
+    new = tuple(map_expr(o, f) for o in old)
+    return f(e if all(a is b for a, b in zip(old, new, strict=True)) else with_operands(e, new))
+
+
+def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
+    """Rewrite bottom-up: on_expr on every expression (whole trees, see map_expr), on_stmt on every statement after its parts."""
+    def go(x: Stmt) -> Stmt:
+        return map_stmt(x, on_stmt, on_expr)
+    match s:
+        case For():
+            s = replace(s, lower=on_expr(s.lower), upper=on_expr(s.upper), body=go(s.body))
+        case If():
+            s = replace(s, cond=on_expr(s.cond), then=go(s.then), orelse=go(s.orelse) if s.orelse is not None else None)
+        case Store():
+            s = replace(s, indices=tuple(map(on_expr, s.indices)), value=on_expr(s.value))
+        case Block():
+            s = Block(tuple(map(go, s.stmts)))
+        case Alloc():
+            s = replace(s, body=go(s.body))
+        case Barrier():
+            pass
+    return on_stmt(s)
+
+
+def walk_expr(e: Expr) -> Iterator[Expr]:
+    """`e` and everything below it, parents first."""
+    yield e
+    for o in operands(e):
+        yield from walk_expr(o)
+
+
+def walk_stmt(s: Stmt) -> Iterator[Stmt]:
+    """`s` and all statements below it, parents first."""
+    yield s
+    match s:
+        case For() | Alloc():
+            yield from walk_stmt(s.body)
+        case If():
+            yield from walk_stmt(s.then)
+            if s.orelse is not None:
+                yield from walk_stmt(s.orelse)
+        case Block():
+            for x in s.stmts:
+                yield from walk_stmt(x)
+        case _:
+            pass
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions that a statement itself holds (not those of the statements inside it)."""
+    match s:
+        case For():
+            return (s.lower, s.upper)
+        case If():
+            return (s.cond,)
+        case Store():
+            return (*s.indices, s.value)
+        case _:
+            return ()
+
+
+# ---- printing
+
+def format_expr(e: Expr) -> str:
+    """An expression on one line."""
+    match e:
+        case Var():
+            return e.name
+        case Const():
+            text = ("true" if e.value else "false") if e.dtype.kind == "b" else repr(e.value)
+            return text if e.lanes == 1 else f"x{e.lanes}({text})"
+        case Unary():
+            return f"{e.op}{format_expr(e.a)}"
+        case Binary():
+            return f"({format_expr(e.a)} {e.op} {format_expr(e.b)})"
+        case Call():
+            return f"{e.fn}({', '.join(map(format_expr, e.args))})"
+        case Cast():
+            return f"{e.dtype}({format_expr(e.a)})"
+        case Select():
+            return f"select({format_expr(e.cond)}, {format_expr(e.a)}, {format_expr(e.b)})"
+        case Load():
+            return f"{e.buffer.name}[{', '.join(map(format_expr, e.indices))}]"
+        case Ramp():
+            return f"ramp({format_expr(e.base)}, {e.stride}, {e.lanes})"
+        case Broadcast():
+            return f"x{e.lanes}({format_expr(e.a)})"
+        case Reduce():
+            return f"reduce_{e.op}({format_expr(e.a)})"
+
+
+def _buffer(b: Buffer) -> str:
+    return f"{b.dtype} {b.name}[{', '.join(map(str, b.shape))}]"
+
+
+def format_stmt(s: Stmt, depth: int = 0) -> list[str]:
+    """A statement as lines, indented by `depth` levels."""
+    pad = "    " * depth
+    match s:
+        case For():
+            kind = "" if s.kind == "sequential" else f"{s.kind} " if s.kind not in ("block", "thread") else f"{s.kind}{s.axis} "
+            step = "" if s.step == 1 else f":{s.step}"
+            return [f"{pad}{kind}for {s.var} in {format_expr(s.lower)}:{format_expr(s.upper)}{step}", *format_stmt(s.body, depth + 1)]
+        case If():
+            lines = [f"{pad}if {format_expr(s.cond)}", *format_stmt(s.then, depth + 1)]
+            return lines if s.orelse is None else [*lines, f"{pad}else", *format_stmt(s.orelse, depth + 1)]
+        case Store():
+            return [f"{pad}{s.buffer.name}[{', '.join(map(format_expr, s.indices))}] = {format_expr(s.value)}"]
+        case Block():
+            return [line for x in s.stmts for line in format_stmt(x, depth)]
+        case Alloc():
+            return [f"{pad}alloc {s.buffer.space} {_buffer(s.buffer)}", *format_stmt(s.body, depth)]
+        case Barrier():
+            return [f"{pad}barrier"]
+
+
+def format_kernel(k: Kernel) -> str:
+    """The kernel as text: signature, then its loops."""
+    head = f"kernel {k.name}({', '.join(map(_buffer, k.args))}) writes {', '.join(k.writes)}"
+    return "\n".join([head, *format_stmt(k.body, 1)])

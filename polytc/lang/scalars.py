@@ -1,0 +1,146 @@
+"""Scalar types and the one table of operators and intrinsics.
+
+Semantics, stated once: integer arithmetic wraps; `//` and `%` round towards minus infinity; `min`/`max` propagate NaN as
+numpy's minimum/maximum do; promotion follows numpy, with Python numbers weak; float reductions may be reassociated unless
+the program is `precise`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """A scalar type. kind: 'f' float, 'i' signed, 'u' unsigned, 'b' bool; bits: storage size (bool is 8)."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def numpy(self) -> np.dtype:
+        return np.dtype(_NUMPY[self.name])
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in "iu"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+F16, F32, F64 = DType("f16", "f", 16), DType("f32", "f", 32), DType("f64", "f", 64)
+I8, I16, I32, I64 = (DType(f"i{b}", "i", b) for b in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DType(f"u{b}", "u", b) for b in (8, 16, 32, 64))
+BOOL = DType("bool", "b", 8)
+
+DTYPES: dict[str, DType] = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+_NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
+    f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
+
+
+def from_numpy(dtype: np.dtype) -> DType | None:
+    """The scalar type of a numpy dtype in native byte order, or None if there is none."""
+    if not dtype.isnative:
+        return None
+    return next((t for t in DTYPES.values() if t.numpy == dtype), None)
+
+
+def promote(a: DType, b: DType) -> DType:
+    """numpy's promotion of two strong types."""
+    result = from_numpy(np.promote_types(a.numpy, b.numpy))
+    assert result is not None
+    return result
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """A row of the intrinsic table.
+
+    result: 'float' (arguments are promoted to a float type, result the same), 'same' (arguments promoted together, result the
+    same type), 'bool' (predicate on floats).  numpy: the reference, as an expression over `np` and the arguments a, b, c.
+    """
+
+    name: str
+    arity: int
+    result: str
+    reference: str
+
+
+INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
+    Intrinsic("exp", 1, "float", "np.exp(a)"),
+    Intrinsic("exp2", 1, "float", "np.exp2(a)"),
+    Intrinsic("expm1", 1, "float", "np.expm1(a)"),
+    Intrinsic("log", 1, "float", "np.log(a)"),
+    Intrinsic("log2", 1, "float", "np.log2(a)"),
+    Intrinsic("log10", 1, "float", "np.log10(a)"),
+    Intrinsic("log1p", 1, "float", "np.log1p(a)"),
+    Intrinsic("sqrt", 1, "float", "np.sqrt(a)"),
+    Intrinsic("rsqrt", 1, "float", "1 / np.sqrt(a)"),
+    Intrinsic("cbrt", 1, "float", "np.cbrt(a)"),
+    Intrinsic("sin", 1, "float", "np.sin(a)"),
+    Intrinsic("cos", 1, "float", "np.cos(a)"),
+    Intrinsic("tan", 1, "float", "np.tan(a)"),
+    Intrinsic("asin", 1, "float", "np.arcsin(a)"),
+    Intrinsic("acos", 1, "float", "np.arccos(a)"),
+    Intrinsic("atan", 1, "float", "np.arctan(a)"),
+    Intrinsic("atan2", 2, "float", "np.arctan2(a, b)"),
+    Intrinsic("sinh", 1, "float", "np.sinh(a)"),
+    Intrinsic("cosh", 1, "float", "np.cosh(a)"),
+    Intrinsic("tanh", 1, "float", "np.tanh(a)"),
+    Intrinsic("asinh", 1, "float", "np.arcsinh(a)"),
+    Intrinsic("acosh", 1, "float", "np.arccosh(a)"),
+    Intrinsic("atanh", 1, "float", "np.arctanh(a)"),
+    Intrinsic("erf", 1, "float", "erf(a)"),
+    Intrinsic("sigmoid", 1, "float", "1 / (1 + np.exp(-a))"),
+    Intrinsic("pow", 2, "same", "np.power(a, b)"),
+    Intrinsic("fmod", 2, "same", "np.fmod(a, b)"),
+    Intrinsic("min", 2, "same", "np.minimum(a, b)"),
+    Intrinsic("max", 2, "same", "np.maximum(a, b)"),
+    Intrinsic("clamp", 3, "same", "np.minimum(np.maximum(a, b), c)"),
+    Intrinsic("abs", 1, "same", "np.abs(a)"),
+    Intrinsic("sign", 1, "same", "np.sign(a)"),
+    Intrinsic("floor", 1, "same", "np.floor(a)"),
+    Intrinsic("ceil", 1, "same", "np.ceil(a)"),
+    Intrinsic("trunc", 1, "same", "np.trunc(a)"),
+    Intrinsic("round", 1, "same", "np.round(a)"),
+    Intrinsic("isnan", 1, "bool", "np.isnan(a)"),
+    Intrinsic("isinf", 1, "bool", "np.isinf(a)"),
+)}
+"""name -> row. `round` rounds halves to even. Adding an intrinsic: one row here, one in each target's name table."""
+
+UNARY = ("-", "!", "~")
+ARITHMETIC = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>")
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+LOGICAL = ("&&", "||")
+
+REDUCTIONS: dict[str, str] = {"+": "+", "*": "*", "min": "min", "max": "max", "&": "&", "|": "|", "^": "^"}
+"""Reduction operators of `op=`: associative and commutative (floats up to rounding)."""
+
+
+def identity(op: str, dtype: DType) -> int | float | bool:
+    """The value e with `e op x == x` for every x of `dtype`, as a Python number."""
+    if op in ("+", "|", "^"):
+        return dtype.numpy.type(0).item()
+    if op == "*":
+        return dtype.numpy.type(1).item()
+    if op == "&":
+        return True if dtype.kind == "b" else (-1 if dtype.kind == "i" else 2**dtype.bits - 1)
+    assert op in ("min", "max"), op
+    if dtype.kind == "f":
+        return float("inf") if op == "min" else float("-inf")
+    if dtype.kind == "b":
+        return op == "min"
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.max if op == "min" else limits.min)

@@ -1,0 +1,82 @@
+"""Machine: the description of a processor as data. Strategies read it; nothing else knows the hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One level of data cache: bytes visible to one core, associativity, bytes of a line."""
+
+    bytes: int
+    ways: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What decisions depend on.
+
+    kind: 'cpu', or 'gpu' where work-items run in lockstep warps.
+    vector_bytes: width of a vector register, e.g. 32 for AVX2, 64 for AVX-512, 16 for NEON.
+    vector_registers: how many there are, e.g. 16 for AVX2, 32 for AVX-512 and NEON.
+    fma_latency, fma_ports: cycles and units of a fused multiply-add; their product is how many must be in flight.
+    caches: L1 first; cores: hardware threads that may be used.
+    max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target).
+    cpu, features: LLVM's names, '' for a device that LLVM does not see.
+    """
+
+    kind: str
+    vector_bytes: int
+    vector_registers: int
+    fma_latency: int
+    fma_ports: int
+    caches: tuple[Cache, ...]
+    cores: int
+    max_work_group: int = 0
+    local_bytes: int = 0
+    cpu: str = ""
+    features: str = ""
+
+    def lanes(self, scalar_bytes: int) -> int:
+        """Elements of a vector register."""
+        return max(1, self.vector_bytes // scalar_bytes)
+
+
+GENERIC_CPU = Machine("cpu", 16, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(256 << 10, 8, 64)), 1)
+AVX2 = Machine("cpu", 32, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(512 << 10, 8, 64), Cache(16 << 20, 16, 64)), 2)
+AVX512 = Machine("cpu", 64, 32, 4, 2, (Cache(48 << 10, 12, 64), Cache(1 << 20, 16, 64), Cache(32 << 20, 16, 64)), 2)
+NEON = Machine("cpu", 16, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64)), 4)
+GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 << 20, 16, 128)), 32,
+                      max_work_group=256, local_bytes=32 << 10)
+"""Descriptions for tests and for generating code without the machine."""
+
+
+def detect_caches() -> tuple[Cache, ...]:
+    """The data caches of core 0 as the system tells them; those of GENERIC_CPU where it does not."""
+    found: dict[int, Cache] = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (entry / "type").read_text().strip() == "Instruction":
+                continue
+            size = (entry / "size").read_text().strip()
+            number = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+            found[int((entry / "level").read_text())] = Cache(
+                number, int((entry / "ways_of_associativity").read_text()), int((entry / "coherency_line_size").read_text()))
+        except (OSError, ValueError):
+            continue
+    return tuple(found[level] for level in sorted(found)) or GENERIC_CPU.caches
+
+
+def detect(cpu: str, features: str) -> Machine:
+    """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
+    have = {f[1:] for f in features.split(",") if f.startswith("+")}
+    arm = platform.machine().lower() in ("aarch64", "arm64")
+    vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
+    registers = 32 if arm or "avx512f" in have else 16
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine("cpu", vector_bytes, registers, 4, 2, detect_caches(), cores, cpu=cpu, features=features)
