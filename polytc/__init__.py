@@ -1,0 +1,43 @@
+"""polytc: a polyhedral compiler for tensor expressions.
+
+    import polytc
+    C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
+
+Every name below is imported when it is first used, so that `import polytc` is quick and needs no optional library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polytc.api import Op, compile, einsum, evaluate, lower, run
+    from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
+    from polytc.graph import Graph, Model, load_onnx
+
+__version__ = "0.1.0"
+
+_HOME = {
+    **dict.fromkeys(("Op", "compile", "einsum", "evaluate", "lower", "run"), "polytc.api"),
+    **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
+                    "polytc.errors"),
+    **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
+}
+"""Public name -> the module that defines it."""
+
+__all__ = ["ArgumentError", "CompileError", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
+           "TargetError", "__version__", "compile", "einsum", "evaluate", "load_onnx", "lower", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'polytc' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
