@@ -1,0 +1,102 @@
+"""Emitter: the one recursion over the Loop AST for targets that produce text (OpenCL C, Python).
+
+A target subclasses it and supplies the leaves: how a loop, a branch, a store, an allocation and a barrier read in its
+language, and how expressions are written. Lines, indentation and identifiers are kept here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from polytc.codegen import loops
+
+
+class Names:
+    """Identifiers of one scope: each name of the Loop AST gets a legal spelling that no other name has."""
+
+    def __init__(self, reserved: frozenset[str], reserved_prefixes: tuple[str, ...] = ()) -> None:
+        self._reserved = reserved
+        self._prefixes = reserved_prefixes
+        self._spelling: dict[tuple[str, str], str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, kind: str, name: str) -> str:
+        """The spelling of `name`, always the same for the same (kind, name); kinds are 'buffer' and 'var'."""
+        known = self._spelling.get((kind, name))
+        return known if known is not None else self._spelling.setdefault((kind, name), self.fresh(name))
+
+    def fresh(self, name: str) -> str:
+        """A legal spelling close to `name` that is not in use."""
+        base = identifier(name)
+        if base in self._reserved or base.startswith(self._prefixes or ("\0",)):
+            base += "_"
+        spelling, number = base, 1
+        while spelling in self._taken or spelling in self._reserved:
+            number += 1
+            spelling = f"{base}_{number}"
+        self._taken.add(spelling)
+        return spelling
+
+
+def identifier(name: str) -> str:
+    """`name` with every character that C and Python do not allow replaced by '_'."""
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return text if text and not text[0].isdigit() else f"_{text}"
+
+
+class Emitter:
+    """Collects lines while walking statements; subclasses write the leaves `emit_*`."""
+
+    indent = "    "
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+
+    def line(self, text: str) -> None:
+        """Append one line at the current depth."""
+        self.lines.append(f"{self.indent * self.depth}{text}")
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """Lines inside are indented by one more level."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def emit(self, s: loops.Stmt) -> None:
+        """Write a statement and everything below it."""
+        match s:
+            case loops.For():
+                self.emit_for(s)
+            case loops.If():
+                self.emit_if(s)
+            case loops.Store():
+                self.emit_store(s)
+            case loops.Block():
+                self.emit_block(s)
+            case loops.Alloc():
+                self.emit_alloc(s)
+            case loops.Barrier():
+                self.emit_barrier()
+
+    def emit_block(self, s: loops.Block) -> None:
+        for part in s.stmts:
+            self.emit(part)
+
+    def emit_for(self, s: loops.For) -> None:
+        raise NotImplementedError
+
+    def emit_if(self, s: loops.If) -> None:
+        raise NotImplementedError
+
+    def emit_store(self, s: loops.Store) -> None:
+        raise NotImplementedError
+
+    def emit_alloc(self, s: loops.Alloc) -> None:
+        raise NotImplementedError
+
+    def emit_barrier(self) -> None:
+        raise NotImplementedError

@@ -1,0 +1,167 @@
+"""What the generated Python calls: checked loads and stores, vectors, casts, intrinsics, work-groups.
+
+Scalars are numpy scalars and vectors are one-dimensional numpy arrays, so that numpy's arithmetic is the semantics; only loop
+variables and index arithmetic are Python integers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from polytc import errors
+from polytc.lang import scalars
+
+errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
+                E522="work-items do not meet at the same barrier")
+
+
+def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Memory with undefined contents: NaN, or a large odd pattern, so that a read before the first write shows."""
+    if dtype.kind == "f":
+        return np.full(shape, np.nan, dtype)
+    return np.frombuffer(bytes([0x5A if dtype.kind != "b" else 1]) * (dtype.itemsize * math.prod(shape)), dtype).reshape(shape).copy()
+
+
+def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
+    """array[indices], a scalar or one element a lane; only lanes of `mask` are read, the others are 0."""
+    lanes = max((len(i) for i in (*indices, mask) if isinstance(i, np.ndarray)), default=0)
+    if not lanes:
+        _check(name, array, indices)
+        return array[indices]
+    if not np.any(mask):
+        return np.zeros(lanes, array.dtype)
+    if np.all(mask):
+        _check(name, array, indices)
+        return array[indices] if any(isinstance(i, np.ndarray) for i in indices) else np.full(lanes, array[indices])
+    out = np.zeros(lanes, array.dtype)
+    for k in np.nonzero(np.broadcast_to(mask, lanes))[0]:
+        where = tuple(int(i[k]) if isinstance(i, np.ndarray) else i for i in indices)
+        _check(name, array, where)
+        out[k] = array[where]
+    return out
+
+
+def store(name: str, array: np.ndarray, value: Any, *indices: Any) -> None:
+    """array[indices] = value, lane by lane."""
+    _check(name, array, indices)
+    if not array.flags.writeable:
+        raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers", kind=errors.TargetError)
+    array[indices] = value
+
+
+def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
+    for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
+        low, high = (index.min(), index.max()) if isinstance(index, np.ndarray) else (index, index)
+        if low < 0 or high >= extent:
+            shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
+            raise errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}", kind=errors.TargetError,
+                              notes=[f"dimension {axis} has the coordinates 0 to {extent - 1}"])
+
+
+def select(cond: Any, a: Callable[[Any], Any], b: Callable[[Any], Any], mask: Any = True) -> Any:
+    """Lanes of a(mask) and b(mask) by `cond`; each side gets the mask of the lanes that use it."""
+    return np.where(cond, a(np.logical_and(mask, cond)), b(np.logical_and(mask, np.logical_not(cond))))
+
+
+def uniform(value: Any, mask: Any) -> int:
+    """A scalar index computed under a mask: its value in the first lane in use, 0 if none is."""
+    return int(value) if np.ndim(value) == 0 else int(value[np.argmax(mask)])
+
+
+def ramp(base: Any, stride: int, lanes: int, dtype: type) -> np.ndarray:
+    """base, base + stride, ..."""
+    return (int(base) + stride * np.arange(lanes, dtype=np.int64)).astype(dtype)
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """Conversion as astype does it; a scalar stays a scalar."""
+    return np.asarray(value).astype(dtype)[()]
+
+
+def divide(a: Any, b: Any) -> Any:
+    """`/`: true division of floats; of integers the quotient towards zero, 0 where the divisor is 0."""
+    if np.asarray(a).dtype.kind == "f":
+        return a / b
+    quotient = np.floor_divide(a, b)
+    inexact = (np.remainder(a, b) != 0) & ((a < 0) != (b < 0))
+    return cast(quotient + cast(inexact, np.asarray(a).dtype), np.asarray(a).dtype)
+
+
+def shift(a: Any, b: Any, left: bool) -> Any:
+    """Shift by `b` bits; by the width or more (or a negative count) everything is shifted out."""
+    dtype = np.asarray(a).dtype
+    amount = np.asarray(b).astype(np.int64)
+    amount = np.where((amount < 0) | (amount >= dtype.itemsize * 8), dtype.itemsize * 8, amount).astype(dtype)
+    return cast(np.left_shift(a, amount) if left else np.right_shift(a, amount), dtype)
+
+
+def power(a: Any, b: Any) -> Any:
+    """`pow`; a negative power of an integer is 0, except of 1 and -1."""
+    if np.asarray(a).dtype.kind == "f" or np.all(np.asarray(b) >= 0):
+        return np.power(a, b)
+    sign = np.where(np.asarray(b) % 2 == 0, 1, a)
+    return np.where(np.asarray(b) >= 0, np.power(a, np.maximum(b, 0)), np.where(np.abs(a) == 1, sign, 0)).astype(np.asarray(a).dtype)[()]
+
+
+def erf(a: Any) -> Any:
+    """The error function, computed in double precision."""
+    return cast(np.vectorize(math.erf, otypes=[np.float64])(a), np.asarray(a).dtype)
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a*b + c with one rounding."""
+    dtype = np.asarray(a).dtype
+    if dtype.itemsize < 8:
+        return cast(np.multiply(a, b, dtype=np.float64) + np.asarray(c, np.float64), dtype)
+    return np.vectorize(_fma64, otypes=[np.float64])(a, b, c)[()]
+
+
+def _fma64(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(exact) if exact else a * b + c
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def reduce(op: str, value: np.ndarray) -> Any:
+    """All lanes combined, from the first to the last."""
+    ufunc: np.ufunc = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum,
+                       "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}[op]
+    total = value[0]
+    for x in value[1:]:
+        total = ufunc(total, x)
+    return total
+
+
+def run_group(item: Callable[..., Iterator[None]], sizes: tuple[int, ...]) -> None:
+    """Run all work-items of a group, phase by phase between barriers. item: a generator function of the local ids."""
+    waiting = [item(*ids) for ids in itertools.product(*map(range, sizes))]
+    while waiting:
+        arrived = [w for w in waiting if next(w, "done") is None]
+        if arrived and len(arrived) != len(waiting):
+            raise errors.fail("E522", f"{len(arrived)} of {len(waiting)} work-items wait at a barrier that the others do not reach",
+                              kind=errors.TargetError)
+        waiting = arrived
+
+
+def _intrinsics() -> dict[str, Callable[..., Any]]:
+    env: dict[str, Any] = {"np": np, "erf": erf}
+    table = {f"fn_{row.name}": eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", env)
+             for row in scalars.INTRINSICS.values()}
+    return table | {"fn_fma": fma, "fn_pow": power}
+
+
+NAMESPACE: dict[str, Any] = {
+    f"_{f.__name__}": f for f in (poison, load, store, select, uniform, ramp, cast, divide, shift, reduce, run_group)
+} | {f"_{name}": f for name, f in _intrinsics().items()} | {
+    f"_{t.name}": t.numpy.type for t in scalars.DTYPES.values()} | {"_np": np}
+"""Global names of the generated code; each begins with '_', which no name of the Loop AST does after spelling."""

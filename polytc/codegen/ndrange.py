@@ -1,0 +1,158 @@
+"""NDRange: how the block and thread loops of a kernel become work-groups and work-items.
+
+Block loops are outermost: one around the other, with nothing but allocations and guards between them. Thread loops lie
+anywhere inside, each axis of one meaning the same work-item everywhere. Without any block or thread loop, up to three perfectly
+nested outermost 'parallel' loops of constant extents become work-groups of one work-item; the rest of a kernel is sequential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from polytc import errors
+from polytc.codegen import intervals, loops
+
+errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrier under divergent control")
+
+
+@dataclass(frozen=True)
+class NDRange:
+    """groups: work-groups on axes 0, 1, 2; items: work-items of a group on each axis (both 1 where an axis is unused).
+    thread_axes: the axes that some thread loop uses."""
+
+    groups: tuple[int, ...]
+    items: tuple[int, ...]
+    thread_axes: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes that a launch states: at least 1."""
+        return max([a + 1 for a in range(3) if self.groups[a] > 1 or self.items[a] > 1], default=1)
+
+    @property
+    def local_size(self) -> tuple[int, ...]:
+        return self.items[:self.rank]
+
+    @property
+    def global_size(self) -> tuple[int, ...]:
+        return tuple(g * i for g, i in zip(self.groups, self.items, strict=True))[:self.rank]
+
+
+def prepare(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with its outermost 'parallel' loops as block loops, if it has no block or thread loops."""
+    if any(isinstance(s, loops.For) and s.kind in ("block", "thread") for s in loops.walk_stmt(kernel.body)):
+        return kernel
+    chain: list[loops.For] = []
+    s: loops.Stmt = kernel.body
+    while len(chain) < 3 and isinstance(s, loops.For) and s.kind == "parallel" and trips(s, {}) is not None:
+        chain.append(s)
+        s = s.body
+    for axis, loop in enumerate(reversed(chain)):
+        s = replace(loop, kind="block", axis=axis, body=s)
+    return replace(kernel, body=s) if chain else kernel
+
+
+def trips(s: loops.For, env: intervals.Env) -> int | None:
+    """Upper bound on the number of iterations; None if it is not known to be finite."""
+    low, high = intervals.interval(s.lower, env).low, intervals.interval(s.upper, env).high
+    count = max(0.0, -((low - high) // s.step)) if abs(low) + abs(high) != float("inf") else float("inf")
+    return int(count) if count != float("inf") else None
+
+
+def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:
+    """Whether every work-item (or group) of the axis runs the body exactly once, so that no guard is needed."""
+    lower, upper = intervals.interval(s.lower, env), intervals.interval(s.upper, env)
+    size = (nd.groups if s.kind == "block" else nd.items)[s.axis]
+    return lower.low == lower.high and upper.low == upper.high and trips(s, env) == size
+
+
+def extract(kernel: loops.Kernel) -> NDRange:
+    """The NDRange of a prepared kernel.
+
+    Raises TargetError E510 if a block or thread loop has no constant extent or stands in the wrong place, E511 for a barrier
+    that some work-items of a group may not reach.
+    """
+    groups, items, axes = [1, 1, 1], [1, 1, 1], set()
+    seen: set[int] = set()
+    for loop, around, env in mapped_loops(kernel.body):
+        count = trips(loop, env)
+        if count is None or loop.axis not in (0, 1, 2):
+            raise _refuse(kernel, f"the {loop.kind} loop over '{loop.var}' has no constant extent on axis 0, 1 or 2")
+        if loop.kind == "block":
+            if loop.axis in seen:
+                raise _refuse(kernel, f"two block loops use axis {loop.axis}; the second is over '{loop.var}'")
+            if any(isinstance(s, loops.For) and s.kind != "block" or isinstance(s, loops.Block) for s in around):
+                raise _refuse(kernel, f"the block loop over '{loop.var}' is not outermost")
+            seen.add(loop.axis)
+            groups[loop.axis] = max(1, count)
+        else:
+            if any(isinstance(s, loops.For) and s.kind == "thread" and s.axis == loop.axis for s in around):
+                raise _refuse(kernel, f"the thread loop over '{loop.var}' lies in another one of axis {loop.axis}")
+            items[loop.axis] = max(items[loop.axis], 1, count)
+            axes.add(loop.axis)
+    nd = NDRange(tuple(groups), tuple(items), tuple(sorted(axes)))
+    _check_barriers(kernel, kernel.body, nd, {}, frozenset(), None)
+    return nd
+
+
+def mapped_loops(s: loops.Stmt, around: tuple[loops.Stmt, ...] = (), env: intervals.Env | None = None,
+                 ) -> Iterator[tuple[loops.For, tuple[loops.Stmt, ...], intervals.Env]]:
+    """Block and thread loops with the statements around each, outermost first, and the intervals of the variables there."""
+    env = env or {}
+    match s:
+        case loops.For():
+            if s.kind in ("block", "thread"):
+                yield s, around, env
+            yield from mapped_loops(s.body, (*around, s), {**env, s.var: intervals.of_loop(s, env)})
+        case loops.Block():
+            for part in s.stmts:
+                yield from mapped_loops(part, (*around, s), env)
+        case loops.If():
+            for part in (s.then, s.orelse):
+                if part is not None:
+                    yield from mapped_loops(part, (*around, s), env)
+        case loops.Alloc():
+            yield from mapped_loops(s.body, (*around, s), env)
+        case _:
+            pass
+
+
+def _check_barriers(kernel: loops.Kernel, s: loops.Stmt, nd: NDRange, env: intervals.Env,
+                    divergent: frozenset[str], reason: str | None) -> None:
+    """reason: why not every work-item of a group reaches this place, None if all do. divergent: variables that differ among them."""
+    match s:
+        case loops.Barrier() if reason is not None:
+            raise errors.fail("E511", f"kernel '{kernel.name}': a barrier stands under {reason}", kind=errors.TargetError,
+                              notes=["every work-item of a group must reach every barrier"])
+        case loops.For():
+            varies = s.kind == "thread" or _varies(s.lower, divergent) or _varies(s.upper, divergent)
+            if s.kind == "thread" and not fills(s, nd, env):
+                reason = reason or f"the thread loop over '{s.var}', which does not use all work-items"
+            elif s.kind != "thread" and varies:
+                reason = reason or f"the loop over '{s.var}', whose bounds differ among work-items"
+            inner = divergent | {s.var} if varies else divergent - {s.var}
+            _check_barriers(kernel, s.body, nd, {**env, s.var: intervals.of_loop(s, env)}, inner, reason)
+        case loops.If():
+            if _varies(s.cond, divergent):
+                reason = reason or "a condition that differs among work-items"
+            for part in (s.then, s.orelse):
+                if part is not None:
+                    _check_barriers(kernel, part, nd, env, divergent, reason)
+        case loops.Block():
+            for part in s.stmts:
+                _check_barriers(kernel, part, nd, env, divergent, reason)
+        case loops.Alloc():
+            _check_barriers(kernel, s.body, nd, env, divergent, reason)
+        case _:
+            pass
+
+
+def _varies(e: loops.Expr, divergent: frozenset[str]) -> bool:
+    """Whether a value may differ among the work-items of a group: it has a divergent variable or reads memory."""
+    return any(isinstance(x, loops.Load) or isinstance(x, loops.Var) and x.name in divergent for x in loops.walk_expr(e))
+
+
+def _refuse(kernel: loops.Kernel, why: str) -> errors.CompileError:
+    return errors.fail("E510", f"kernel '{kernel.name}': {why}", kind=errors.TargetError,
+                       notes=["block loops must be the outermost loops of a kernel, of constant extent, one for each axis"])
