@@ -1,0 +1,1 @@
+"""The grammars of the language, as data; installed as the package polytc.grammar."""

@@ -1,0 +1,321 @@
+"""Text to syntax tree: the only door to lark."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polytc import errors
+from polytc.errors import CompileError, Span
+from polytc.lang import syntax
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+
+errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language",
+                E004="empty program", E005="definitions and bare statements mixed")
+
+_STARTS = {"NAME", "DEF", "OP", "PRECISE", "FOR", "ASSUME", "LPAR"}
+"""Tokens that can begin an item: a newline before any other token continues the line."""
+_UNFINISHED = {"ASSIGN", "UPDATE", "OR", "AND", "BAR", "CARET", "AMP", "EQ", "NE", "LE", "GE", "LT", "GT", "SHL", "SHR", "PLUS",
+               "MINUS", "STAR", "FLOOR", "SLASH", "PERCENT", "BANG", "TILDE", "COMMA", "COLON", "QMARK", "WHERE", "IN",
+               "ELSE", "__ANON_0", "LBRACE"}
+_OPEN, _CLOSE = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}, {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
+
+_MISTAKES = {
+    "indices are separated by commas": ["C[i j] = A[i, j]", "C[i, j] = A[i j]"],
+    "a statement needs `=` or an update such as `+=` after its left side": ["C[i]", "C[i] A[i]", "C"],
+    "a subscript is missing": ["C[i,] = A[i]", "C[,i] = A[i]", "C[i] = A[i,]"],
+    "an operand is missing": ["C[i] =", "C[i] = A[i] +", "C[i] = * A[i]", "C[i] = A[i] + * B[i]", "C[i] += ", "C[i] = -"],
+    "a range is written `where i in lower:upper`": ["C[i] = A[i] where i in 5", "C[i] = A[i] where i in", "C[i] = A[i] where",
+                                                     "C[i] = A[i] where i in 0,5", "C[i] = A[i] where i in (0:5)"],
+    "an update is written `+=`, `*=`, `min=`, `max=`, `&=`, `|=` or `^=`": ["C[i] == A[i]", "C[i] += = A[i]", "C[i] =+ A[i]"],
+    "put parentheses around a guarded read inside an expression: `(A[i-1] else 0) * B[i]`": [
+        "C[i] = A[i] else 0 * B[i] else 0", "C[i] = B[i] * A[i] else", "C[i] = A[i-1] else"],
+    "a definition reads `def name(f32[N] A) -> (C) { ... }`": [
+        "def (f32[N] A) -> (C) { C[i] = A[i] }", "def f(f32[N] A) { C[i] = A[i] }", "def f f32[N] A",
+        "def f(f32[N] A) -> (C) C[i] = A[i]", "def f(f32[N] A) -> { C[i] = A[i] }", "def f[N](f32[N] A)"],
+    "statements are separated by a newline or `;`": ["C[i] = A[i] B[i] = A[i]", "C[i] = A[i], B[i] = A[i]"],
+    "a conditional value is written `c ? a : b`": ["C[i] = A[i] > 0 ? A[i]", "C[i] = A[i] > 0 ? A[i], 0"],
+    "name the outputs: `-> (C, M)`": ["C[i] = A[i] -> ", "C[i] = A[i] -> ()", "-> (C)\nC[i] = A[i]", "C[i] = A[i] -> 3"],
+    "there is no `-=`: write `+= -(...)`": [],
+}
+"""Advice -> broken programs that deserve it; an error in the same parser state gets the same advice."""
+
+
+class _Lines:
+    """Drops the newlines that do not end a statement, and the doubled ones (lark's postlex protocol)."""
+
+    always_accept = ("_NL",)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        depth, previous, pending = 0, "LBRACE", None
+        for token in stream:
+            if token.type == "_NL":
+                pending = pending or token
+                continue
+            ends = token.type in _STARTS and previous not in _UNFINISHED and depth == 0
+            if pending is not None and ends:
+                yield pending
+            pending = None
+            depth += (token.type in ("LPAR", "LSQB")) - (token.type in ("RPAR", "RSQB"))
+            yield token
+            previous = token.type
+
+
+def _grammar() -> str:
+    try:
+        return (importlib.resources.files("polytc.grammar") / "polytc.lark").read_text(encoding="utf-8")
+    except ModuleNotFoundError:  # a checkout that is not installed
+        return (Path(__file__).parents[2] / "grammar" / "polytc.lark").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _parser() -> Lark:
+    import lark  # slow to import, and needed only for text
+
+    return lark.Lark(_grammar(), parser="lalr", lexer="basic", postlex=_Lines(), propagate_positions=True,
+                     maybe_placeholders=False)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=1024)
+def parse(text: str) -> tuple[syntax.Function, ...]:
+    """The functions of `text`; bare statements are one function named 'program'. Raises CompileError (E0xx)."""
+    import lark
+
+    try:
+        tree = _parser().parse(text)
+    except lark.exceptions.UnexpectedInput as error:
+        raise _explain(error, text) from None
+    return _Reader(text).program(tree)
+
+
+def _explain(error: Any, text: str) -> CompileError:
+    import lark
+
+    if isinstance(error, lark.exceptions.UnexpectedCharacters):
+        span = Span(error.pos_in_stream, error.pos_in_stream + 1, error.line, error.column)
+        cure = {"'": "strings are not part of the language", '"': "strings are not part of the language",
+                "@": "a matrix product is written `C[i,j] += A[i,k] * B[k,j]`"}.get(text[error.pos_in_stream])
+        return errors.fail("E003", f"the character {text[error.pos_in_stream]!r} is not part of the language", span,
+                           [cure] if cure else [], source=text)
+    token = getattr(error, "token", None)
+    assert token is not None, error
+    span = _end(text) if token.type == "$END" else _token_span(token)
+    unclosed = _unclosed(text)
+    if unclosed is not None and token.type in ("$END", "RBRACE", "RPAR", "RSQB", *_STARTS):
+        return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, source=text)
+    found = "the end of the text" if token.type == "$END" else f"`{token}`"
+    advice = error.match_examples(_parser().parse, _MISTAKES, use_accepts=False)
+    if token.type == "UPDATE" and str(token).startswith("-"):
+        advice = "there is no `-=`: write `+= -(...)`"
+    return errors.fail("E001", f"{found} does not belong here", span, [advice] if advice else [], source=text)
+
+
+def _unclosed(text: str) -> Span | None:
+    """The first bracket without its partner, comments left out."""
+    stack: list[tuple[str, Span]] = []
+    pairs = {")": "(", "]": "[", "}": "{"}
+    offset = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        code = line.split("#", 1)[0]
+        for column, char in enumerate(code):
+            if char in pairs.values():
+                stack.append((char, Span(offset + column, offset + column + 1, number, column + 1)))
+            elif char in pairs:
+                if not stack or stack[-1][0] != pairs[char]:
+                    return stack[-1][1] if stack else None
+                stack.pop()
+        offset += len(line) + 1
+    return stack[-1][1] if stack else None
+
+
+def _end(text: str) -> Span:
+    last = text.rstrip()
+    line = last.count("\n") + 1
+    return Span(len(last), len(last) + 1, line, len(last) - (last.rfind("\n") + 1) + 1)
+
+
+def _token_span(token: Token) -> Span:
+    start = token.start_pos or 0
+    return Span(start, token.end_pos or start + 1, token.line or 1, token.column or 1)
+
+
+class _Reader:
+    """lark's tree to syntax nodes: one method for a rule, by the rule's name."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def span(self, tree: Tree[Token]) -> Span:
+        meta = tree.meta
+        return Span(0, 1, 1, 1) if meta.empty else Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
+
+    def program(self, tree: Tree[Token]) -> tuple[syntax.Function, ...]:
+        items = [c for c in tree.children if c.data != "result"]  # type: ignore[union-attr]
+        results = [c for c in tree.children if c.data == "result"]  # type: ignore[union-attr]
+        functions = [self.visit(c) for c in items if c.data in ("def_", "op_")]  # type: ignore[union-attr]
+        rest = [c for c in items if c.data not in ("def_", "op_")]  # type: ignore[union-attr]
+        if not items:
+            raise errors.fail("E004", "there is no statement", _end(self.text), source=self.text)
+        if functions and (rest or results):
+            raise errors.fail("E005", "a statement outside of a definition", self.span((rest or results)[0]),  # type: ignore[arg-type]
+                              ["put it into a `def` or `op`, or leave the definitions out"], source=self.text)
+        if functions:
+            return tuple(functions)
+        outputs = self.visit(results[0].children[0]) if results else None  # type: ignore[union-attr]
+        return (syntax.Function("bare", "program", (), (), outputs, tuple(self.visit(c) for c in rest), False,
+                                self.span(tree)),)
+
+    def visit(self, tree: Any) -> Any:
+        return getattr(self, "read_" + tree.data)(tree, tree.children)
+
+    def read_def_(self, tree: Any, c: list[Any]) -> syntax.Function:
+        precise = c[0].type == "PRECISE"
+        name, *params, outputs, body = c[1:] if precise else c
+        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), self.visit(outputs), self.visit(body),
+                               precise, _token_span(name))
+
+    def read_op_(self, tree: Any, c: list[Any]) -> syntax.Function:
+        name, attributes, *params, outputs, body = c
+        return syntax.Function("op", str(name), tuple(map(self.visit, attributes.children)), tuple(map(self.visit, params)),
+                               self.visit(outputs), self.visit(body), False, _token_span(name))
+
+    def read_attribute(self, tree: Any, c: list[Any]) -> syntax.Attribute:
+        return syntax.Attribute(str(c[0]), self.constant(c[1]) if len(c) > 1 else None, _token_span(c[0]))
+
+    def constant(self, tree: Any) -> Any:
+        if tree.data == "numbers":
+            return tuple(self.constant(t) for t in tree.children)
+        if tree.data == "word":
+            words = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
+            if str(tree.children[0]) not in words:
+                raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), source=self.text)
+            return words[str(tree.children[0])]
+        value = _number(tree.children[-1])
+        return -value if len(tree.children) == 2 else value
+
+    def read_outputs(self, tree: Any, c: list[Any]) -> tuple[syntax.Param, ...]:
+        return tuple(map(self.visit, c))
+
+    def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Statement, ...]:
+        return tuple(map(self.visit, c))
+
+    def read_loop(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
+        return syntax.Unsupported("a `for` block", _token_span(c[0]))
+
+    def read_assumption(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
+        return syntax.Unsupported("`assume`", self.span(tree))
+
+    def read_tuple_update(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
+        return syntax.Unsupported("a reduction over a tuple (`argmin`, `argmax`)", self.span(c[0]))
+
+    # ---- parameters
+
+    def param(self, tree: Any, c: list[Any], dtype: Any, dims: Any, name: Any) -> syntax.Param:
+        return syntax.Param(str(name), None if dtype is None else str(dtype), None if dims is None else self.visit(dims),
+                            any(getattr(t, "type", "") == "INOUT" for t in c), _token_span(name))
+
+    def read_bare_param(self, tree: Any, c: list[Any]) -> syntax.Param:
+        return self.param(tree, c, None, None, c[-1])
+
+    def read_generic_param(self, tree: Any, c: list[Any]) -> syntax.Param:
+        return self.param(tree, c, None, c[-1], c[-2])
+
+    def read_typed_scalar(self, tree: Any, c: list[Any]) -> syntax.Param:
+        return self.param(tree, c, c[-2], None, c[-1])
+
+    def read_typed_param(self, tree: Any, c: list[Any]) -> syntax.Param:
+        return self.param(tree, c, c[-3], c[-2], c[-1])
+
+    # ---- statements
+
+    def read_statement(self, tree: Any, c: list[Any]) -> syntax.Statement | syntax.Unsupported:
+        left, assign, value = c[:3]
+        symbol = str(assign)
+        if symbol.startswith("arg"):
+            return syntax.Unsupported("a reduction over a tuple (`argmin`, `argmax`)", _token_span(assign))
+        if symbol.startswith("-"):
+            raise errors.fail("E001", "`-=` is not an update", _token_span(assign), ["write `+= -(...)`"], source=self.text)
+        op = None if assign.type == "ASSIGN" else symbol.rstrip("!").removesuffix("=")
+        clauses = tuple(map(self.visit, c[3].children)) if len(c) > 3 else ()
+        subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
+        return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), self.visit(value), clauses,
+                                left.data == "call_target", self.span(left), self.span(tree))
+
+    def read_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:
+        bounds = [self.visit(e) for e in c[1:]]
+        return syntax.RangeClause(str(c[0]), bounds[0], bounds[1], bounds[2] if len(bounds) > 2 else None, False,
+                                  self.span(tree))
+
+    def read_pack_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:
+        bounds = [self.visit(e) for e in c[2:]]
+        return syntax.RangeClause(str(c[1]), bounds[0], bounds[1], bounds[2] if len(bounds) > 2 else None, True,
+                                  self.span(tree))
+
+    def read_let_clause(self, tree: Any, c: list[Any]) -> syntax.LetClause:
+        return syntax.LetClause(str(c[0]), self.visit(c[2]), self.span(tree))
+
+    def read_condition(self, tree: Any, c: list[Any]) -> syntax.Condition:
+        return syntax.Condition(self.visit(c[0]), self.span(tree))
+
+    # ---- expressions
+
+    def read_slots(self, tree: Any, c: list[Any]) -> tuple[syntax.Expr, ...]:
+        return tuple(map(self.visit, c))
+
+    def read_slot(self, tree: Any, c: list[Any]) -> syntax.Expr:
+        inner: syntax.Expr = self.visit(c[0])
+        return syntax.Pack(inner, self.span(tree), optional=True, single=True) if len(c) > 1 else inner
+
+    def read_pack_slot(self, tree: Any, c: list[Any]) -> syntax.Pack:
+        return syntax.Pack(syntax.Name(str(c[1]), _token_span(c[1])), self.span(tree), optional=len(c) > 2)
+
+    def read_pack_expr(self, tree: Any, c: list[Any]) -> syntax.Pack:
+        return syntax.Pack(self.visit(c[1]), self.span(tree))
+
+    def read_guarded(self, tree: Any, c: list[Any]) -> syntax.Guarded:
+        default = self.visit(c[1])
+        whole = isinstance(default, syntax.Name) and default.id == "identity"
+        return syntax.Guarded(self.visit(c[0]), None if whole else default, self.span(tree))
+
+    def read_ternary(self, tree: Any, c: list[Any]) -> syntax.Ternary:
+        return syntax.Ternary(*map(self.visit, c), self.span(tree))  # type: ignore[misc]
+
+    def read_binary(self, tree: Any, c: list[Any]) -> syntax.Binary:
+        return syntax.Binary(str(c[1]), self.visit(c[0]), self.visit(c[2]), self.span(tree))
+
+    def read_unary(self, tree: Any, c: list[Any]) -> syntax.Unary:
+        return syntax.Unary(str(c[0]), self.visit(c[1]), self.span(tree))
+
+    def read_parens(self, tree: Any, c: list[Any]) -> syntax.Expr:
+        return self.visit(c[0])  # type: ignore[no-any-return]
+
+    def read_number(self, tree: Any, c: list[Any]) -> syntax.Number:
+        return syntax.Number(_number(c[0]), self.span(tree))
+
+    def read_name(self, tree: Any, c: list[Any]) -> syntax.Name:
+        return syntax.Name(str(c[0]), self.span(tree))
+
+    def read_read(self, tree: Any, c: list[Any]) -> syntax.Access:
+        return syntax.Access(str(c[0]), self.visit(c[1]), self.span(tree))
+
+    def read_call(self, tree: Any, c: list[Any]) -> syntax.Call:
+        return syntax.Call(str(c[0]), tuple(map(self.visit, c[1:])), self.span(tree))
+
+    def read_extent(self, tree: Any, c: list[Any]) -> syntax.Extent:
+        if str(c[1]) != "shape":
+            raise errors.fail("E001", f"`.{c[1]}` is unknown", _token_span(c[1]), ["an extent is written `A.shape[0]`"],
+                              source=self.text)
+        return syntax.Extent(str(c[0]), int(self.constant(c[2])), self.span(tree))
+
+    def read_extent_number(self, tree: Any, c: list[Any]) -> syntax.Extent:
+        return syntax.Extent(str(c[0]), int(_number(c[1])), self.span(tree))
+
+
+def _number(token: Any) -> int | float:
+    text = str(token)
+    return int(text) if text.isdigit() else float(text)

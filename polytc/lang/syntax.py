@@ -1,0 +1,211 @@
+"""The syntax tree: a program as it was written, every node with its place in the text. Nothing is resolved yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from polytc.errors import Span
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal, e.g. 3 or 0.5 (Python int or float), or a constant put in by expansion (also bool)."""
+
+    value: int | float | bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class Name:
+    """A bare name: an index, a size, a scalar, an attribute, a tensor without dimensions, or a constant such as pi."""
+
+    id: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Access:
+    """`A[i, j+1]`. subscripts: expressions, or `Pack`s before expansion."""
+
+    tensor: str
+    subscripts: tuple[Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """`access else default`; default None means `else identity`."""
+
+    access: Expr
+    default: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Extent:
+    """`A.shape[axis]`; a negative axis counts from the end."""
+
+    tensor: str
+    axis: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Unary:
+    op: str
+    a: Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class Binary:
+    op: str
+    a: Expr
+    b: Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class Ternary:
+    condition: Expr
+    a: Expr
+    b: Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """`fn(args)`: an intrinsic, a cast, or (in Tensor Comprehensions' notation) a read."""
+
+    fn: str
+    args: tuple[Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Pack:
+    """`*(e)` as a subscript or bound: one copy of `e` for each axis of the packs in it. `*i` is Pack(Name('i')).
+
+    optional: written `*i?` (or, on a plain index of a parameter, `j?`): extents of 1 and missing axes broadcast.
+    """
+
+    a: Expr
+    span: Span
+    optional: bool = False
+    single: bool = False
+
+
+Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Ternary | Call | Pack
+
+
+@dataclass(frozen=True)
+class RangeClause:
+    """`index in lower:upper:step`; pack: written `*index in ...`."""
+
+    index: str
+    lower: Expr
+    upper: Expr
+    step: Expr | None
+    pack: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class LetClause:
+    """`name = value`: `name` stands for `value` in this statement."""
+
+    name: str
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A comparison that narrows the domain, e.g. `j <= i`."""
+
+    value: Expr
+    span: Span
+
+
+Clause: TypeAlias = RangeClause | LetClause | Condition
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`target[subscripts] op= value where clauses`. op: None for '='. reset: written `op=!`.
+
+    call_style: the left side was written with parentheses, as Tensor Comprehensions does.
+    """
+
+    target: str
+    subscripts: tuple[Expr, ...]
+    op: str | None
+    reset: bool
+    value: Expr
+    clauses: tuple[Clause, ...]
+    call_style: bool
+    target_span: Span
+    span: Span
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """A construct of the language that this version parses and refuses."""
+
+    what: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter or an output. dtype: as written, or None. dims: sizes (`f32[B, I] X`) or indices (`X[*i, j]`), None where
+    nothing was written."""
+
+    name: str
+    dtype: str | None
+    dims: tuple[Expr, ...] | None
+    inout: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """`<alpha=0.01>`: default None means that the attribute must be given."""
+
+    name: str
+    default: int | float | bool | tuple[int | float, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Function:
+    """A whole program. kind: 'bare' (statements alone), 'def' or 'op'. outputs: None where a bare program names none."""
+
+    kind: str
+    name: str
+    attributes: tuple[Attribute, ...]
+    params: tuple[Param, ...]
+    outputs: tuple[Param, ...] | None
+    body: tuple[Statement | Unsupported, ...]
+    precise: bool
+    span: Span
+
+
+def operands(e: Expr) -> tuple[Expr, ...]:
+    """The direct operands of `e`, in order."""
+    match e:
+        case Access():
+            return e.subscripts
+        case Guarded():
+            return (e.access,) if e.default is None else (e.access, e.default)
+        case Unary() | Pack():
+            return (e.a,)
+        case Binary():
+            return (e.a, e.b)
+        case Ternary():
+            return (e.condition, e.a, e.b)
+        case Call():
+            return e.args
+        case _:
+            return ()
