@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from polytc.lang.scalars import BOOL, I64, DType
 
 Space: TypeAlias = Literal["global", "local", "private"]
-LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "unroll", "block", "thread"]
+LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "block", "thread"]
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 
 @dataclass(frozen=True)
 class For:
-    """kind: how iterations may run. 'vector' and 'unroll' loops have constant bounds and are expanded by passes; 'block' and
+    """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes; 'block' and
     'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest)."""
 
     var: str

@@ -1,0 +1,138 @@
+"""Schedule -> Loop AST, through isl's AST generation. The only code that sees an isl AST.
+
+Loop kinds come from the marks above the bands: a mark's band begins at a known schedule depth, and isl names the loop of depth
+d `c<d>`, so the kind of a loop follows from its name alone, even where loops of one iteration vanish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy
+
+from polytc.codegen import loops, lower
+from polytc.lang import program as pr
+from polytc.lang.scalars import BOOL, I64
+from polytc.poly import isl
+from polytc.poly.scop import Scop
+from polytc.schedule.tree import Schedule
+
+_COMPARE = {islpy.ast_expr_op_type.eq: "==", islpy.ast_expr_op_type.le: "<=", islpy.ast_expr_op_type.lt: "<",
+            islpy.ast_expr_op_type.ge: ">=", islpy.ast_expr_op_type.gt: ">"}
+_LOGIC = {islpy.ast_expr_op_type.and_: "&&", islpy.ast_expr_op_type.and_then: "&&",
+          islpy.ast_expr_op_type.or_: "||", islpy.ast_expr_op_type.or_else: "||"}
+_ARITHMETIC = {islpy.ast_expr_op_type.add: "+", islpy.ast_expr_op_type.sub: "-", islpy.ast_expr_op_type.mul: "*",
+               islpy.ast_expr_op_type.div: "//", islpy.ast_expr_op_type.fdiv_q: "//", islpy.ast_expr_op_type.pdiv_q: "//",
+               islpy.ast_expr_op_type.pdiv_r: "%", islpy.ast_expr_op_type.zdiv_r: "%"}
+_CHOICE = {islpy.ast_expr_op_type.min: "min", islpy.ast_expr_op_type.max: "max"}
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """What the translation of one kernel needs: the statements by isl name, their lowering, and the kinds of marked bands
+    (mark text -> (schedule depth, kinds))."""
+
+    statements: dict[str, pr.Statement]
+    lowering: lower.Lowering
+    marks: dict[str, tuple[int, tuple[str, ...]]]
+
+
+def generate(scop: Scop, schedule: Schedule) -> loops.Module:
+    """The module of a scheduled program: one kernel a child of the tree's top sequence, or one for all."""
+    lowering = lower.Lowering.of(scop.program)
+    walk = _Walk({isl.name(s.name): s for s in scop.program.statements}, lowering, _marks(schedule.tree))
+    build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, "{ : }"))
+    root = build.node_from_schedule(schedule.tree)
+    whole = _node(root, walk, {}, {})
+    parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
+    return lowering.module(parts)
+
+
+def _marks(tree: islpy.Schedule) -> dict[str, tuple[int, tuple[str, ...]]]:
+    found: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+    def visit(node: islpy.ScheduleNode) -> None:
+        if node.get_type() == islpy.schedule_node_type.mark:
+            text = node.mark_get_id().get_name()
+            found[text] = (node.get_schedule_depth(), tuple(text.split()[1:]))
+        for i in range(node.n_children()):
+            visit(node.child(i))
+
+    visit(tree.get_root())
+    return found
+
+
+def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:
+    """kinds: schedule depth -> loop kind, from the marks above; values: loops of one iteration, by name."""
+    match node.get_type():
+        case islpy.ast_node_type.mark:
+            depth, marked = walk.marks[node.mark_get_id().get_name()]
+            return _node(node.mark_get_node(), walk, kinds | {depth + i: k for i, k in enumerate(marked)}, values)
+        case islpy.ast_node_type.for_:
+            return _for(node, walk, kinds, values)
+        case islpy.ast_node_type.if_:
+            other = _node(node.if_get_else_node(), walk, kinds, values) if node.if_has_else_node() else None
+            return loops.If(_expr(node.if_get_cond(), values), _node(node.if_get_then_node(), walk, kinds, values), other)
+        case islpy.ast_node_type.block:
+            children = node.block_get_children()
+            return loops.block(*(_node(children.get_at(i), walk, kinds, values) for i in range(children.n_ast_node())))
+        case _:
+            return _instance(node.user_get_expr(), walk, values)
+
+
+def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:
+    name = node.for_get_iterator().get_id().get_name()
+    lower_bound = _expr(node.for_get_init(), values)
+    if node.for_is_degenerate():
+        return _node(node.for_get_body(), walk, kinds, values | {name: lower_bound})
+    step = node.for_get_inc().get_val().to_python()
+    upper = _upper(node.for_get_cond(), name, values)
+    body = _node(node.for_get_body(), walk, kinds, values)
+    kind = kinds.get(int(name[1:]), "sequential")
+    if kind[:-1] in ("block", "thread"):
+        return _mapped(name, lower_bound, upper, step, body, kind)
+    return loops.For(name, lower_bound, upper, step, body, kind)  # type: ignore[arg-type]
+
+
+def _mapped(name: str, lower_bound: loops.Expr, upper: loops.Expr, step: int, body: loops.Stmt, kind: str) -> loops.Stmt:
+    """A loop over work-groups or work-items: constant bounds outside, the true bounds as a guard inside."""
+    return loops.For(name, lower_bound, upper, step, body, kind[:-1], int(kind[-1]))  # type: ignore[arg-type]
+
+
+def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loops.Expr:
+    """The exclusive upper bound of a loop from its condition `name <= e` or `name < e`."""
+    op = cond.get_op_type()
+    assert op in (islpy.ast_expr_op_type.le, islpy.ast_expr_op_type.lt), "astgen: unexpected loop condition"
+    assert cond.get_op_arg(0).get_id().get_name() == name, "astgen: loop condition on another variable"
+    bound = _expr(cond.get_op_arg(1), values)
+    return bound if op == islpy.ast_expr_op_type.lt else loops.binary("+", bound, loops.const(1))
+
+
+def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -> loops.Stmt:
+    s = walk.statements[call.get_op_arg(0).get_id().get_name()]
+    arguments = [_expr(call.get_op_arg(1 + i), values) for i in range(len(s.ranges))]
+    return walk.lowering.statement(s, dict(zip(s.indices, arguments, strict=True)))
+
+
+def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:
+    match e.get_type():
+        case islpy.ast_expr_type.int:
+            return loops.const(e.get_val().to_python())
+        case islpy.ast_expr_type.id:
+            name = e.get_id().get_name()
+            return values.get(name, loops.Var(name))
+    op = e.get_op_type()
+    args = [_expr(e.get_op_arg(i), values) for i in range(e.get_op_n_arg())]
+    if op in _CHOICE:
+        result = args[0]
+        for other in args[1:]:
+            result = loops.Call(_CHOICE[op], (result, other), I64)
+        return result
+    if op == islpy.ast_expr_op_type.minus:
+        return loops.Unary("-", args[0], I64)
+    if op in (islpy.ast_expr_op_type.cond, islpy.ast_expr_op_type.select):
+        return loops.Select(args[0], args[1], args[2], args[1].dtype)
+    if op in _ARITHMETIC:
+        return loops.binary(_ARITHMETIC[op], args[0], args[1])
+    assert op in _COMPARE or op in _LOGIC, f"astgen: unexpected isl operator {op}"
+    return loops.binary(_COMPARE.get(op) or _LOGIC[op], args[0], args[1], BOOL)

@@ -1,0 +1,115 @@
+"""Statements of a Program -> stores of the Loop AST: subscripts to buffer indices, guards to selects, gathers to clamped loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.codegen import loops
+from polytc.lang import program as pr
+from polytc.lang.scalars import BOOL, I64, INTRINSICS
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The buffers of a program, and the translation of its statements. buffers: tensor name -> buffer."""
+
+    program: pr.Program
+    buffers: dict[str, loops.Buffer]
+
+    @staticmethod
+    def of(program: pr.Program) -> Lowering:
+        return Lowering(program, {t.name: loops.Buffer(t.name, t.dtype, t.shape) for t in program.tensors})
+
+    def module(self, bodies: tuple[loops.Stmt, ...]) -> loops.Module:
+        """The module whose kernels have these bodies."""
+        p = self.program
+        kernels = tuple(kernel(f"k{n}", body, p.precise) for n, body in enumerate(bodies))
+        names = tuple(dict.fromkeys((*p.inputs, *p.outputs)))
+        return loops.Module(p.name, tuple(self.buffers[n] for n in names), p.outputs,
+                            tuple(self.buffers[n] for n in p.temporaries), kernels)
+
+    def statement(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Store:
+        """One instance; values: the statement's indices as expressions over loop variables."""
+        buffer = self.buffers[s.target]
+        indices = self._indices(s.target, s.subscripts, values)
+        value = self.expr(s.value, values)
+        if s.op is not None:
+            value = combine(s.op, loops.Load(buffer, indices, buffer.dtype), value)
+        return loops.Store(buffer, indices, value)
+
+    def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr]) -> tuple[loops.Expr, ...]:
+        """Subscripts relative to the tensor's first element; a gathered one is clamped into bounds."""
+        t = self.program.tensor(tensor)
+        result = []
+        for sub, lower, extent in zip(subscripts, t.lower, t.shape, strict=True):
+            index = _as_index(self.expr(sub, values))
+            if lower:
+                index = loops.binary("-", index, loops.const(lower))
+            if any(isinstance(e, pr.Read) for e in pr.walk(sub)):
+                index = loops.Call("max", (loops.Call("min", (index, loops.const(extent - 1)), I64), loops.const(0)), I64)
+            result.append(index)
+        return tuple(result)
+
+    def expr(self, e: pr.Expr, values: dict[str, loops.Expr]) -> loops.Expr:
+        """An expression of the program over loop variables."""
+        match e:
+            case pr.Const():
+                return loops.Const(e.value, e.dtype)
+            case pr.Index():
+                return values[e.name]
+            case pr.Read():
+                return self._read(e, values)
+            case pr.Unary():
+                return loops.Unary(e.op, self.expr(e.a, values), e.dtype)
+            case pr.Binary():
+                return loops.Binary(e.op, self.expr(e.a, values), self.expr(e.b, values), e.dtype)
+            case pr.Call():
+                assert e.fn in INTRINSICS, f"lower: unknown intrinsic {e.fn}"
+                return loops.Call(e.fn, tuple(self.expr(a, values) for a in e.args), e.dtype)
+            case pr.Cast():
+                a = self.expr(e.a, values)
+                return a if a.dtype == e.dtype else loops.Cast(a, e.dtype)
+            case pr.Select():
+                return loops.Select(self.expr(e.cond, values), self.expr(e.a, values), self.expr(e.b, values), e.dtype)
+
+    def _read(self, r: pr.Read, values: dict[str, loops.Expr]) -> loops.Expr:
+        indices = self._indices(r.tensor, r.subscripts, values)
+        load = loops.Load(self.buffers[r.tensor], indices, r.dtype)
+        if r.default is None:
+            return load
+        tests = [t for i, n in zip(indices, self.program.tensor(r.tensor).shape, strict=True)
+                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, loops.const(n)))]
+        return loops.Select(conjunction(tests), load, loops.Const(r.default.value, r.dtype), r.dtype)
+
+
+def conjunction(tests: list[loops.Binary]) -> loops.Expr:
+    """All tests at once; true if there is none."""
+    result: loops.Expr = loops.Const(True, BOOL)
+    for n, t in enumerate(tests):
+        result = t if n == 0 else loops.binary("&&", result, t)
+    return result
+
+
+def combine(op: str, a: loops.Expr, b: loops.Expr) -> loops.Expr:
+    """`a op b` for a reduction operator."""
+    if op in ("min", "max"):
+        return loops.Call(op, (a, b), a.dtype, a.lanes)
+    return loops.Binary(op, a, b, a.dtype, a.lanes)
+
+
+def _as_index(e: loops.Expr) -> loops.Expr:
+    return e if e.dtype == I64 else loops.Cast(e, I64)
+
+
+def kernel(name: str, body: loops.Stmt, precise: bool) -> loops.Kernel:
+    """A kernel around a body, its arguments in order of first use."""
+    used: dict[str, loops.Buffer] = {}
+    written: dict[str, None] = {}
+    for s in loops.walk_stmt(body):
+        if isinstance(s, loops.Store) and s.buffer.space == "global":
+            used[s.buffer.name] = s.buffer
+            written[s.buffer.name] = None
+        for e in loops.expressions(s):
+            used.update({x.buffer.name: x.buffer for x in loops.walk_expr(e)
+                         if isinstance(x, loops.Load) and x.buffer.space == "global"})
+    return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise)

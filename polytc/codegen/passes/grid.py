@@ -1,0 +1,69 @@
+"""Loops over work-groups and work-items: constant bounds outside, the true bounds as one guard inside.
+
+    block0 for b in 0:16 { thread0 for t in 0:min(32, 510 - 32*b) ... }
+    ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < 510 - 32*b ... } }
+
+Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have constant extents, and
+form one chain at the top of the kernel with each axis once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.codegen import loops
+from polytc.codegen.lower import conjunction
+from polytc.codegen.passes import simplify
+
+
+def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with its grid loops normalised; a kernel without any is left alone."""
+    chain: list[loops.For] = []
+    body = kernel.body
+    while isinstance(body, loops.For) and body.kind in ("block", "thread"):
+        chain.append(body)
+        body = body.body
+    if not chain:
+        return kernel
+    known: dict[str, simplify.Interval] = {}
+    guards: list[loops.Binary] = []
+    fixed: list[tuple[loops.For, int, int]] = []
+    for loop in chain:
+        low, high = simplify.interval(loop.lower, known)[0], simplify.interval(loop.upper, known)[1]
+        assert low is not None and high is not None, f"grid: the {loop.kind} loop {loop.var} has no constant bounds"
+        known[loop.var] = (low, high - 1)
+        var = loops.Var(loop.var)
+        guards += [loops.binary(">=", var, loop.lower)] if loop.lower != loops.const(low) else []
+        guards += [loops.binary("<", var, loop.upper)] if loop.upper != loops.const(high) else []
+        fixed.append((loop, low, high - low))
+    guarded = loops.If(conjunction(guards), body) if guards else body
+    inner = simplify.simplify(_merge(fixed, guarded), {})
+    return replace(kernel, body=inner)
+
+
+def _merge(chain: list[tuple[loops.For, int, int]], body: loops.Stmt) -> loops.Stmt:
+    """Loops from 0 with one loop an axis: those that share an axis become one, taken apart by division."""
+    values: dict[str, loops.Expr] = {}
+    result = body
+    for kind in ("thread", "block"):
+        for axis in (0, 1, 2):
+            same = [(loop, low, extent) for loop, low, extent in chain if loop.kind == kind and loop.axis == axis]
+            if not same:
+                continue
+            total, name = 1, same[-1][0].var
+            for loop, low, extent in reversed(same):
+                index: loops.Expr = loops.Var(name)
+                index = loops.binary("//", index, loops.const(total)) if total > 1 else index
+                index = loops.binary("%", index, loops.const(extent)) if len(same) > 1 else index
+                values[loop.var] = loops.binary("+", index, loops.const(low))
+                total *= extent
+            result = loops.For(name, loops.const(0), loops.const(total), 1, result, same[0][0].kind, axis)
+    shifted = {n: v for n, v in values.items() if simplify.expr(v, {}) != loops.Var(n)}
+    return _outer_substitute(result, shifted) if shifted else result
+
+
+def _outer_substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
+    """Substitute below the chain of grid loops only."""
+    if isinstance(s, loops.For) and s.kind in ("block", "thread"):
+        return replace(s, body=_outer_substitute(s.body, values))
+    return simplify.substitute(s, values)

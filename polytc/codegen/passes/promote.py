@@ -1,0 +1,200 @@
+"""Promotion to registers: elements that a region touches at addresses fixed in the region live in private arrays there.
+
+    for k { C[4*t, v] = C[4*t, v] + a * b }     ->     R[0] = C[4*t, v];  for k { R[0] = R[0] + a * b };  C[4*t, v] = R[0]
+
+A region is the body of a loop (or of the kernel); each buffer is promoted at the outermost region whose inner loops do not
+move its addresses. The private array is indexed by constants, so that LLVM's SROA turns it into registers. Stores to scratch
+that nothing loads any more are then dead. Guarantees: every element of a buffer that is read afterwards has its final value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from polytc.codegen import loops
+from polytc.codegen.passes import simplify
+from polytc.machine import Machine
+
+Access: TypeAlias = tuple[tuple[loops.Expr, ...], int]
+"""(indices, lanes) of one slot."""
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run)."""
+
+    buffer: loops.Buffer
+    slot: Access
+    store: bool
+    conditional: bool
+    looped: bool
+
+
+def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[str]) -> loops.Kernel:
+    """scratch: names of the buffers that only this module sees; see `drop_dead_stores`."""
+    return replace(kernel, body=_region(kernel.body, machine, scratch, frozenset()))
+
+
+def _region(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: frozenset[str]) -> loops.Stmt:
+    """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
+    uses = list(_uses(s, looped=False, conditional=False))
+    moving = {x.var for x in loops.walk_stmt(s) if isinstance(x, loops.For)}
+    chosen: dict[str, list[Access]] = {}
+    for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
+        mine = [u for u in uses if u.buffer.name == name]
+        if name not in done and (slots := _slots(mine, moving, machine, name in scratch)):
+            chosen[name] = slots
+    for name, slots in chosen.items():
+        s = _promote(s, [u for u in uses if u.buffer.name == name], slots)
+    return _inside(s, machine, scratch, done | set(chosen))
+
+
+def _inside(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: frozenset[str]) -> loops.Stmt:
+    match s:
+        case loops.For() if s.kind not in ("unroll", "vector"):
+            return replace(s, body=_region(s.body, machine, scratch, done))
+        case loops.If():
+            return replace(s, then=_region(s.then, machine, scratch, done),
+                           orelse=_region(s.orelse, machine, scratch, done) if s.orelse is not None else None)
+        case loops.Block():
+            return loops.block(*(_inside(x, machine, scratch, done) for x in s.stmts))
+        case loops.Alloc():
+            return replace(s, body=_inside(s.body, machine, scratch, done))
+        case _:
+            return s
+
+
+def _uses(s: loops.Stmt, *, looped: bool, conditional: bool) -> Iterator[_Use]:
+    """All accesses of a region, in execution order (loads before the store of a statement)."""
+    for e in loops.expressions(s):
+        yield from _loads(e, looped, conditional)
+    match s:
+        case loops.Store():
+            yield _Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped)
+        case loops.For():
+            runs = isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
+            yield from _uses(s.body, looped=True, conditional=conditional or not runs)
+        case loops.If():
+            yield from _uses(s.then, looped=looped, conditional=True)
+            if s.orelse is not None:
+                yield from _uses(s.orelse, looped=looped, conditional=True)
+        case loops.Block():
+            for x in s.stmts:
+                yield from _uses(x, looped=looped, conditional=conditional)
+        case loops.Alloc():
+            yield from _uses(s.body, looped=looped, conditional=conditional)
+        case _:
+            pass
+
+
+def _loads(e: loops.Expr, looped: bool, conditional: bool) -> Iterator[_Use]:
+    if isinstance(e, loops.Load):
+        yield _Use(e.buffer, (e.indices, e.lanes), False, conditional, looped)
+    for o in loops.operands(e):
+        yield from _loads(o, looped, conditional or isinstance(e, loops.Select))
+
+
+def _lanes(indices: tuple[loops.Expr, ...]) -> int:
+    return max((i.lanes for i in indices), default=1)
+
+
+def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) -> list[Access]:
+    """The distinct elements of a buffer in the region, if they can live in registers and gain by it; else nothing."""
+    slots = list(dict.fromkeys(u.slot for u in uses))
+    fixed = all(_fixed(i, moving) for indices, _ in slots for i in indices)
+    gains = scratch or any(u.looped for u in uses)
+    if not fixed or not gains or len(slots) > 4 * machine.vector_registers or any(u.conditional for u in uses):
+        return []
+    disjoint = all(_disjoint(a, b) for n, a in enumerate(slots) for b in slots[:n])
+    return slots if disjoint else []
+
+
+def _fixed(index: loops.Expr, moving: set[str]) -> bool:
+    """Does the index depend neither on loops inside the region nor on memory?"""
+    return not any(isinstance(e, loops.Load) or (isinstance(e, loops.Var) and e.name in moving) for e in loops.walk_expr(index))
+
+
+def _disjoint(a: Access, b: Access) -> bool:
+    """Do two slots never share an element? Provable when in one dimension they lie a known distance apart."""
+    for i, j in zip(a[0], b[0], strict=True):
+        first, last = _extent(i), _extent(j)
+        if first is None or last is None:
+            continue
+        terms = simplify.linear(loops.binary("-", last[0], first[0]))
+        if all(isinstance(atom, loops.Const) for atom in terms):
+            distance = sum(terms.values())
+            if distance >= first[1] or -distance >= last[1]:
+                return True
+    return False
+
+
+def _extent(index: loops.Expr) -> tuple[loops.Expr, int] | None:
+    """(first coordinate, coordinates spanned) of an index, if it is a scalar or a rising ramp."""
+    if isinstance(index, loops.Ramp):
+        return (index.base, (index.lanes - 1) * index.stride + 1) if index.stride > 0 else None
+    return (index, 1) if index.lanes == 1 else None
+
+
+def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt:
+    """The region with its slots in private arrays, one array for each number of lanes."""
+    buffer = uses[0].buffer
+    place: dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]] = {}
+    arrays = []
+    for lanes in sorted({lanes for _, lanes in slots}):
+        members = [slot for slot in slots if slot[1] == lanes]
+        shape = (len(members),) if lanes == 1 else (len(members), lanes)
+        array = loops.Buffer(f"{buffer.name}_r{lanes}", buffer.dtype, shape, "private")
+        arrays.append(array)
+        for n, slot in enumerate(members):
+            place[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))
+
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        return loops.map_expr(e, lambda x: loops.Load(*place[x.indices, x.lanes], x.dtype, x.lanes)
+                              if isinstance(x, loops.Load) and x.buffer == buffer else x)
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if isinstance(x, loops.Store) and x.buffer == buffer:
+            return loops.Store(*place[x.indices, _lanes(x.indices)], x.value)
+        return x
+
+    body = loops.map_stmt(s, on_stmt, on_expr)
+    first = {u.slot: u for u in reversed(uses)}
+    before = [loops.Store(*place[slot], loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
+              for slot in slots if not first[slot].store]
+    written = {u.slot for u in uses if u.store}
+    after = [loops.Store(buffer, slot[0], loops.Load(*place[slot], buffer.dtype, slot[1])) for slot in slots if slot in written]
+    result: loops.Stmt = loops.block(*before, body, *after)
+    for array in arrays:
+        result = loops.Alloc(array, result)
+    return result
+
+
+def drop_dead_stores(module: loops.Module) -> loops.Module:
+    """The module without stores to scratch that nothing loads, and without that scratch."""
+    kernels = module.kernels
+    loaded = {e.buffer.name for k in kernels for x in loops.walk_stmt(k.body) for top in loops.expressions(x)
+              for e in loops.walk_expr(top) if isinstance(e, loops.Load)}
+    dead = {b.name for b in module.scratch} - loaded
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if isinstance(x, loops.Store) and x.buffer.name in dead:
+            return loops.Block(())
+        if isinstance(x, loops.Block):
+            return loops.block(*x.stmts)
+        return loops.Block(()) if isinstance(x, loops.For | loops.If | loops.Alloc) and _empty(x) else x
+
+    kept = tuple(replace(k, body=loops.map_stmt(k.body, on_stmt, lambda e: e)) for k in kernels) if dead else kernels
+    return replace(module, scratch=tuple(b for b in module.scratch if b.name not in dead),
+                   kernels=tuple(k for k in kept if not _nothing(k.body)))
+
+
+def _empty(s: loops.For | loops.If | loops.Alloc) -> bool:
+    if isinstance(s, loops.If):
+        return _nothing(s.then) and (s.orelse is None or _nothing(s.orelse))
+    return _nothing(s.body)
+
+
+def _nothing(s: loops.Stmt) -> bool:
+    return isinstance(s, loops.Block) and not s.stmts

@@ -1,0 +1,233 @@
+"""Integer simplification: index expressions in linear normal form, bounds and conditions decided by intervals.
+
+Guarantees: every i64 expression is a sum of distinct terms in a fixed order; a min, max, comparison, floor division or modulo
+that the loop bounds decide is gone; loops without iterations and decided branches are gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from polytc.codegen import loops
+from polytc.lang.scalars import BOOL, I64
+
+Interval: TypeAlias = tuple[int | None, int | None]
+"""Smallest and largest value, None where unknown."""
+Terms: TypeAlias = dict[loops.Expr, int]
+"""Linear form: atom -> coefficient; the number stands under _ONE."""
+
+_ONE = loops.Const(1, I64)
+_ANY: Interval = (None, None)
+
+
+def simplify_kernel(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with a simplified body."""
+    return replace(kernel, body=simplify(kernel.body, {}))
+
+
+def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
+    """known: intervals of the loop variables in scope."""
+    match s:
+        case loops.For():
+            return _for(s, known)
+        case loops.If():
+            return _if(s, known)
+        case loops.Store():
+            return replace(s, indices=tuple(expr(i, known) for i in s.indices), value=expr(s.value, known))
+        case loops.Block():
+            return loops.block(*(simplify(x, known) for x in s.stmts))
+        case loops.Alloc():
+            return replace(s, body=simplify(s.body, known))
+        case loops.Barrier():
+            return s
+
+
+def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
+    lower, upper = expr(s.lower, known), expr(s.upper, known)
+    low, high = interval(lower, known)[0], interval(upper, known)[1]
+    count = interval(expr(loops.binary("-", upper, lower), known), known)
+    if count[1] is not None and count[1] <= 0:
+        return loops.Block(())
+    if count == (1, 1) and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
+        return simplify(substitute(s.body, {s.var: lower}), known)
+    inside = known | {s.var: (low, None if high is None else high - 1)}
+    return replace(s, lower=lower, upper=upper, body=simplify(s.body, inside))
+
+
+def _if(s: loops.If, known: dict[str, Interval]) -> loops.Stmt:
+    cond = expr(s.cond, known)
+    if isinstance(cond, loops.Const):
+        chosen = s.then if cond.value else s.orelse
+        return simplify(chosen, known) if chosen is not None else loops.Block(())
+    return loops.If(cond, simplify(s.then, known), simplify(s.orelse, known) if s.orelse is not None else None)
+
+
+def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
+    """The statement with loop variables replaced by expressions."""
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        return loops.map_expr(e, lambda x: values.get(x.name, x) if isinstance(x, loops.Var) else x)
+    return loops.map_stmt(s, lambda x: x, on_expr)
+
+
+def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
+    """An expression simplified bottom-up."""
+    return loops.map_expr(e, lambda x: _rewrite(x, known))
+
+
+def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
+    match e:
+        case loops.Binary(lanes=1) if e.dtype == I64:
+            return _arithmetic(e, known)
+        case loops.Unary(op="-", lanes=1) if e.dtype == I64:
+            return build(linear(e))
+        case loops.Call(fn="min" | "max", lanes=1) if e.dtype == I64:
+            return _extremum(e, known)
+        case loops.Binary(lanes=1) if e.a.dtype == I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
+            return _comparison(e, known)
+        case loops.Binary(op="&&" | "||", lanes=1):
+            return _logic(e)
+        case loops.Unary(op="!", a=loops.Const() as a):
+            return loops.Const(not a.value, BOOL, e.lanes)
+        case loops.Select(cond=loops.Const() as c) if e.lanes == 1:
+            return e.a if c.value else e.b
+        case loops.Cast(a=loops.Const() as a) if e.dtype == I64 and isinstance(a.value, int):
+            return loops.Const(int(a.value), I64, e.lanes)
+        case _:
+            return e
+
+
+def linear(e: loops.Expr) -> Terms:
+    """The linear form of a scalar i64 expression; what is not linear is an atom."""
+    match e:
+        case loops.Const():
+            return {_ONE: int(e.value)} if e.value else {}
+        case loops.Unary(op="-"):
+            return {a: -c for a, c in linear(e.a).items()}
+        case loops.Binary(op="+" | "-"):
+            sign = 1 if e.op == "+" else -1
+            total = dict(linear(e.a))
+            for atom, c in linear(e.b).items():
+                total[atom] = total.get(atom, 0) + sign * c
+            return {a: c for a, c in total.items() if c}
+        case loops.Binary(op="*") if isinstance(e.b, loops.Const):
+            return {a: c * int(e.b.value) for a, c in linear(e.a).items() if e.b.value}
+        case loops.Binary(op="*") if isinstance(e.a, loops.Const):
+            return {a: c * int(e.a.value) for a, c in linear(e.b).items() if e.a.value}
+        case _:
+            return {e: 1}
+
+
+def build(terms: Terms) -> loops.Expr:
+    """The expression of a linear form: atoms in the order of their text, the number last."""
+    result: loops.Expr | None = None
+    for atom in sorted((a for a in terms if a is not _ONE and a != _ONE), key=loops.format_expr):
+        c = terms[atom]
+        term = atom if abs(c) == 1 else loops.Binary("*", atom, loops.const(abs(c)), I64)
+        if result is None:
+            result = term if c > 0 else loops.Binary("*", atom, loops.const(c), I64)
+        else:
+            result = loops.Binary("+" if c > 0 else "-", result, term, I64)
+    number = terms.get(_ONE, 0)
+    if result is None:
+        return loops.const(number)
+    return result if not number else loops.Binary("+" if number > 0 else "-", result, loops.const(abs(number)), I64)
+
+
+def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
+    """Bounds of a scalar integer expression."""
+    match e:
+        case loops.Const():
+            return (int(e.value), int(e.value))
+        case loops.Var():
+            return known.get(e.name, _ANY)
+        case loops.Call(fn="min" | "max"):
+            return _extremum_interval(e.fn, [interval(a, known) for a in e.args])
+        case loops.Binary(op="+" | "-" | "*") | loops.Unary(op="-") if e.dtype == I64:
+            return _sum_interval(linear(e), known)
+        case loops.Binary(op="//", b=loops.Const() as b) if b.value > 0:
+            low, high = interval(e.a, known)
+            return (None if low is None else low // int(b.value), None if high is None else high // int(b.value))
+        case loops.Binary(op="%", b=loops.Const() as b) if b.value > 0:
+            return (0, int(b.value) - 1)
+        case _:
+            return _ANY
+
+
+def _sum_interval(terms: Terms, known: dict[str, Interval]) -> Interval:
+    low: int | None = 0
+    high: int | None = 0
+    for atom, c in terms.items():
+        a, b = (1, 1) if atom == _ONE else _ANY if isinstance(atom, loops.Binary) and atom.op in "+-*" else interval(atom, known)
+        ends = (a, b) if c > 0 else (b, a)
+        low = None if low is None or ends[0] is None else low + c * ends[0]
+        high = None if high is None or ends[1] is None else high + c * ends[1]
+    return low, high
+
+
+def _extremum_interval(fn: str, parts: list[Interval]) -> Interval:
+    lows, highs = [p[0] for p in parts], [p[1] for p in parts]
+    if fn == "min":
+        return (None if None in lows else min(x for x in lows if x is not None),
+                min((x for x in highs if x is not None), default=None))
+    return (max((x for x in lows if x is not None), default=None),
+            None if None in highs else max(x for x in highs if x is not None))
+
+
+def _difference(a: loops.Expr, b: loops.Expr, known: dict[str, Interval]) -> Interval:
+    return _sum_interval(linear(loops.Binary("-", a, b, I64)), known)
+
+
+def _arithmetic(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    if e.op in ("+", "-", "*"):
+        return build(linear(e))
+    if e.op not in ("//", "%") or not isinstance(e.b, loops.Const) or e.b.value <= 0:
+        return e
+    divisor = int(e.b.value)
+    terms = linear(e.a)
+    whole = {a: c // divisor for a, c in terms.items() if c % divisor == 0}
+    rest = {a: c for a, c in terms.items() if c % divisor}
+    low, high = _sum_interval(rest, known)
+    if low is not None and high is not None and low // divisor == high // divisor:
+        quotient = low // divisor
+        if e.op == "//":
+            return build(_plus(whole, quotient))
+        return build(_plus(rest, -quotient * divisor))
+    if whole and rest:
+        inner = loops.Binary(e.op, build(rest), e.b, I64)
+        return inner if e.op == "%" else build({**whole, inner: 1})
+    return e
+
+
+def _plus(terms: Terms, number: int) -> Terms:
+    total = terms.get(_ONE, 0) + number
+    return {**{a: c for a, c in terms.items() if a != _ONE}, **({_ONE: total} if total else {})}
+
+
+def _extremum(e: loops.Call, known: dict[str, Interval]) -> loops.Expr:
+    a, b = e.args
+    low, high = _difference(a, b, known)
+    first_smaller = high is not None and high <= 0
+    first_larger = low is not None and low >= 0
+    if first_smaller or first_larger:
+        return a if first_smaller == (e.fn == "min") else b
+    return e
+
+
+def _comparison(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    low, high = _difference(e.a, e.b, known)
+    below = high is not None and high < 0
+    above = low is not None and low > 0
+    equal = low == high == 0
+    at_most, at_least = high is not None and high <= 0, low is not None and low >= 0
+    true = {"<": below, "<=": at_most, ">": above, ">=": at_least, "==": equal, "!=": below or above}[e.op]
+    false = {"<": at_least, "<=": above, ">": at_most, ">=": below, "==": below or above, "!=": equal}[e.op]
+    return loops.Const(True, BOOL) if true else loops.Const(False, BOOL) if false else e
+
+
+def _logic(e: loops.Binary) -> loops.Expr:
+    for a, b in ((e.a, e.b), (e.b, e.a)):
+        if isinstance(a, loops.Const) and a.lanes == 1:
+            neutral = a.value == (e.op == "&&")
+            return b if neutral else a
+    return e

@@ -1,0 +1,81 @@
+"""Index-set splitting: full tiles and the last, partial one get loops of their own.
+
+    for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) ... }
+    ->  for t in 0:21 { vector for p in 0:24 ... };  t = 21: vector for p in 0:6 ...
+
+so that point loops have constant bounds and become straight vector code. Guarantees: the same instances in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.codegen import loops
+from polytc.codegen.passes import simplify
+
+_POINT = ("unroll", "vector", "reduce")
+
+
+def split_kernel(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with its tile loops split, outermost first."""
+    return replace(kernel, body=_split(kernel.body, {}))
+
+
+def _split(s: loops.Stmt, known: dict[str, simplify.Interval]) -> loops.Stmt:
+    match s:
+        case loops.For() if s.kind in ("sequential", "parallel"):
+            return _loop(s, known)
+        case loops.For() | loops.Alloc():
+            return replace(s, body=_split(s.body, known))
+        case loops.If():
+            return replace(s, then=_split(s.then, known), orelse=_split(s.orelse, known) if s.orelse is not None else None)
+        case loops.Block():
+            return loops.block(*(_split(x, known) for x in s.stmts))
+        case _:
+            return s
+
+
+def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
+    low, high = _constant(s.lower), _constant(s.upper)
+    inside = known | {s.var: (low, None if high is None else high - 1)}
+    if low is None or high is None or s.step != 1:
+        return replace(s, body=_split(s.body, inside))
+    cuts = sorted({low, high, *(c for c in _cuts(s) if low < c < high)})
+    parts: list[loops.Stmt] = []
+    for a, b in zip(cuts, cuts[1:], strict=False):
+        part = simplify.simplify(replace(s, lower=loops.const(a), upper=loops.const(b)), known)
+        parts.append(replace(part, body=_split(part.body, known | {s.var: (a, b - 1)}))
+                     if isinstance(part, loops.For) and part.var == s.var else _split(part, known))
+    return loops.block(*parts)
+
+
+def _constant(e: loops.Expr) -> int | None:
+    return int(e.value) if isinstance(e, loops.Const) else None
+
+
+def _cuts(s: loops.For) -> set[int]:
+    """Values of the loop variable from which on a point loop's bound is no longer its constant."""
+    found: set[int] = set()
+    for inner in loops.walk_stmt(s.body):
+        if isinstance(inner, loops.For) and inner.kind in _POINT:
+            for bound in (inner.lower, inner.upper):
+                for e in loops.walk_expr(bound):
+                    if isinstance(e, loops.Call) and e.fn in ("min", "max"):
+                        found |= _crossing(e, s.var)
+    return found
+
+
+def _crossing(e: loops.Call, var: str) -> set[int]:
+    """Where the arguments of min or max, one constant and one linear in `var` alone, change places."""
+    a, b = e.args
+    if isinstance(b, loops.Const):
+        a, b = b, a
+    if not isinstance(a, loops.Const):
+        return set()
+    terms = simplify.linear(b)
+    slope = terms.get(loops.Var(var), 0)
+    if not slope or any(not isinstance(atom, loops.Const) and atom != loops.Var(var) for atom in terms):
+        return set()
+    number = sum(c for atom, c in terms.items() if isinstance(atom, loops.Const))
+    threshold = int(a.value) - number                                # slope * var = threshold is where both are equal
+    return {-(-threshold // slope), threshold // slope + 1} if slope > 0 else {threshold // slope + 1, -(-threshold // slope)}

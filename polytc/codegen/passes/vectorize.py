@@ -1,0 +1,182 @@
+"""Point loops -> straight code: 'unroll' loops are unrolled, 'vector' loops become vector values, 'reduce' loops horizontal
+reductions.
+
+A vector loop of constant extent becomes as many whole vectors as fit, and vectors of fewer lanes (powers of two) for the rest.
+Guarantees: no loop of these kinds is left; a point loop whose extent is unknown has become sequential.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.codegen import loops
+from polytc.codegen.lower import combine
+from polytc.codegen.passes import simplify
+from polytc.lang.scalars import I64
+from polytc.machine import Machine
+
+UNROLL_LIMIT = 512
+"""Statements that unrolling may make out of one loop nest."""
+
+
+def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
+    """The kernel with its point loops expanded for vectors of `machine`."""
+    return replace(kernel, body=_expand(kernel.body, machine))
+
+
+def _expand(s: loops.Stmt, machine: Machine) -> loops.Stmt:
+    match s:
+        case loops.For():
+            inner = replace(s, body=_expand(s.body, machine))
+            return _point_loop(inner, machine) if s.kind in ("unroll", "vector", "reduce") else inner
+        case loops.If():
+            return replace(s, then=_expand(s.then, machine), orelse=_expand(s.orelse, machine) if s.orelse is not None else None)
+        case loops.Block():
+            return loops.block(*(_expand(x, machine) for x in s.stmts))
+        case loops.Alloc():
+            return replace(s, body=_expand(s.body, machine))
+        case _:
+            return s
+
+
+def _point_loop(s: loops.For, machine: Machine) -> loops.Stmt:
+    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const) or s.step != 1:
+        return replace(s, kind="sequential")
+    extent = int(s.upper.value) - int(s.lower.value)
+    size = sum(isinstance(x, loops.Store) for x in loops.walk_stmt(s.body))
+    if s.kind == "unroll":
+        return _unroll(s, extent) if extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
+    if extent == 1 or not _straight(s.body) or extent > 64 * machine.lanes(1):
+        return _unroll(s, extent) if extent == 1 else replace(s, kind="sequential")
+    pieces = chunks(extent, machine.lanes(_widest(s.body)))
+    if s.kind == "reduce":
+        assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
+        return _horizontal(s, s.body, pieces)
+    return loops.block(*(_vector(s.body, s.var, int(s.lower.value) + at, lanes) for at, lanes in pieces))
+
+
+def chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
+    """(offset, lanes) of the vectors that cover `extent`: whole ones, then smaller powers of two."""
+    out, at = [], 0
+    while at < extent:
+        while lanes > extent - at:
+            lanes //= 2
+        out.append((at, lanes))
+        at += lanes
+    return out
+
+
+def _unroll(s: loops.For, extent: int) -> loops.Stmt:
+    assert isinstance(s.lower, loops.Const)
+    first = int(s.lower.value)
+    return loops.block(*(simplify.simplify(simplify.substitute(s.body, {s.var: loops.const(first + i)}), {}) for i in range(extent)))
+
+
+def _straight(s: loops.Stmt) -> bool:
+    """Only stores, which can be made vectors one by one."""
+    return all(isinstance(x, loops.Store | loops.Block) for x in loops.walk_stmt(s))
+
+
+def _widest(s: loops.Stmt) -> int:
+    """Bytes of the widest element that the statement touches."""
+    sizes = [x.buffer.dtype.bytes for x in loops.walk_stmt(s) if isinstance(x, loops.Store)]
+    sizes += [e.dtype.bytes for x in loops.walk_stmt(s) for top in loops.expressions(x) for e in loops.walk_expr(top)
+              if isinstance(e, loops.Load | loops.Cast)]
+    return max(sizes, default=4)
+
+
+def _vector(s: loops.Stmt, var: str, base: int, lanes: int) -> loops.Stmt:
+    if lanes == 1:
+        return simplify.simplify(simplify.substitute(s, {var: loops.const(base)}), {})
+    if isinstance(s, loops.Block):
+        return loops.block(*(_vector(x, var, base, lanes) for x in s.stmts))
+    assert isinstance(s, loops.Store)
+    ramp = loops.Ramp(loops.const(base), 1, lanes)
+    indices = tuple(vector_expr(i, var, ramp) for i in s.indices)
+    return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var, ramp), lanes))
+
+
+def _horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int]]) -> loops.Stmt:
+    """`T[x] = T[x] op f(i)` for all i: vectors are combined with each other first, then across lanes."""
+    assert isinstance(loop.lower, loops.Const)
+    old, term, op = _update(s)
+    total: loops.Expr | None = None
+    whole = pieces[0][1]
+    result: loops.Expr = old
+    for at, lanes in pieces:
+        base = int(loop.lower.value) + at
+        if lanes == 1:
+            result = combine(op, result, _at(term, loop.var, base))
+            continue
+        value = broadcast(vector_expr(term, loop.var, loops.Ramp(loops.const(base), 1, lanes)), lanes)
+        if lanes == whole:
+            total = value if total is None else combine(op, total, value)
+        else:
+            result = combine(op, result, loops.Reduce(op, value, value.dtype))
+    if total is not None:
+        result = combine(op, result, loops.Reduce(op, total, total.dtype))
+    return replace(s, value=result)
+
+
+def _update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
+    """(old value, new term, operator) of an update."""
+    match s.value:
+        case loops.Binary():
+            return s.value.a, s.value.b, s.value.op
+        case loops.Call():
+            return s.value.args[0], s.value.args[1], s.value.fn
+    raise AssertionError("vectorize: not an update")
+
+
+def _at(e: loops.Expr, var: str, value: int) -> loops.Expr:
+    return simplify.expr(loops.map_expr(e, lambda x: loops.const(value) if x == loops.Var(var) else x), {})
+
+
+def broadcast(e: loops.Expr, lanes: int) -> loops.Expr:
+    """A scalar in every lane; vectors stay."""
+    if e.lanes == lanes:
+        return e
+    if isinstance(e, loops.Const):
+        return replace(e, lanes=lanes)
+    return loops.Broadcast(e, lanes, e.dtype)
+
+
+def vector_expr(e: loops.Expr, var: str, ramp: loops.Ramp) -> loops.Expr:
+    """`e` for the values `ramp` of the variable: a vector where it depends on it, else the scalar it was."""
+    if isinstance(e, loops.Var):
+        return ramp if e.name == var else e
+    old = loops.operands(e)
+    new = tuple(vector_expr(o, var, ramp) for o in old)
+    if all(o.lanes == 1 for o in new):
+        return loops.with_operands(e, new) if old else e
+    if e.dtype == I64 and isinstance(e, loops.Binary):
+        moved = _ramp(e.op, new[0], new[1])
+        if moved is not None:
+            return moved
+    if isinstance(e, loops.Load):
+        return replace(e, indices=new, lanes=ramp.lanes)
+    wide = tuple(broadcast(o, ramp.lanes) for o in new)
+    result = loops.with_operands(e, wide)
+    assert not isinstance(result, loops.Ramp | loops.Reduce), "vectorize: nested vectors"
+    return replace(result, lanes=ramp.lanes)
+
+
+def _ramp(op: str, a: loops.Expr, b: loops.Expr) -> loops.Ramp | None:
+    """Ramps stay ramps under sums with scalars and products with numbers."""
+    if isinstance(b, loops.Ramp) and isinstance(a, loops.Ramp) and op in ("+", "-"):
+        sign = 1 if op == "+" else -1
+        return replace(a, base=_simple(loops.binary(op, a.base, b.base)), stride=a.stride + sign * b.stride)
+    if isinstance(b, loops.Ramp) and a.lanes == 1 and op in ("+", "*"):
+        a, b = b, a
+    if not isinstance(a, loops.Ramp):
+        return replace(b, base=_simple(loops.binary("-", a, b.base)), stride=-b.stride) \
+            if isinstance(b, loops.Ramp) and op == "-" and a.lanes == 1 else None
+    if op in ("+", "-") and b.lanes == 1:
+        return replace(a, base=_simple(loops.binary(op, a.base, b)))
+    if op == "*" and isinstance(b, loops.Const):
+        return replace(a, base=_simple(loops.binary("*", a.base, b)), stride=a.stride * int(b.value))
+    return None
+
+
+def _simple(e: loops.Expr) -> loops.Expr:
+    return simplify.expr(e, {})

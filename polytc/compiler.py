@@ -1,0 +1,135 @@
+"""The pipeline, once, from a checked Program to something that runs.
+
+    Program -> rewrites -> Scop -> Dependences -> Schedule -> Loop AST -> passes -> Source -> Executable
+
+`stage` is the only place that times, dumps and checks. POLYTC_DUMP=scop,schedule (or all) prints stages to stderr, or to files
+in POLYTC_DUMP_DIR; POLYTC_CHECK=1 checks each stage's invariant and names the stage that broke it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from polytc import errors
+from polytc.codegen import astgen, loops, passes, verify
+from polytc.codegen.target import Executable, Source, Target
+from polytc.lang import rewrites
+from polytc.lang.program import Program
+from polytc.poly import dependences as deps
+from polytc.poly import scop as polyhedra
+from polytc.schedule import automatic
+from polytc.schedule.tree import Schedule
+
+errors.register(E502="unknown target")
+
+T = TypeVar("T")
+
+TARGETS = {
+    "cpu": "polytc.codegen.llvm.target:LLVMTarget",
+    "opencl": "polytc.codegen.opencl.target:OpenCLTarget",
+    "interp": "polytc.codegen.interp:InterpTarget",
+}
+"""The registry: name -> module and class, imported when first asked for."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Every stage of one compilation; each prints. seconds: what each stage took.
+
+    program: as given; rewritten: after the Program -> Program rewrites, which the later stages describe.
+    """
+
+    program: Program
+    rewritten: Program
+    scop: polyhedra.Scop
+    dependences: deps.Dependences
+    schedule: Schedule
+    loops: loops.Module
+    source: Source
+    target: Target
+    seconds: dict[str, float]
+
+
+def target(name: str) -> Target:
+    """The target of that name. Raises TargetError E502 with the names there are."""
+    if name not in TARGETS:
+        raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
+                          notes=[f"the targets are {', '.join(TARGETS)}"])
+    with _LOCK:
+        if name not in _TARGETS:
+            module, _, cls = TARGETS[name].partition(":")
+            _TARGETS[name] = getattr(importlib.import_module(module), cls)()
+        return _TARGETS[name]
+
+
+_LOCK = threading.RLock()
+_TARGETS: dict[str, Target] = {}
+_LOADED: dict[tuple[str, str, int | None, str | None], Executable] = {}
+
+
+def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
+    """All stages up to source text; needs no device.
+
+    target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`.
+    """
+    to = target(target_name) if isinstance(target_name, str) else target_name
+    seconds: dict[str, float] = {}
+
+    def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
+        return _stage(name, program.name, seconds, compute, check)
+
+    # A schedule that the user gives names the statements of the program as written, so nothing may rewrite it.
+    rewritten = stage("program", lambda: program if schedule not in (None, "isl") else rewrites.run(program, to.machine))
+    scop = stage("scop", lambda: polyhedra.extract(rewritten))
+    dependences = stage("deps", lambda: deps.analyse(scop))
+    chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
+    raw = stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
+    module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
+    source = stage("source", lambda: to.emit(module))
+    return Lowered(program, rewritten, scop, dependences, chosen, module, source, to, seconds)
+
+
+def compile_program(program: Program, target_name: str = "cpu", threads: int | None = None,
+                    schedule: str | None = None) -> Executable:
+    """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
+
+    The same program (by its text) for the same target, threads and schedule is compiled once a process.
+    """
+    key = (str(program), target_name, threads, schedule)
+    with _LOCK:
+        if key not in _LOADED:
+            lowered = lower_program(program, target_name, schedule)
+            _LOADED[key] = lowered.target.load(lowered.source, threads or 0)
+        return _LOADED[key]
+
+
+def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T], check: Callable[[T], object] | None) -> T:
+    start = time.perf_counter()
+    try:
+        value = compute()
+        if check is not None and os.environ.get("POLYTC_CHECK") == "1":
+            check(value)
+    except AssertionError as e:
+        raise AssertionError(f"stage {name!r} of {program!r} broke its invariant: {e}") from e
+    seconds[name] = time.perf_counter() - start
+    wanted = os.environ.get("POLYTC_DUMP", "").split(",")
+    if name in wanted or "all" in wanted:
+        _dump(f"# {program}: {name} ({seconds[name] * 1e3:.1f} ms)\n{value}\n", f"{program}.{name}.txt")
+    return value
+
+
+def _dump(text: str, filename: str) -> None:
+    folder = os.environ.get("POLYTC_DUMP_DIR")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / filename).write_text(text)
+    else:
+        print(text, file=sys.stderr)

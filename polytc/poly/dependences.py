@@ -1,0 +1,62 @@
+"""Scop -> Dependences: which instance must run before which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy
+
+from polytc.poly import isl
+from polytc.poly.scop import Scop
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """Pairs of instances, memory-based: every ordered pair that touches one element, at least one of them writing.
+
+    flow: write then read; anti: read then write; output: write then write.
+    reduction: pairs of instances of one update statement that meet in one element. They may run in any order, so they do not
+        constrain the order (`order` leaves them out), but not at once, so they do constrain parallelism (`all` keeps them).
+        Taking them out of value-based dependences would be unsound; see Note [Reductions].
+
+    Note [Reductions]: with value-based flow only the last instance of a reduction has a dependence on a reader. If the
+    reduction were then reordered, another instance would be last and nothing would keep the reader after it. Memory-based
+    dependences hold between every instance and the reader, so removing the self pairs loses nothing.
+    """
+
+    flow: islpy.UnionMap
+    anti: islpy.UnionMap
+    output: islpy.UnionMap
+    reduction: islpy.UnionMap
+
+    @property
+    def all(self) -> islpy.UnionMap:
+        """What a parallel or vector loop must not carry."""
+        return self.flow.union(self.anti).union(self.output)
+
+    @property
+    def order(self) -> islpy.UnionMap:
+        """What every schedule must respect."""
+        return self.all.subtract(self.reduction)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{title}: {value}" for title, value in (
+            ("flow", self.flow), ("anti", self.anti), ("output", self.output), ("reduction", self.reduction)))
+
+
+def analyse(scop: Scop) -> Dependences:
+    """Exact dependences of the program's order (Feautrier, Dataflow Analysis of Array and Scalar References, IJPP 1991),
+    memory-based. Reads of a gather are over-approximated, so its dependences are too."""
+    def between(sources: islpy.UnionMap, sinks: islpy.UnionMap) -> islpy.UnionMap:
+        info = islpy.UnionAccessInfo.from_sink(sinks).set_may_source(sources).set_schedule(scop.original)
+        return info.compute_flow().get_may_dependence().coalesce()
+
+    return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
+                       _meeting(scop))
+
+
+def _meeting(scop: Scop) -> islpy.UnionMap:
+    result = islpy.UnionMap.read_from_str(scop.ctx, "{ }")
+    for write in isl.maps(scop.updates):
+        result = result.union(write.apply_range(write.reverse()).to_union_map())
+    return result

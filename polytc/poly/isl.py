@@ -1,0 +1,132 @@
+"""The door to islpy: texts in isl's notation, iteration over its collections, and its warts in one place.
+
+isl objects of different contexts must never meet, so every Scop owns one context (see `new_context`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import islpy
+
+from polytc.lang import program as pr
+
+R = TypeVar("R")
+_RESERVED = frozenset("and or not exists floor ceil mod min max implies true false infty NaN rat ceild floord".split())
+
+
+class QuotaExceeded(Exception):
+    """An isl computation needed more operations than its budget."""
+
+
+def new_context() -> islpy.Context:
+    """A context with the options that polytc relies on: tile loops count tiles (not elements), which halves AST time; no
+    loop unrolling by isl; SCCs kept apart, so that fusion is ours to decide."""
+    ctx = islpy.Context()
+    ctx.set_tile_scale_tile_loops(0)
+    ctx.set_tile_shift_point_loops(1)
+    ctx.set_schedule_serialize_sccs(1)
+    return ctx
+
+
+def bounded(ctx: islpy.Context, operations: int, compute: Callable[[], R]) -> R:
+    """Run `compute` with at most `operations` isl operations. Raises QuotaExceeded; the context stays usable."""
+    before = ctx.get_max_operations()
+    ctx.set_max_operations(operations)
+    ctx.reset_operations()
+    try:
+        return compute()
+    except islpy.Error as e:
+        if "maximal number of operations exceeded" in str(e):
+            raise QuotaExceeded(f"more than {operations} isl operations") from None
+        raise
+    finally:
+        ctx.set_max_operations(before)
+
+
+def name(identifier: str) -> str:
+    """An identifier that isl's parser takes: its reserved words get an underscore."""
+    return identifier + "_" if identifier in _RESERVED else identifier
+
+
+def expr(e: pr.Expr) -> str | None:
+    """A quasi-affine integer or a condition in isl's notation; None if it is not affine (a gather)."""
+    match e:
+        case pr.Const():
+            return str(int(e.value))
+        case pr.Index():
+            return name(e.name)
+        case pr.Cast():
+            return expr(e.a)
+        case pr.Unary():
+            a = expr(e.a)
+            return None if a is None else f"(not {a})" if e.op == "!" else f"(-{a})"
+        case pr.Binary():
+            return _binary(e)
+        case _:
+            return None
+
+
+_CONDITIONS = {"==": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "!=": "!=", "&&": "and", "||": "or"}
+
+
+def _binary(e: pr.Binary) -> str | None:
+    a, b = expr(e.a), expr(e.b)
+    if a is None or b is None:
+        return None
+    match e.op:
+        case "+" | "-":
+            return f"({a} {e.op} {b})"
+        case "*" if isinstance(e.a, pr.Const) or isinstance(e.b, pr.Const):
+            return f"({a} * {b})" if isinstance(e.a, pr.Const) else f"({b} * {a})"
+        case "//" if isinstance(e.b, pr.Const):
+            return f"floor(({a})/{b})"
+        case "%" if isinstance(e.b, pr.Const):
+            return f"(({a}) mod {b})"
+        case op if op in _CONDITIONS:
+            return f"({a} {_CONDITIONS[op]} {b})"
+        case _:
+            return None
+
+
+def instance(s: pr.Statement) -> str:
+    """The instance tuple of a statement: `S1[i, j, k]`."""
+    return f"{name(s.name)}[{', '.join(map(name, s.indices))}]"
+
+
+def domain(s: pr.Statement) -> str:
+    """The domain of a statement in isl's notation, without braces."""
+    conditions = [f"{r.lower} <= {name(r.index)} < {r.upper}" for r in s.ranges]
+    for c in s.where:
+        text = expr(c)
+        assert text is not None, f"isl: the condition {pr.format_expr(c)} of {s.name} is not affine"
+        conditions.append(text)
+    return instance(s) + (" : " + " and ".join(conditions) if conditions else "")
+
+
+def maps(u: islpy.UnionMap) -> Iterator[islpy.Map]:
+    """The maps of a union map, one a pair of spaces."""
+    found = u.get_map_list()
+    return (found.get_at(i) for i in range(found.n_map()))
+
+
+def sets(u: islpy.UnionSet) -> Iterator[islpy.Set]:
+    """The sets of a union set, one a space."""
+    found = u.get_set_list()
+    return (found.get_at(i) for i in range(found.n_set()))
+
+
+def sample(m: islpy.Map) -> tuple[str, str] | None:
+    """One pair of a map as text, `("S1[i=0, j=1]", "S1[i=1, j=0]")`, or None if the map is empty."""
+    if m.is_empty():
+        return None
+    pair = m.sample()
+    sides = []
+    for kind in (islpy.dim_type.in_, islpy.dim_type.out):
+        side = pair.domain() if kind == islpy.dim_type.in_ else pair.range()
+        values = [side.plain_get_val_if_fixed(islpy.dim_type.set, d) for d in range(side.dim(islpy.dim_type.set))]
+        names = [m.get_dim_name(kind, d) for d in range(m.dim(kind))]
+        known = [f"{n or 'x%d' % d}={v.to_python()}" for d, (n, v) in enumerate(zip(names, values, strict=True))]
+        sides.append(f"{m.get_tuple_name(kind) or ''}[{', '.join(known)}]")
+    return sides[0], sides[1]

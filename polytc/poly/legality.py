@@ -1,0 +1,60 @@
+"""Does a schedule respect the dependences? If not, which two instances does it break?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy
+
+from polytc.poly import isl
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A broken dependence. source must run before sink, both as text: 'S1[t=0, i=1]' -> 'S1[t=1, i=0]'."""
+
+    source: str
+    sink: str
+
+    def __str__(self) -> str:
+        return f"{self.source} must run before {self.sink}"
+
+
+def violation(schedule: islpy.Schedule, order: islpy.UnionMap) -> Violation | None:
+    """A pair of `order` that the schedule runs in the wrong order or at the same time; None if the schedule is legal.
+
+    The schedule may not have extension nodes.
+    """
+    times = schedule.get_map()
+    for dependence in isl.maps(order):
+        one = dependence.to_union_map()
+        for pair in isl.maps(one.apply_domain(times).apply_range(times)):
+            wrong = pair.intersect(islpy.Map.lex_ge(pair.get_space().range()))
+            if wrong.is_empty():
+                continue
+            broken = wrong.to_union_map().apply_domain(times.reverse()).apply_range(times.reverse()).intersect(one)
+            for m in isl.maps(broken):
+                found = isl.sample(m)
+                if found is not None:
+                    return Violation(*found)
+    return None
+
+
+def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap) -> Violation | None:
+    """A dependence that member `member` of the band at `node` carries, if any: then its iterations may not run at once.
+
+    Only pairs count that all outer loops, and the outer members of the band, run in the same iteration.
+    """
+    instances = node.get_domain()
+    active = dependences.intersect_domain(instances).intersect_range(instances)
+    if node.get_schedule_depth() > 0:
+        active = active.eq_at_multi_union_pw_aff(node.get_prefix_schedule_multi_union_pw_aff())
+    band = node.band_get_partial_schedule()
+    for d in range(member):
+        active = active.eq_at_multi_union_pw_aff(islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(d)))
+    here = islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(member))
+    for m in isl.maps(active.subtract(active.eq_at_multi_union_pw_aff(here))):
+        found = isl.sample(m)
+        if found is not None:
+            return Violation(*found)
+    return None

@@ -1,0 +1,111 @@
+"""Nest: a loop nest as plain data, and its translation into an isl schedule tree.
+
+A strategy builds the tree it wants as bands, sequences and leaves, with affine expressions as text; `tree` writes isl's YAML
+and lets isl read it. Each band is put under a mark `NAME KIND KIND ...` with one loop kind a member, so that the YAML text
+carries every decision and can be saved, edited and read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import islpy
+
+from polytc.lang import program as pr
+from polytc.poly import isl
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of a band. rows: statement name -> affine expression over its indices, e.g. {'S1': 'floor(i/6)'};
+    kind: the loop kind (codegen.loops.LoopKind, with an axis for block and thread, e.g. 'block0'); coincident: carries nothing."""
+
+    rows: tuple[tuple[str, str], ...]
+    kind: str = "sequential"
+    coincident: bool = False
+
+
+@dataclass(frozen=True)
+class Band:
+    """Loops over several statements at once, outermost member first. name: unique in the tree."""
+
+    name: str
+    members: tuple[Member, ...]
+    child: Nest
+    permutable: bool = False
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Children one after another."""
+
+    children: tuple[Nest, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One statement."""
+
+    statement: str
+
+
+Nest: TypeAlias = Band | Sequence | Leaf
+
+
+def statements(n: Nest) -> tuple[str, ...]:
+    """Names of the statements below, in order."""
+    match n:
+        case Leaf():
+            return (n.statement,)
+        case Sequence():
+            return tuple(s for c in n.children for s in statements(c))
+        case Band():
+            return statements(n.child)
+
+
+def program_order(program: pr.Program) -> Nest:
+    """The order the text asks for: one band of all its indices a statement, in textual order."""
+    children = tuple(own_band(s) for s in program.statements)
+    return children[0] if len(children) == 1 else Sequence(children)
+
+
+def own_band(s: pr.Statement) -> Nest:
+    """A statement under one sequential band of its indices."""
+    if not s.ranges:
+        return Leaf(s.name)
+    members = tuple(Member(((s.name, isl.name(i)),)) for i in s.indices)
+    return Band(s.name, members, Leaf(s.name))
+
+
+def tree(ctx: islpy.Context, program: pr.Program, root: Nest) -> islpy.Schedule:
+    """The schedule tree of `root`, which must hold each statement of the program exactly once."""
+    known = {s.name: s for s in program.statements}
+    held = statements(root)
+    assert len(held) == len(known) and set(held) == set(known), f"nest: holds {held}, the program has {tuple(known)}"
+    domain = "; ".join(isl.domain(s) for s in program.statements)
+    return islpy.Schedule.read_from_str(ctx, f'{{ domain: "{{ {domain} }}"{_child(root, known)} }}')
+
+
+def _child(n: Nest, known: dict[str, pr.Statement]) -> str:
+    text = _node(n, known)
+    return f", child: {text}" if text else ""
+
+
+def _node(n: Nest, known: dict[str, pr.Statement]) -> str:
+    match n:
+        case Leaf():
+            return ""
+        case Sequence():
+            return f"{{ sequence: [ {', '.join(_filter(c, known) for c in n.children)} ] }}"
+        case Band():
+            rows = ", ".join(f"{{ {'; '.join(f'{isl.instance(known[s])} -> [({e})]' for s, e in m.rows)} }}" for m in n.members)
+            flags = ", ".join(str(int(m.coincident)) for m in n.members)
+            band = f'{{ schedule: "[{rows}]", permutable: {int(n.permutable)}, coincident: [ {flags} ]{_child(n.child, known)} }}'
+            mark = " ".join((n.name, *(m.kind for m in n.members)))
+            return f'{{ mark: "{mark}", child: {band} }}'
+
+
+def _filter(n: Nest, known: dict[str, pr.Statement]) -> str:
+    instances = "; ".join(isl.instance(known[s]) for s in statements(n))
+    return f'{{ filter: "{{ {instances} }}"{_child(n, known)} }}'

@@ -1,0 +1,30 @@
+"""isl's affine scheduler, bounded, with program order to fall back on."""
+
+from __future__ import annotations
+
+import islpy
+
+from polytc.poly import isl
+from polytc.poly.dependences import Dependences
+from polytc.poly.scop import Scop
+from polytc.schedule import transforms
+from polytc.schedule.tree import Schedule, checked
+
+OPERATIONS = 300_000
+"""isl operations that the scheduler may take; ordinary programs need 10 000 to 130 000."""
+TILE = 32
+
+
+def schedule(scop: Scop, deps: Dependences, operations: int = OPERATIONS) -> Schedule:
+    """Validity from the order, coincidence from all dependences, proximity from flow (Verdoolaege & Janssens, Scheduling for
+    PPCG, 2017); the outermost permutable band is tiled and its coincident tile loops run in parallel.
+
+    operations: the budget; when it is exceeded the result is program order, and `how` says so.
+    """
+    constraints = (islpy.ScheduleConstraints.on_domain(scop.domain).set_validity(deps.order)
+                   .set_coincidence(deps.all).set_proximity(deps.flow))
+    try:
+        tree = isl.bounded(scop.ctx, operations, constraints.compute_schedule)
+    except isl.QuotaExceeded as e:
+        return checked(Schedule(scop.original, f"program order: isl's scheduler needs {e}"), deps)
+    return checked(transforms.tile_outer_bands(Schedule(tree, "isl's scheduler, outer bands tiled"), TILE), deps)

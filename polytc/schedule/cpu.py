@@ -1,0 +1,204 @@
+"""The strategy for CPUs: vector dimension, register tile, loop order and parallel loops of every group, without tuning.
+
+The vector dimension is the shared loop in which accesses are contiguous. The register tile unrolls one more shared loop, in which
+an operand is reused, so that the accumulators and operands fill the register file and enough fused multiply-adds are in
+flight (Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016). The rest is order: the tile loop whose
+operand is larger runs outermost, so that it is streamed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang.scalars import DType
+from polytc.machine import Machine
+from polytc.poly import isl
+from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
+from polytc.schedule.strides import AccessStrides, of_statement, vector_score
+
+PARALLEL_WORK = 50_000
+"""Scalar operations below which a group is not worth waking other threads."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
+    point loop becomes vectors, or None; order: the rows as tile loops, outermost first."""
+
+    sizes: tuple[int, ...]
+    vector: int | None
+    order: tuple[int, ...]
+
+
+def nest(program: pr.Program, machine: Machine) -> Nest:
+    """The loop nest of a whole program."""
+    parts = tuple(_group(program, g, machine, f"G{n}") for n, g in enumerate(partition(program)))
+    return parts[0] if len(parts) == 1 else Sequence(parts)
+
+
+def points(s: pr.Statement) -> int:
+    """Instances of a statement (of its box)."""
+    return prod(r.extent for r in s.ranges)
+
+
+def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:
+    tile = choose_tile(program, group, machine)
+    work = sum(points(s) for s in group.statements)
+    kind = "parallel" if work >= PARALLEL_WORK else "sequential"
+    leaves = tuple(_leaf(program, group, n, tile, machine, name) for n in range(len(group.statements)))
+    body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
+    if not group.rows:
+        return body
+    members = tuple(Member(tuple((s.name, _tile_loop(group.rows[r][n], tile.sizes[r])) for n, s in enumerate(group.statements)),
+                           kind, coincident=True) for r in tile.order)
+    return Band(name, members, body, permutable=True)
+
+
+def _tile_loop(index: str, size: int) -> str:
+    return isl.name(index) if size == 1 else f"floor({isl.name(index)}/{size})"
+
+
+def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine: Machine, name: str) -> Nest:
+    """The loops of one statement inside the shared ones: its own loops, then the point loops, the vector innermost."""
+    s = group.statements[position]
+    inner = [r for r in group.inner(position)]
+    lanes = machine.lanes(_widest(program, s).bytes)
+    own_vector = None if tile.vector is not None else _inner_vector(program, s, tuple(inner), lanes)
+    loops = [Member(((s.name, isl.name(r.index)),)) for r in inner if r is not own_vector]
+    if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
+        loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
+    rows = [r for r in range(len(group.rows)) if tile.sizes[r] > 1 and r != tile.vector]
+    rows += [tile.vector] if tile.vector is not None else []
+    jam = [Member(((s.name, f"{isl.name(group.rows[r][position])} mod {tile.sizes[r]}"),),
+                  "vector" if r == tile.vector else "unroll", coincident=True) for r in rows]
+    if own_vector is not None:
+        size, reduced = _strip(own_vector, lanes), own_vector.index in reduced_indices(s)
+        text = isl.name(own_vector.index)
+        jam.append(Member(((s.name, f"{text} mod {size}" if own_vector.extent > size else f"{text} - {own_vector.lower}"),),
+                          "reduce" if reduced else "vector", coincident=not reduced))
+    nest: Nest = Leaf(s.name)
+    if jam:
+        nest = Band(f"{name}.{s.name}.point", tuple(jam), nest, permutable=True)
+    return Band(f"{name}.{s.name}", tuple(loops), nest) if loops else nest
+
+
+def _strip(r: pr.Range, lanes: int) -> int:
+    """Iterations of a statement's own loop that become vectors at once."""
+    return min(4 * lanes, r.extent) if r.lower == 0 else lanes
+
+
+def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, ...], lanes: int) -> pr.Range | None:
+    """The statement's own index that vectorises best, if any does."""
+    if s.where or not inner:
+        return None
+    accesses = of_statement(program, s)
+    reduced = set(reduced_indices(s))
+    usable = [r for r in inner if r.extent >= 4 and (r.index not in reduced or _combines_one_element(accesses[0], r))]
+    best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
+    return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
+
+
+def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str]) -> int:
+    return vector_score(accesses[1:] if index in reduced else accesses, index)
+
+
+def _combines_one_element(target: AccessStrides, r: pr.Range) -> bool:
+    return target.stride(r.index) == 0
+
+
+def _widest(program: pr.Program, s: pr.Statement) -> DType:
+    types = [program.tensor(s.target).dtype, *(r.dtype for r in pr.reads(s))]
+    return max(types, key=lambda t: t.bits)
+
+
+def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
+    """Point-loop sizes and order for the shared loops of a group."""
+    rows = range(len(group.rows))
+    flat = Tile((1,) * len(group.rows), None, tuple(rows))
+    if not group.rows or any(s.where for s in group.statements):
+        return flat
+    heavy = max(range(len(group.statements)), key=lambda n: (points(group.statements[n]), n))
+    s = group.statements[heavy]
+    accesses = of_statement(program, s)
+    index = [group.rows[r][heavy] for r in rows]
+    lanes = machine.lanes(_widest(program, s).bytes)
+    scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]
+    vector = max(rows, key=lambda r: (scores[r], r)) if max(scores) > 0 else None
+    if vector is None:
+        return _unrolled(group, s, accesses, index, machine) if is_contraction(s) else flat
+    if not (s.op is not None and reduced_indices(s)):
+        return _streaming(group, vector, lanes)
+    return _register_tile(group, accesses, index, vector, lanes, machine)
+
+
+def _streaming(group: Group, vector: int, lanes: int) -> Tile:
+    """Element-wise work: two vectors at a time, nothing else."""
+    size = min(2 * lanes, group.extents[vector])
+    sizes = tuple(size if r == vector else 1 for r in range(len(group.rows)))
+    return Tile(sizes, vector, tuple(range(len(group.rows))))
+
+
+def _reuse(accesses: tuple[AccessStrides, ...], index: str) -> int:
+    """Bytes-weighted operands that an index leaves unchanged, so that unrolling it reuses them."""
+    return sum(1 for a in accesses if not a.write and a.stride(index) == 0)
+
+
+def _register_tile(group: Group, accesses: tuple[AccessStrides, ...], index: list[str], vector: int, lanes: int,
+                   machine: Machine) -> Tile:
+    """mr iterations of the row with the most reuse times nv vectors."""
+    others = [r for r in range(len(index)) if r != vector and group.extents[r] > 1 and _reuse(accesses, index[r]) > 0]
+    jam = max(others, key=lambda r: (_reuse(accesses, index[r]), group.extents[r] > 3, r), default=None)
+    high = group.extents[jam] if jam is not None else 1
+    mr, nv = _shape(high, -(-group.extents[vector] // lanes), machine)
+    sizes = [1] * len(index)
+    sizes[vector] = min(nv * lanes, group.extents[vector])
+    if jam is not None:
+        sizes[jam] = mr
+    rest = [r for r in range(len(index)) if r not in (vector, jam)]
+    last = [vector] if jam is None else _by_footprint(accesses, index, vector, jam)
+    return Tile(tuple(sizes), vector, tuple(rest + last))
+
+
+def _by_footprint(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, jam: int) -> list[int]:
+    """The tile loop that moves the larger operand runs outside: that operand is streamed once, the other stays in cache."""
+    def moved(row: int, other: int) -> int:
+        return sum(a.size for a in accesses if not a.write and a.stride(index[row]) != 0 and a.stride(index[other]) == 0)
+    return [jam, vector] if moved(jam, vector) > moved(vector, jam) else [vector, jam]
+
+
+def _unrolled(group: Group, s: pr.Statement, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:
+    """A contraction whose vector dimension is its own (partial sums in lanes): unroll the two rows with reuse."""
+    rows = [r for r in range(len(index)) if group.extents[r] > 1 and _reuse(accesses, index[r]) > 0]
+    chosen = sorted(rows, key=lambda r: -group.extents[r])[:2]
+    sizes = [1] * len(index)
+    if len(chosen) == 2:
+        mr, nv = _shape(group.extents[chosen[0]], group.extents[chosen[1]], machine)
+        sizes[chosen[0]], sizes[chosen[1]] = mr, nv
+    elif chosen:
+        sizes[chosen[0]] = min(group.extents[chosen[0]], 4)
+    return Tile(tuple(sizes), None, tuple(range(len(index))))
+
+
+def _shape(high: int, wide: int, machine: Machine) -> tuple[int, int]:
+    """(mr, nv): the register tile with the least cycles over a `high` x `wide` grid of vectors.
+
+    A step of the reduction costs mr*nv multiply-adds, at least the latency of one of them, and mr + nv loads, which overlap
+    but not wholly: they miss the first cache at times.
+    """
+    def cycles(m: int, n: int) -> float:
+        return max(m * n / machine.fma_ports, machine.fma_latency) + (m + n) / 4
+
+    def cost(m: int, n: int) -> float:
+        total = 0.0
+        for count, rows in ((high // m, m), (1, high % m)):
+            for times, columns in ((wide // n, n), (1, wide % n)):
+                if count and rows and times and columns:
+                    total += count * times * cycles(rows, columns)
+        return total
+
+    shapes = [(m, n) for m in range(1, 17) for n in range(1, 9)
+              if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
+    return min(shapes, key=lambda t: (round(cost(*t), 3), t[0] + t[1], -t[1]))

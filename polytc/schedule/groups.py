@@ -1,0 +1,183 @@
+"""Fusion without an LP: statements of a program -> groups that share their outer coincident loops.
+
+Greedy, in textual order: a statement joins the current group if each value it reads from the group was made in the same
+iteration of every shared loop, and if sharing pays. It is deterministic and takes microseconds; the tree built from it is
+checked against the exact dependences afterwards. (The idea is the smart fusion of Bondhugula et al., A Practical Automatic
+Polyhedral Parallelizer and Locality Optimizer, PLDI 2008, for programs whose loops are already permutable.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.lang import program as pr
+from polytc.lang.linear import linear
+
+MINIMAL_PARALLELISM = 32
+"""Shared iterations that a group keeps at least; fusion that leaves fewer would starve threads and vectors."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Statements under common loops. rows[r][s]: the index of statement s that runs as shared loop r; extents[r]: that loop's
+    half-open range, the same for all statements. Example: matmul + bias has rows (('i','i','i'), ('j','j','j'))."""
+
+    statements: tuple[pr.Statement, ...]
+    rows: tuple[tuple[str, ...], ...]
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(upper - lower for lower, upper in self.ranges)
+
+    def inner(self, position: int) -> tuple[pr.Range, ...]:
+        """The ranges of a statement's indices that are not shared."""
+        s = self.statements[position]
+        shared = {row[position] for row in self.rows}
+        return tuple(r for r in s.ranges if r.index not in shared)
+
+
+def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
+    """Indices whose iterations are independent: all those of an assignment; of an update, those that stand alone in a
+    subscript of the target, so that other iterations write other elements. In the target's order."""
+    plain = [p for sub in s.subscripts if (form := linear(sub)) is not None and (p := form.plain) is not None]
+    if s.op is not None:
+        return tuple(dict.fromkeys(plain))
+    return tuple(dict.fromkeys([*plain, *s.indices]))
+
+
+def reduced_indices(s: pr.Statement) -> tuple[str, ...]:
+    """The indices that an update combines over, in order."""
+    kept = coincident_indices(s)
+    return tuple(i for i in s.indices if i not in kept)
+
+
+def is_contraction(s: pr.Statement) -> bool:
+    """An update that combines products of several tensors: worth a register tile of its own."""
+    return bool(s.op is not None and reduced_indices(s) and len({r.tensor for r in pr.reads(s)}) > 1)
+
+
+def single(unit: tuple[pr.Statement, ...]) -> Group:
+    """The group of an assignment, or of an initialisation and its update."""
+    main = unit[-1]
+    box = {r.index: (r.lower, r.upper) for r in main.ranges}
+    rows: list[tuple[str, ...]] = []
+    ranges: list[tuple[int, int]] = []
+    for index in coincident_indices(main):
+        row = tuple(_counterpart(main, index, s) if s is not main else index for s in unit)
+        if all(i is not None and (i, *box[index]) in {(r.index, r.lower, r.upper) for r in s.ranges}
+               for i, s in zip(row, unit, strict=True)):
+            rows.append(tuple(i for i in row if i is not None))
+            ranges.append(box[index])
+    return Group(unit, tuple(rows), tuple(ranges))
+
+
+def _counterpart(main: pr.Statement, index: str, init: pr.Statement) -> str | None:
+    """The index of `init` that stands in the target where `index` stands in `main`."""
+    for a, b in zip(main.subscripts, init.subscripts, strict=True):
+        form, other = linear(a), linear(b)
+        if form is not None and form.plain == index and other is not None:
+            return other.plain
+    return None
+
+
+def partition(program: pr.Program) -> tuple[Group, ...]:
+    """The groups of a program, in an order that respects its dependences."""
+    groups: list[Group] = []
+    for unit in _units(program.statements):
+        candidate = single(unit)
+        joined = _join(groups[-1], candidate) if groups else None
+        if joined is not None:
+            groups[-1] = joined
+        else:
+            groups.append(candidate)
+    return tuple(groups)
+
+
+def _units(statements: tuple[pr.Statement, ...]) -> list[tuple[pr.Statement, ...]]:
+    """Each update with the initialisation of its target put right before it, if nothing between them touches the target."""
+    units: list[tuple[pr.Statement, ...]] = []
+    for s in statements:
+        place = next((n for n, u in enumerate(units) if len(u) == 1 and _initialises(u[0], s)), None)
+        between = units[place + 1:] if place is not None else []
+        if place is None or any(_conflicts(units[place][0], x) for u in between for x in u):
+            units.append((s,))
+        else:
+            units.append((*units.pop(place), s))
+    return units
+
+
+def _initialises(a: pr.Statement, update: pr.Statement) -> bool:
+    return update.op is not None and a.op is None and a.target == update.target and len(a.subscripts) == len(update.subscripts)
+
+
+def _conflicts(a: pr.Statement, b: pr.Statement) -> bool:
+    """Must two statements keep their order?"""
+    return (a.target == b.target or any(r.tensor == a.target for r in pr.reads(b))
+            or any(r.tensor == b.target for r in pr.reads(a)))
+
+
+def _join(group: Group, new: Group) -> Group | None:
+    """One group of both, or None if they had better stay apart (or must)."""
+    written = {s.target: n for n, s in enumerate(group.statements)}
+    shared: list[tuple[int, int]] = []                                  # pairs (row of group, row of new)
+    related = False
+    for r in range(len(group.rows)):
+        match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and _aligned(group, r, new, n, written)]
+        if match and (related := True):
+            shared.append((r, match[0]))
+    if not related or not _pays(group, new, len(shared)) or _hides(group, new, shared):
+        return None
+    rows = tuple(group.rows[a] + new.rows[b] for a, b in shared)
+    return Group(group.statements + new.statements, rows, tuple(group.ranges[a] for a, _ in shared))
+
+
+def _aligned(group: Group, row: int, new: Group, candidate: int, written: dict[str, int]) -> bool:
+    """Every access of `new` to what the group wrote uses, in this row, exactly the iteration that wrote it; at least one does."""
+    if group.ranges[row] != new.ranges[candidate]:
+        return False
+    seen = False
+    for position, s in enumerate(new.statements):
+        index = new.rows[candidate][position]
+        for tensor, subscripts in [(r.tensor, r.subscripts) for r in pr.reads(s)] + [(s.target, s.subscripts)]:
+            if tensor not in written:
+                continue
+            writer = group.statements[written[tensor]]
+            at = _position(writer, group.rows[row][written[tensor]])
+            form = linear(subscripts[at]) if at is not None else None
+            if form is None or form.plain != index:
+                return False
+            seen = True
+    return seen
+
+
+def _position(s: pr.Statement, index: str) -> int | None:
+    """The dimension of the target in which `index` stands alone."""
+    for d, sub in enumerate(s.subscripts):
+        form = linear(sub)
+        if form is not None and form.plain == index:
+            return d
+    return None
+
+
+def _pays(group: Group, new: Group, kept: int) -> bool:
+    """Contractions keep all their loops; others keep enough iterations for threads."""
+    if kept == 0:
+        return False
+    for part in (group, new):
+        if kept < len(part.rows) and any(is_contraction(s) for s in part.statements):
+            return False
+    if kept == len(group.rows) == len(new.rows):
+        return True
+    extents = sorted(group.extents, reverse=True)[:kept]
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total >= MINIMAL_PARALLELISM and kept == min(len(group.rows), len(new.rows))
+
+
+def _hides(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
+    """Would a conflict other than reading what the group wrote go unseen? Then stay apart: `new` overwrites something that
+    the group reads or writes."""
+    touched = {r.tensor for s in group.statements for r in pr.reads(s)} | {s.target for s in group.statements}
+    return any(s.target in touched for s in new.statements)

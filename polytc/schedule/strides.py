@@ -1,0 +1,58 @@
+"""How far an access moves in memory when an index advances by one: the one fact behind vector and tile choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.lang import program as pr
+from polytc.lang.linear import linear
+
+
+@dataclass(frozen=True)
+class AccessStrides:
+    """One access of a statement. strides: index -> elements per step; an index that occurs under `//`, `%` or in a gather has
+    stride None (unknown). write: it is the target. size: elements of the tensor."""
+
+    tensor: str
+    write: bool
+    size: int
+    strides: tuple[tuple[str, int | None], ...]
+
+    def stride(self, index: str) -> int | None:
+        """0 if the access does not depend on the index."""
+        return dict(self.strides).get(index, 0)
+
+
+def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, ...]:
+    """The target first, then every read."""
+    accesses = [(s.target, s.subscripts, True)] + [(r.tensor, r.subscripts, False) for r in pr.reads(s)]
+    return tuple(_strides(program.tensor(t), subs, write) for t, subs, write in accesses)
+
+
+def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> AccessStrides:
+    step, total = 1, dict[str, int | None]()
+    for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
+        form = linear(sub)
+        if form is None:
+            total.update({e.name: None for e in pr.walk(sub) if isinstance(e, pr.Index)})
+        else:
+            for index, c in form.terms:
+                known = total.get(index, 0)
+                total[index] = None if known is None else known + c * step
+        step *= extent
+    return AccessStrides(t.name, write, t.size, tuple(sorted(total.items())))
+
+
+def vector_score(accesses: tuple[AccessStrides, ...], index: str) -> int:
+    """How well an index vectorises: contiguous accesses count for it, strided ones (gathers) against it."""
+    score, contiguous = 0, False
+    for a in accesses:
+        stride = a.stride(index)
+        weight = 2 if a.write else 1
+        if stride == 1:
+            score, contiguous = score + 2 * weight, True
+        elif stride == 0:
+            score += 0 if a.write else 1
+        else:
+            score -= 3 * weight if stride is not None and abs(stride) <= 2 else 6 * weight
+    return score if contiguous else min(score, 0)

@@ -1,0 +1,90 @@
+"""Schedule: when each instance runs, as an isl schedule tree whose YAML text is the whole truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy
+
+from polytc import errors
+from polytc.poly import isl, legality
+from polytc.poly.dependences import Dependences
+from polytc.poly.scop import Scop
+
+errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
+                E703="the schedule belongs to another program", E704="a loop cannot run its iterations at once")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """tree: bands under marks `NAME KIND KIND ...` (poly.nest); how: one line on who made it, for `explain`."""
+
+    tree: islpy.Schedule
+    how: str = ""
+
+    def __str__(self) -> str:
+        return to_yaml(self)
+
+
+def to_yaml(schedule: Schedule) -> str:
+    """isl's YAML in block style; `from_yaml` reads it back."""
+    printer = islpy.Printer.to_str(schedule.tree.get_ctx()).set_yaml_style(islpy.yaml_style.BLOCK)
+    return str(printer.print_schedule(schedule.tree).get_str()).rstrip()
+
+
+def from_yaml(text: str, scop: Scop, deps: Dependences) -> Schedule:
+    """Read a schedule that a user saved or wrote.
+
+    Raises E702 if it is no schedule, E703 if its domain is not the program's, E701 if it is illegal.
+    """
+    try:
+        tree = islpy.Schedule.read_from_str(scop.ctx, text)
+    except islpy.Error as e:
+        raise errors.fail("E702", f"isl cannot read this schedule: {str(e).splitlines()[0][:200]}",
+                          notes=["print a schedule with `polytc emit --stage schedule` to see the form"]) from None
+    if not tree.get_domain().is_equal(scop.domain):
+        raise errors.fail("E703", "the schedule was made for another program", notes=[
+            f"the schedule runs {tree.get_domain()}", f"the program runs {scop.domain}"])
+    return checked(Schedule(tree, "given as YAML"), deps)
+
+
+def checked(schedule: Schedule, deps: Dependences) -> Schedule:
+    """The schedule itself, if it respects every dependence and each parallel or vector member carries none.
+
+    Raises IllegalTransform (E701, E704) with the dependence and two instances.
+    """
+    broken = legality.violation(schedule.tree, deps.order)
+    if broken is not None:
+        raise errors.fail("E701", f"this schedule is illegal: {broken}", kind=errors.IllegalTransform,
+                          notes=["both instances touch one element and at least one of them writes it"])
+    dependences = deps.all
+    for node, kinds in marked_bands(schedule.tree):
+        for member, kind in enumerate(kinds):
+            if kind in ("sequential", "unroll", "reduce"):
+                continue
+            conflict = legality.carried(node, member, dependences)
+            if conflict is not None:
+                raise errors.fail("E704", f"the {kind} member {member} of its band carries a dependence: {conflict}",
+                                  kind=errors.IllegalTransform, notes=["run the member sequentially, or make another one parallel"])
+    return schedule
+
+
+def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[str, ...]]]:
+    """Each band below a mark, with the loop kinds that the mark names."""
+    found: list[tuple[islpy.ScheduleNode, tuple[str, ...]]] = []
+
+    def visit(node: islpy.ScheduleNode) -> None:
+        if node.get_type() == islpy.schedule_node_type.mark:
+            below = node.child(0)
+            if below.get_type() == islpy.schedule_node_type.band:
+                found.append((below, tuple(node.mark_get_id().get_name().split()[1:])))
+        for i in range(node.n_children()):
+            visit(node.child(i))
+
+    visit(tree.get_root())
+    return found
+
+
+def instances(schedule: Schedule) -> tuple[str, ...]:
+    """Names of the statements that the schedule runs."""
+    return tuple(s.get_tuple_name() for s in isl.sets(schedule.tree.get_domain()))
