@@ -1,0 +1,203 @@
+"""Operators, casts and reductions of values, scalar or vector, with numpy's meaning and no undefined behaviour."""
+
+from __future__ import annotations
+
+from polytc.codegen.llvm import ir
+from polytc.lang.scalars import DType
+
+FAST = "reassoc nsz contract "
+"""Float flags of a kernel that is not precise. Never nnan or ninf: NaN and infinity keep their meaning."""
+
+_FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_INT = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
+_BOOL = {"+": "or", "*": "and", "&": "and", "|": "or", "^": "xor", "-": "xor", "&&": "and", "||": "or"}
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+def binary(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType, flags: str, *,
+           nonnegative: bool = False) -> ir.Value:
+    """`a op b`; dtype: of the operands. nonnegative: a is known to be >= 0 (then // and % by a positive constant are cheap)."""
+    if op in _COMPARE:
+        return compare(fn, op, a, b, dtype)
+    if dtype.kind == "b":
+        return fn.binary(_BOOL[op], a, b)
+    if dtype.is_float:
+        if op in ("//", "%"):
+            return _float_floor(fn, op, a, b)
+        return fn.binary(f"{_FLOAT[op]} {flags}".rstrip(), a, b)
+    if op in _INT:
+        return fn.binary(_INT[op], a, b)
+    if op in ("<<", ">>"):
+        return _shift(fn, op, a, b, dtype)
+    return _divide(fn, op, a, b, dtype, nonnegative)
+
+
+def compare(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
+    """A comparison; with NaN everything is false except `!=`."""
+    name = _COMPARE[op]
+    if dtype.is_float:
+        return fn.compare(f"fcmp {'u' if op == '!=' else 'o'}{name}", a, b)
+    sign = "" if op in ("==", "!=") else "s" if dtype.kind == "i" else "u"
+    return fn.compare(f"icmp {sign}{name}", a, b)
+
+
+def unary(fn: ir.Function, op: str, a: ir.Value, dtype: DType) -> ir.Value:
+    """'-', '!', '~'."""
+    if op == "-" and dtype.is_float:
+        return fn.emit(a.type, f"fneg {a}")
+    if op == "-":
+        return fn.binary("sub", ir.constant(0, a.type), a) if dtype.kind != "b" else a
+    if op == "!" and dtype.kind != "b":
+        return fn.compare("fcmp oeq" if dtype.is_float else "icmp eq", a, ir.constant(0, a.type))
+    return fn.binary("xor", a, ir.constant(True if dtype.kind == "b" else -1, a.type))
+
+
+def _shift(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
+    """Shifts by the number of bits or more give what an endless shift would."""
+    name = "shl" if op == "<<" else "ashr" if dtype.kind == "i" else "lshr"
+    known = _constant_of(b)
+    if known is not None and 0 <= known < dtype.bits:
+        return fn.binary(name, a, b)
+    inside = fn.compare("icmp ult", b, ir.constant(dtype.bits, b.type))
+    if name == "ashr":
+        return fn.binary(name, a, fn.choose(inside, b, ir.constant(dtype.bits - 1, b.type)))
+    shifted = fn.binary(name, a, fn.choose(inside, b, ir.constant(0, b.type)))
+    return fn.choose(inside, shifted, ir.constant(0, a.type))
+
+
+def _constant_of(v: ir.Value) -> int | None:
+    """The number of an integer constant, scalar or splat."""
+    text = v.ref[v.ref.rindex(" ") + 1:-1] if v.ref.startswith("splat") else v.ref
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def _divide(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType, nonnegative: bool) -> ir.Value:
+    """Integer `//` and `%` (floor), `/` and 'rem' (towards zero). Division by zero gives 0 as in numpy, and never traps."""
+    known = _constant_of(b)
+    if known is None or known <= 0:
+        return _divide_any(fn, op, a, b, dtype)
+    unsigned = dtype.kind == "u" or nonnegative
+    if known & (known - 1) == 0 and (unsigned or op in ("//", "%")):
+        if op in ("%", "rem"):
+            return fn.binary("and", a, ir.constant(known - 1, a.type))
+        return fn.binary("lshr" if unsigned else "ashr", a, ir.constant(known.bit_length() - 1, a.type))
+    return _quotient(fn, op, a, b, unsigned)
+
+
+def _divide_any(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
+    zero = ir.constant(0, a.type)
+    by_zero = fn.compare("icmp eq", b, zero)
+    trap = by_zero
+    if dtype.kind == "i":
+        by_minus_one = fn.compare("icmp eq", b, ir.constant(-1, b.type))
+        trap = fn.binary("or", by_zero, by_minus_one)
+    result = _quotient(fn, op, a, fn.choose(trap, ir.constant(1, b.type), b), dtype.kind == "u")
+    if op in ("%", "rem"):
+        return fn.choose(trap, zero, result)
+    if dtype.kind == "i":
+        result = fn.choose(by_minus_one, fn.binary("sub", zero, a), result)
+    return fn.choose(by_zero, zero, result)
+
+
+def _quotient(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, unsigned: bool) -> ir.Value:
+    if unsigned:
+        return fn.binary("urem" if op in ("%", "rem") else "udiv", a, b)
+    if op in ("/", "rem"):
+        return fn.binary("sdiv" if op == "/" else "srem", a, b)
+    zero = ir.constant(0, a.type)
+    rest = fn.binary("srem", a, b)
+    differ = fn.compare("icmp slt", fn.binary("xor", rest, b), zero)
+    down = fn.binary("and", differ, fn.compare("icmp ne", rest, zero))
+    if op == "%":
+        return fn.choose(down, fn.binary("add", rest, b), rest)
+    return fn.binary("add", fn.binary("sdiv", a, b), fn.convert("sext", down, ir.element(a.type)))
+
+
+def _float_floor(fn: ir.Function, op: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """numpy's floor_divide and remainder: the remainder has the divisor's sign, and the quotient agrees with it."""
+    zero = ir.constant(0.0, a.type)
+    rest = fn.binary("frem", a, b)
+    nonzero = fn.compare("fcmp une", rest, zero)
+    differ = fn.binary("xor", fn.compare("fcmp olt", rest, zero), fn.compare("fcmp olt", b, zero))
+    down = fn.binary("and", nonzero, differ)
+    if op == "%":
+        signed_zero = fn.intrinsic("copysign", (zero, b))
+        return fn.choose(nonzero, fn.choose(down, fn.binary("fadd", rest, b), rest), signed_zero)
+    quotient = fn.binary("fdiv", fn.binary("fsub", a, rest), b)
+    quotient = fn.choose(down, fn.binary("fsub", quotient, ir.constant(1.0, a.type)), quotient)
+    floor = fn.intrinsic("floor", (quotient,))
+    high = fn.compare("fcmp ogt", fn.binary("fsub", quotient, floor), ir.constant(0.5, a.type))
+    rounded = fn.choose(high, fn.binary("fadd", floor, ir.constant(1.0, a.type)), floor)
+    plain = fn.binary("fdiv", a, b)
+    rounded = fn.choose(fn.compare("fcmp oeq", quotient, zero), fn.intrinsic("copysign", (zero, plain)), rounded)
+    return fn.choose(fn.compare("fcmp oeq", b, zero), plain, rounded)
+
+
+def extremum(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
+    """min or max; a NaN in either operand gives NaN."""
+    if dtype.kind == "b":
+        return fn.binary("and" if op == "min" else "or", a, b)
+    if not dtype.is_float:
+        return fn.intrinsic(f"{'s' if dtype.kind == 'i' else 'u'}{op}", (a, b))
+    for number, x in ((a, b), (b, a)):
+        if not _is_number(number):
+            continue
+        # One maxps: it gives its second operand, x, when either is NaN.
+        first = fn.compare("fcmp ogt" if op == "max" else "fcmp olt", number, x)
+        return fn.choose(first, number, x)
+    return fn.intrinsic("maximum" if op == "max" else "minimum", (a, b), "nsz ")
+
+
+def _is_number(v: ir.Value) -> bool:
+    """A float constant that is not NaN."""
+    text = v.ref[v.ref.rindex(" ") + 1:-1] if v.ref.startswith("splat") else v.ref
+    if text.startswith("0xH"):
+        return int(text[3:], 16) & 0x7FFF <= 0x7C00
+    return text.startswith("0x") and int(text[2:], 16) & (2**63 - 1) <= 0x7FF0 << 48
+
+
+def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType) -> ir.Value:
+    """numpy's astype. A float out of the integer's range gives some number, never undefined behaviour."""
+    if source == target:
+        return a
+    scalar = ir.register_type(target)
+    if target.kind == "b":
+        return fn.compare("fcmp une" if source.is_float else "icmp ne", a, ir.constant(0, a.type))
+    if source.is_float and target.is_float:
+        return fn.convert("fpext" if target.bits > source.bits else "fptrunc", a, scalar)
+    if target.is_float:
+        return fn.convert("sitofp" if source.kind == "i" else "uitofp", a, scalar)
+    if source.is_float:
+        return _float_to_int(fn, a, target)
+    if source.bits == target.bits and source.kind != "b":
+        return a
+    if target.bits < source.bits:
+        return fn.convert("trunc", a, scalar)
+    return fn.convert("sext" if source.kind == "i" else "zext", a, scalar)
+
+
+def _float_to_int(fn: ir.Function, a: ir.Value, target: DType) -> ir.Value:
+    """Through a wider signed type, as processors do it, so that small out-of-range numbers wrap."""
+    wide = "i32" if target.bits < 32 or target.name == "i32" else "i64"
+    op = "fptoui" if target.name == "u64" else "fptosi"
+    raw = fn.convert(op, a, wide)
+    return fn.convert("trunc", fn.emit(raw.type, f"freeze {raw}"), ir.register_type(target))
+
+
+def reduce(fn: ir.Function, op: str, a: ir.Value, dtype: DType, flags: str) -> ir.Value:
+    """A vector's lanes combined into one."""
+    scalar = ir.element(a.type)
+    if scalar == a.type:
+        return a
+    name = ir.mangle(a.type)
+    if dtype.kind == "b":
+        boolean = {"+": "or", "*": "and", "min": "and", "max": "or", "&": "and", "|": "or", "^": "xor"}[op]
+        return fn.call(f"llvm.vector.reduce.{boolean}.{name}", scalar, (a,))
+    if dtype.is_float and op in "+*":
+        start = ir.constant(-0.0 if op == "+" else 1.0, scalar)
+        return fn.call(f"llvm.vector.reduce.{'fadd' if op == '+' else 'fmul'}.{name}", scalar, (start, a), flags)
+    if dtype.is_float:
+        return fn.call(f"llvm.vector.reduce.f{op}imum.{name}", scalar, (a,), "nsz ")
+    sign = "s" if dtype.kind == "i" else "u"
+    plain = {"+": "add", "*": "mul", "&": "and", "|": "or", "^": "xor", "min": f"{sign}min", "max": f"{sign}max"}[op]
+    return fn.call(f"llvm.vector.reduce.{plain}.{name}", scalar, (a,))

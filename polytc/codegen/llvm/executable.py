@@ -1,0 +1,89 @@
+"""Native code of one module, callable on arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from polytc.codegen.target import Source
+from polytc.runtime import jit
+from polytc.runtime import threads as pool
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+ALIGN = 64
+
+
+def aligned(count: int) -> np.ndarray:
+    """`count` bytes that start at a multiple of 64."""
+    raw = np.empty(count + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start:start + count]
+
+
+class _Frame:
+    """What one call at a time owns: the table of pointers, scratch buffers, and each thread's arena."""
+
+    def __init__(self, source: Source, arena_bytes: int, threads: int) -> None:
+        m = source.module
+        self.table = (ctypes.c_void_p * (len(m.args) + len(m.scratch)))()
+        self.scratch = [aligned(max(1, b.size * b.dtype.bytes)) for b in m.scratch]
+        self.arena = aligned(arena_bytes * threads)
+        for i, array in enumerate(self.scratch):
+            self.table[len(m.args) + i] = array.ctypes.data
+        self.table_address = ctypes.addressof(self.table)
+        self.arena_address = self.arena.ctypes.data
+
+
+class Executable:
+    """Loaded code. It may be called from several Python threads at once: each call has its own scratch."""
+
+    def __init__(self, source: Source, code: jit.Code, threads: int, arena_bytes: int) -> None:
+        self.source = source
+        self.threads = threads
+        self._code = code
+        self._entry = _ENTRY(code.address("run"))
+        self._arena_bytes = arena_bytes
+        self._frames: list[_Frame] = []
+        self._count = len(source.module.args)
+        parallel = ".loop(" in source.text
+        self._team = threads if parallel else 1
+
+    def _take(self) -> _Frame:
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return _Frame(self.source, self._arena_bytes, self._team)
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """Run on arrays matching `source.module.args`: C-contiguous, right dtype and shape."""
+        assert len(buffers) == self._count
+        frame = self._take()
+        for i, array in enumerate(buffers):
+            frame.table[i] = array.ctypes.data
+        launch, state = pool.team(self._team)
+        self._entry(frame.table_address, frame.arena_address, launch, state, self._team)
+        self._frames.append(frame)
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A function that runs on these arrays each time, with little overhead. It keeps the arrays alive.
+
+        Unlike `run` it must not be called by two Python threads at once.
+        """
+        assert len(buffers) == self._count
+        frame = _Frame(self.source, self._arena_bytes, self._team)
+        keep = tuple(buffers)
+        for i, array in enumerate(keep):
+            frame.table[i] = array.ctypes.data
+        entry, table, arena, count = self._entry, frame.table_address, frame.arena_address, self._team
+        if count == 1:
+            def call_alone(_alive: object = (frame, keep, self._code)) -> None:
+                entry(table, arena, 0, 0, 1)
+            return call_alone
+        team = pool.team
+
+        def call(_alive: object = (frame, keep, self._code)) -> None:
+            launch, state = team(count)
+            entry(table, arena, launch, state, count)
+        return call

@@ -1,0 +1,231 @@
+"""Expressions of the Loop AST as LLVM values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from polytc.codegen import intervals, loops
+from polytc.codegen.llvm import affine, arithmetic, intrinsics, ir, memory
+from polytc.lang.scalars import I64
+from polytc.machine import Machine
+
+
+@dataclass
+class Body:
+    """The state of writing one function's body.
+
+    flags: of float operations. values: the loop variables. bounds: what they lie between. pointers: the buffers.
+    scopes: index sums already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
+    """
+
+    fn: ir.Function
+    machine: Machine
+    flags: str
+    values: dict[str, ir.Value] = field(default_factory=dict)
+    bounds: dict[str, intervals.Interval] = field(default_factory=dict)
+    pointers: dict[str, ir.Value] = field(default_factory=dict)
+    scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
+    mask: ir.Value | None = None
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is one instruction."""
+        return "+fma," in self.machine.features + "," or self.machine.vector_bytes >= 32
+
+
+def emit(body: Body, e: loops.Expr) -> ir.Value:
+    """The value of an expression."""
+    match e:
+        case loops.Var():
+            return body.values[e.name]
+        case loops.Const():
+            return ir.constant(e.value, ir.register_type(e.dtype, e.lanes))
+        case loops.Unary():
+            return arithmetic.unary(body.fn, e.op, emit(body, e.a), e.dtype)
+        case loops.Binary():
+            return _binary(body, e)
+        case loops.Call():
+            args = [_wide(body, a, e.lanes) for a in e.args]
+            return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.has_fma)
+        case loops.Cast():
+            return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype)
+        case loops.Select():
+            return _select(body, e)
+        case loops.Load():
+            return _load(body, e)
+        case loops.Ramp():
+            base = body.fn.splat(emit(body, e.base), e.lanes)
+            steps = ir.constants([i * e.stride for i in range(e.lanes)], ir.register_type(e.dtype))
+            return body.fn.binary("add", base, steps)
+        case loops.Broadcast():
+            return _wide(body, e.a, e.lanes)
+        case loops.Reduce():
+            return arithmetic.reduce(body.fn, e.op, emit(body, e.a), e.dtype, body.flags)
+
+
+def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    """A value with `lanes` lanes; a scalar is repeated."""
+    return body.fn.splat(emit(body, e), lanes)
+
+
+def _binary(body: Body, e: loops.Binary) -> ir.Value:
+    dtype = e.a.dtype
+    if dtype.is_float and e.op in "+-" and body.flags:
+        fused = _fused(body, e)
+        if fused is not None:
+            return fused
+    a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
+    if e.op in ("<<", ">>") and e.b.dtype.bits != dtype.bits:
+        b = arithmetic.cast(body.fn, b, e.b.dtype, dtype)
+    natural = e.op in ("//", "%") and dtype == I64 and intervals.interval(e.a, body.bounds).is_natural
+    return arithmetic.binary(body.fn, e.op, a, b, dtype, body.flags, nonnegative=natural)
+
+
+def _fused(body: Body, e: loops.Binary) -> ir.Value | None:
+    """`x*y + z` and its relatives as one operation, so that reassociation cannot take the product from its sum."""
+    if e.dtype.bits < 32 or not body.has_fma:
+        return None
+    left, right = _product(e.a), _product(e.b)
+    if left is None and right is None:
+        return None
+    product, other = (right, e.a) if right is not None else (left, e.b)
+    assert product is not None
+    x, y, z = _wide(body, product.a, e.lanes), _wide(body, product.b, e.lanes), _wide(body, other, e.lanes)
+    if e.op == "-" and right is not None:
+        x = body.fn.emit(x.type, f"fneg {x}")
+    elif e.op == "-":
+        z = body.fn.emit(z.type, f"fneg {z}")
+    return body.fn.intrinsic("fmuladd", (x, y, z), body.flags)
+
+
+def _product(e: loops.Expr) -> loops.Binary | None:
+    return e if isinstance(e, loops.Binary) and e.op == "*" else None
+
+
+def _has_load(e: loops.Expr) -> bool:
+    return any(isinstance(x, loops.Load) for x in loops.walk_expr(e))
+
+
+def _select(body: Body, e: loops.Select) -> ir.Value:
+    """Loads of an arm happen only where the arm is chosen: by a branch, or by a mask where lanes differ."""
+    cond = emit(body, e.cond)
+    if not (_has_load(e.a) or _has_load(e.b)):
+        a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
+        return body.fn.choose(cond, a, b)
+    if ir.lanes_of(cond.type) == 1:
+        return memory.guarded(body.fn, cond, lambda: _arm(body, e.a, e.lanes), lambda: _arm(body, e.b, e.lanes))
+    outer = body.mask
+    inverse = body.fn.binary("xor", cond, ir.constant(True, cond.type))
+    a = _masked_arm(body, e.a, e.lanes, cond, outer)
+    b = _masked_arm(body, e.b, e.lanes, inverse, outer)
+    body.mask = outer
+    return body.fn.choose(cond, a, b)
+
+
+def _arm(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    body.scopes.append({})
+    value = _wide(body, e, lanes)
+    body.scopes.pop()
+    return value
+
+
+def _masked_arm(body: Body, e: loops.Expr, lanes: int, cond: ir.Value, outer: ir.Value | None) -> ir.Value:
+    if not _has_load(e):
+        return _wide(body, e, lanes)
+    body.mask = cond if outer is None or outer.type != cond.type else body.fn.binary("and", cond, outer)
+    return _wide(body, e, lanes)
+
+
+# ---- addresses
+
+def index(body: Body, e: loops.Expr) -> ir.Value:
+    """A scalar index or loop bound as i64."""
+    form = affine.affine(e)
+    assert form is not None, f"not a scalar index: {loops.format_expr(e)}"
+    assert not form.lanes, f"not a scalar index: {loops.format_expr(e)}"
+    return _sum(body, form)
+
+
+def _sum(body: Body, form: affine.Affine, lane: int = 0) -> ir.Value:
+    """terms + offset + lane as i64; sums of terms are shared between accesses."""
+    total = _terms(body, form.terms)
+    offset = form.offset + lane
+    if total is None:
+        return ir.constant(offset, "i64")
+    return total if offset == 0 else body.fn.binary("add nsw", total, ir.constant(offset, "i64"))
+
+
+def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | None:
+    if not terms:
+        return None
+    for scope in body.scopes:
+        if terms in scope:
+            return scope[terms]
+    before = _terms(body, terms[:-1])
+    atom, coefficient = terms[-1]
+    value = arithmetic.cast(body.fn, emit(body, atom), atom.dtype, I64)
+    if coefficient != 1:
+        value = body.fn.binary("mul nsw", value, ir.constant(coefficient, "i64"))
+    total = value if before is None else body.fn.binary("add nsw", before, value)
+    if not any(_has_load(atom) for atom, _ in terms):
+        body.scopes[-1][terms] = total
+    return total
+
+
+def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0) -> ir.Value:
+    """Pointer to the element at a known distance of a form's base."""
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, _sum(body, form, lane))
+
+
+def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> ir.Value:
+    """One pointer a lane, for any indices."""
+    total = ir.constant(0, ir.vector("i64", lanes))
+    for e, stride in zip(indices, buffer.strides, strict=True):
+        value = body.fn.splat(arithmetic.cast(body.fn, emit(body, e), e.dtype, I64), lanes)
+        if stride != 1:
+            value = body.fn.binary("mul nsw", value, ir.constant(stride, value.type))
+        total = value if total.ref == "splat (i64 0)" else body.fn.binary("add nsw", total, value)
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total)
+
+
+def _load(body: Body, e: loops.Load) -> ir.Value:
+    form = affine.flatten(e.buffer, e.indices)
+    mask = body.mask
+    if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
+        if mask is not None:
+            return body.fn.splat(_load_one_masked(body, e, form, mask), e.lanes)
+        return body.fn.splat(memory.load(body.fn, e.dtype, pointer(body, e.buffer, form)), e.lanes)
+    if form is None or (mask is not None and not _contiguous(form.lanes)):
+        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes), mask)
+    if mask is not None:
+        return memory.load_masked(body.fn, e.dtype, pointer(body, e.buffer, form, form.lanes[0]), mask)
+    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane))
+
+
+def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
+    """A scalar load under a mask: it happens if some lane wants it."""
+    at = pointer(body, e.buffer, form)
+    wide = memory.load_splat_masked(body.fn, e.dtype, at, mask)
+    return wide if e.lanes > 1 else body.fn.extract(wide, 0)
+
+
+def _contiguous(lanes: tuple[int, ...]) -> bool:
+    return lanes == tuple(range(lanes[0], lanes[0] + len(lanes)))
+
+
+def store(body: Body, s: loops.Store) -> None:
+    """buffer[indices] = value."""
+    form = affine.flatten(s.buffer, s.indices)
+    lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
+    value = _wide(body, s.value, lanes)
+    if form is None:
+        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value)
+    elif not form.lanes:
+        memory.store(body.fn, s.buffer.dtype, pointer(body, s.buffer, form), value)
+    else:
+        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane), value)
+
+
+def known(bounds: intervals.Env, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:
+    """What a loop variable lies between."""
+    return intervals.Interval(intervals.interval(lower, bounds).low, intervals.interval(upper, bounds).high - 1)

@@ -1,0 +1,197 @@
+"""LLVM IR as text: typed values, functions under construction, and the module that collects them.
+
+The text is written directly, not through llvmlite's builder: it is several times quicker and shows every flag and
+attribute where it is decided.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from polytc.lang.scalars import DType
+
+_SCALARS = {"f16": "half", "f32": "float", "f64": "double", "bool": "i1"}
+
+
+class Value(NamedTuple):
+    """An operand: LLVM type and how it is written, e.g. ('<8 x float>', '%v12') or ('i64', '3')."""
+
+    type: str
+    ref: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.ref}"
+
+
+def register_type(dtype: DType, lanes: int = 1) -> str:
+    """The LLVM type of a value; bool is i1."""
+    scalar = _SCALARS.get(dtype.name, f"i{dtype.bits}")
+    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+
+
+def memory_type(dtype: DType, lanes: int = 1) -> str:
+    """The LLVM type of what lies in memory; bool is i8, 0 or 1."""
+    return f"<{lanes} x i8>" if dtype.kind == "b" and lanes > 1 else "i8" if dtype.kind == "b" else register_type(dtype, lanes)
+
+
+def element(type_: str) -> str:
+    """The element type of a vector type, e.g. '<8 x float>' -> 'float'; a scalar type is its own element."""
+    return type_[type_.index("x ") + 2:-1] if type_.startswith("<") else type_
+
+
+def lanes_of(type_: str) -> int:
+    """How many lanes a type has, e.g. '<8 x float>' -> 8."""
+    return int(type_[1:type_.index(" ")]) if type_.startswith("<") else 1
+
+
+def vector(type_: str, lanes: int) -> str:
+    """The type with `lanes` lanes of a scalar type."""
+    return type_ if lanes == 1 else f"<{lanes} x {type_}>"
+
+
+def literal(value: int | float | bool, scalar: str) -> str:
+    """A scalar constant as LLVM writes it: floats in hex, exactly."""
+    if scalar in ("float", "double", "half"):
+        with np.errstate(over="ignore"):
+            rounded = {"float": np.float32, "double": np.float64, "half": np.float16}[scalar](value)
+        if scalar == "half":
+            return f"0xH{struct.unpack('<H', struct.pack('<e', rounded))[0]:04X}"
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(rounded)))[0]:016X}"
+    if scalar == "i1":
+        return "true" if value else "false"
+    return str(int(value))
+
+
+def constant(value: int | float | bool, type_: str) -> Value:
+    """A constant of a scalar type, or of a vector type with the same number in every lane."""
+    text = literal(value, element(type_))
+    return Value(type_, text if lanes_of(type_) == 1 else f"splat ({element(type_)} {text})")
+
+
+def constants(values: Sequence[int], scalar: str) -> Value:
+    """A constant vector of integers."""
+    return Value(vector(scalar, len(values)), "<" + ", ".join(f"{scalar} {v}" for v in values) + ">")
+
+
+class Text:
+    """A module under construction: its functions, and a declaration for each external function that they call."""
+
+    def __init__(self) -> None:
+        self.functions: list[Function] = []
+        self.declarations: dict[str, str] = {}
+
+    def declare(self, name: str, result: str, params: Sequence[str]) -> None:
+        """Make an external function known."""
+        self.declarations.setdefault(name, f"declare {result} @{name}({', '.join(params)})")
+
+    def defines(self, name: str) -> bool:
+        return any(f.name == name for f in self.functions)
+
+    def render(self, header: Sequence[str], attributes: str) -> str:
+        """The module's text. attributes: of every function defined here (group #0)."""
+        return "\n".join([*header, *(f.render() for f in self.functions), *self.declarations.values(),
+                          f"attributes #0 = {{ {attributes} }}", ""])
+
+
+class Function:
+    """A function under construction. Instructions go to the current block; allocas to the head of the entry block."""
+
+    def __init__(self, text: Text, name: str, params: Sequence[str], result: str = "void", linkage: str = "internal ") -> None:
+        self.text, self.name, self.params, self.result, self.linkage = text, name, params, result, linkage
+        self.allocas: list[str] = []
+        self.lines: list[str] = []
+        self.block = "entry"
+        self.extra = ""
+        self._count = 0
+        text.functions.append(self)
+
+    def fresh(self, stem: str = "v") -> str:
+        """A name that is not used in this function."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def emit(self, type_: str, instruction: str) -> Value:
+        """Append an instruction that yields a value of `type_`."""
+        ref = f"%{self.fresh()}"
+        self.lines.append(f"  {ref} = {instruction}")
+        return Value(type_, ref)
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before must have ended with a branch."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def alloca(self, type_: str, count: int, align: int) -> Value:
+        """Stack memory for the whole function."""
+        ref = f"%{self.fresh('a')}"
+        self.allocas.append(f"  {ref} = alloca [{count} x {type_}], align {align}")
+        return Value("ptr", ref)
+
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        """`op` of two values of one type, e.g. 'add nsw'."""
+        return self.emit(a.type, f"{op} {a}, {b.ref}")
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """A comparison, e.g. 'icmp slt': bool in each lane."""
+        return self.emit(vector("i1", lanes_of(a.type)), f"{op} {a}, {b.ref}")
+
+    def choose(self, cond: Value, a: Value, b: Value) -> Value:
+        """select."""
+        return self.emit(a.type, f"select {cond}, {a}, {b}")
+
+    def convert(self, op: str, a: Value, scalar: str) -> Value:
+        """A conversion such as 'sext' to the type with the same lanes."""
+        target = vector(scalar, lanes_of(a.type))
+        return a if target == a.type else self.emit(target, f"{op} {a} to {target}")
+
+    def call(self, name: str, result: str, args: Sequence[Value], flags: str = "") -> Value:
+        """A call of an external function, declared on the way."""
+        self.text.declare(name, result, [a.type for a in args])
+        return self.emit(result, f"call {flags}{result} @{name}({', '.join(map(str, args))})")
+
+    def intrinsic(self, name: str, args: Sequence[Value], flags: str = "") -> Value:
+        """A call of an LLVM intrinsic overloaded on its first argument's type, with a result of that type."""
+        return self.call(f"llvm.{name}.{mangle(args[0].type)}", args[0].type, args, flags)
+
+    def splat(self, a: Value, lanes: int) -> Value:
+        """A scalar in every lane."""
+        if lanes == 1 or lanes_of(a.type) == lanes:
+            return a
+        if not a.ref.startswith("%"):
+            return Value(vector(a.type, lanes), f"splat ({a})")
+        target = vector(a.type, lanes)
+        first = self.emit(target, f"insertelement {target} poison, {a}, i64 0")
+        return self.emit(target, f"shufflevector {first}, {target} poison, <{lanes} x i32> zeroinitializer")
+
+    def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
+        """Lanes of a and b in another order; -1 is a lane that does not matter."""
+        second = f"{b}" if b is not None else f"{a.type} poison"
+        mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in order)
+        return self.emit(vector(element(a.type), len(order)), f"shufflevector {a}, {second}, <{len(order)} x i32> <{mask}>")
+
+    def extract(self, a: Value, lane: int) -> Value:
+        """One lane."""
+        return self.emit(element(a.type), f"extractelement {a}, i64 {lane}")
+
+    def insert(self, a: Value, x: Value, lane: int) -> Value:
+        """`a` with another value in one lane."""
+        return self.emit(a.type, f"insertelement {a}, {x}, i64 {lane}")
+
+    def render(self) -> str:
+        head = f"define {self.linkage}{self.result} @{self.name}({', '.join(self.params)}) {self.extra}#0 {{"
+        return "\n".join([head, "entry:", *self.allocas, *self.lines, "}"])
+
+
+def mangle(type_: str) -> str:
+    """A type in an intrinsic's name, e.g. '<8 x float>' -> 'v8f32'."""
+    scalar = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(element(type_), element(type_))
+    lanes = lanes_of(type_)
+    return scalar if lanes == 1 else f"v{lanes}{scalar}"

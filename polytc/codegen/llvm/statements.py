@@ -1,0 +1,261 @@
+"""Statements and kernels of the Loop AST as LLVM functions.
+
+A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`. Its parallel
+loops become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
+arena, arena_bytes)` of runtime/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.codegen import intervals, loops
+from polytc.codegen.llvm import expressions, ir
+from polytc.codegen.llvm.expressions import Body
+from polytc.machine import Machine
+
+STACK_BYTES = 64 << 10
+"""Local buffers larger than this live in the arena instead of the stack."""
+
+ALIGN = 64
+RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
+
+
+@dataclass
+class Emission:
+    """What the functions of one module share. arena_bytes: scratch that one thread needs, known when all is emitted."""
+
+    text: ir.Text
+    machine: Machine
+    kernel: loops.Kernel
+    flags: str
+    arena_bytes: int = 0
+    bodies: int = 0
+
+
+def emit_kernel(emission: Emission) -> None:
+    """The function of a kernel."""
+    k = emission.kernel
+    params = [_argument(b, b.name in k.writes) for b in k.args]
+    fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
+    fn.extra = "noinline "
+    body = Body(fn, emission.machine, emission.flags)
+    body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args}
+    _Writer(emission, body, 0, False).statement(k.body)
+    fn.do("ret void")
+
+
+def entry_of(k: loops.Kernel) -> str:
+    """The name of a kernel's function; never that of a function of the C library."""
+    return f"kernel.{symbol(k.name)}"
+
+
+def symbol(name: str) -> str:
+    """A name as LLVM identifiers take it."""
+    return "".join(c if c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
+
+
+def _argument(b: loops.Buffer, written: bool) -> str:
+    size = f"dereferenceable({b.size * b.dtype.bytes}) " if b.size else ""
+    access = "" if written else "readonly "
+    return f"ptr noalias nonnull captures(none) {access}{size}align {b.dtype.bytes} %p.{symbol(b.name)}"
+
+
+@dataclass
+class _Writer:
+    """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
+    we are inside of a parallel loop already."""
+
+    emission: Emission
+    body: Body
+    used: int
+    parallel: bool
+
+    def statement(self, s: loops.Stmt) -> None:
+        match s:
+            case loops.For(kind="parallel") if not self.parallel:
+                self._parallel(s)
+            case loops.For():
+                self._loop(s)
+            case loops.If():
+                self._if(s)
+            case loops.Store():
+                expressions.store(self.body, s)
+            case loops.Block():
+                for x in s.stmts:
+                    self.statement(x)
+            case loops.Alloc():
+                self._alloc(s)
+            case loops.Barrier():
+                raise AssertionError("a barrier needs work-items; this target has none")
+
+    def _scoped(self, s: loops.Stmt) -> None:
+        self.body.scopes.append({})
+        self.statement(s)
+        self.body.scopes.pop()
+
+    def _loop(self, s: loops.For) -> None:
+        lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
+        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        self._count(s.var, lower, upper, s.step, bounds, s.body)
+
+    def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
+               inside: loops.Stmt) -> None:
+        """for (var = lower; var < upper; var += step) inside"""
+        fn = self.body.fn
+        head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
+        before, at = fn.block, f"%{symbol(var)}.{fn.fresh('')}"
+        fn.do(f"br label %{head}")
+        fn.start(head)
+        fn.do("")  # the phi, whose second source is known after the body
+        phi = len(fn.lines) - 1
+        more = fn.compare("icmp slt", ir.Value("i64", at), upper)
+        fn.do(f"br {more}, label %{begin}, label %{end}")
+        fn.start(begin)
+        saved = self.body.values.get(var), self.body.bounds.get(var)
+        self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
+        self._scoped(inside)
+        if saved[0] is not None and saved[1] is not None:
+            self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
+        after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
+        fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
+        fn.do(f"br label %{head}")
+        fn.start(end)
+
+    def _if(self, s: loops.If) -> None:
+        fn = self.body.fn
+        cond = expressions.emit(self.body, s.cond)
+        yes, no, end = fn.fresh("then"), fn.fresh("else"), fn.fresh("endif")
+        fn.do(f"br {cond}, label %{yes}, label %{no if s.orelse is not None else end}")
+        fn.start(yes)
+        self._scoped(s.then)
+        fn.do(f"br label %{end}")
+        if s.orelse is not None:
+            fn.start(no)
+            self._scoped(s.orelse)
+            fn.do(f"br label %{end}")
+        fn.start(end)
+
+    def _alloc(self, s: loops.Alloc) -> None:
+        b, fn = s.buffer, self.body.fn
+        size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
+        outer, used = self.body.pointers.get(b.name), self.used
+        if size <= STACK_BYTES:
+            self.body.pointers[b.name] = fn.alloca(ir.memory_type(b.dtype), max(1, b.size), ALIGN)
+        else:
+            at = f"getelementptr inbounds i8, ptr %arena, i64 {used}"
+            self.body.pointers[b.name] = fn.emit("ptr", at)
+            self.used += size
+            self.emission.arena_bytes = max(self.emission.arena_bytes, self.used)
+        self.statement(s.body)
+        self.used = used
+        if outer is not None:
+            self.body.pointers[b.name] = outer
+
+    # ---- parallel loops
+
+    def _parallel(self, s: loops.For) -> None:
+        """Outline the loop, put what it needs into a context, and launch it."""
+        fn = self.body.fn
+        lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
+        buffers, names = _needs(s, self.body)
+        fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
+        name = f"{entry_of(self.emission.kernel)}.{self.emission.bodies}"
+        self.emission.bodies += 1
+        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        self._outline(s, name, buffers, names, bounds)
+        context = fn.alloca("i64", len(fields), 8)
+        for i, value in enumerate(fields):
+            at = fn.emit("ptr", f"getelementptr inbounds i64, {context}, i64 {i}")
+            fn.do(f"store {value}, {at}, align 8")
+        span = fn.binary("sub nsw", upper, lower)
+        rounded = fn.binary("add nsw", span, ir.constant(s.step - 1, "i64"))
+        count = rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
+        alone, team, end = fn.fresh("alone"), fn.fresh("team"), fn.fresh("done")
+        single = fn.compare("icmp sle", ir.Value("i64", "%threads"), ir.constant(1, "i64"))
+        few = fn.compare("icmp sle", count, ir.constant(1, "i64"))
+        fn.do(f"br {fn.binary('or', single, few)}, label %{alone}, label %{team}")
+        fn.start(alone)
+        fn.do(f"call void @{name}(i64 0, {count}, {context}, ptr %arena)")
+        fn.do(f"br label %{end}")
+        fn.start(team)
+        arena = fn.emit("i64", "load i64, ptr @arena.bytes")
+        fn.do(f"call void %launch(ptr %pool, ptr @{name}, {context}, {count}, i64 %threads, ptr %arena, {arena})")
+        fn.do(f"br label %{end}")
+        fn.start(end)
+
+    def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str],
+                 bounds: intervals.Interval) -> None:
+        """Two functions: one that unpacks the context, and the loop with its buffers as arguments that do not alias."""
+        written = set(self.emission.kernel.writes) | {x.buffer.name for x in loops.walk_stmt(s) if isinstance(x, loops.Store)}
+        params = [_argument(b, b.name in written) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
+        inner = ir.Function(self.emission.text, f"{name}.loop",
+                            ["i64 %begin", "i64 %end", *params, "i64 %lower", "i64 %upper", "ptr %arena"])
+        inner.extra = "noinline "
+        body = Body(inner, self.emission.machine, self.emission.flags)
+        body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
+        body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
+        body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
+        first, last = ir.Value("i64", "%begin"), ir.Value("i64", "%end")
+        if s.step != 1:
+            step = ir.constant(s.step, "i64")
+            first, last = inner.binary("mul nsw", first, step), inner.binary("mul nsw", last, step)
+        first = inner.binary("add nsw", ir.Value("i64", "%lower"), first)
+        last = inner.binary("add nsw", ir.Value("i64", "%lower"), last)
+        if s.step != 1:
+            last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
+        writer = _Writer(self.emission, body, self.used, True)
+        writer._count(s.var, first, last, s.step, bounds, s.body)
+        inner.do("ret void")
+        self._unpack(name, len(buffers), len(names) + 2)
+
+    def _unpack(self, name: str, pointers: int, numbers: int) -> None:
+        fn = ir.Function(self.emission.text, name, ["i64 %begin", "i64 %end", "ptr %context", "ptr %arena"])
+        args = []
+        for i in range(pointers + numbers):
+            at = fn.emit("ptr", f"getelementptr inbounds i64, ptr %context, i64 {i}")
+            type_ = "ptr" if i < pointers else "i64"
+            args.append(fn.emit(type_, f"load {type_}, {at}, align 8"))
+        fn.do(f"call void @{name}.loop(i64 %begin, i64 %end, {''.join(f'{a}, ' for a in args)}ptr %arena)")
+        fn.do("ret void")
+
+
+def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
+    """The buffers and loop variables from outside that a loop uses, in order of first use."""
+    buffers: dict[str, loops.Buffer] = {}
+    names: dict[str, None] = {}
+    for x in loops.walk_stmt(s):
+        if isinstance(x, loops.Store):
+            buffers.setdefault(x.buffer.name, x.buffer)
+        for e in (y for root in loops.expressions(x) for y in loops.walk_expr(root)):
+            if isinstance(e, loops.Load):
+                buffers.setdefault(e.buffer.name, e.buffer)
+            elif isinstance(e, loops.Var):
+                names.setdefault(e.name)
+    return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]
+
+
+def emit_module(m: loops.Module, machine: Machine, flags: str) -> tuple[ir.Text, int]:
+    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order.
+
+    buffers: an array of pointers, module arguments then scratch. Returns the text and the arena's bytes per thread.
+    """
+    text = ir.Text()
+    order = {b.name: i for i, b in enumerate((*m.args, *m.scratch))}
+    entry = ir.Function(text, "run", ["ptr %buffers", *RUNTIME], linkage="")
+    slots: dict[str, ir.Value] = {}
+    arena = 0
+    for k in m.kernels:
+        emission = Emission(text, machine, k, "" if k.precise else flags)
+        emit_kernel(emission)
+        arena = max(arena, emission.arena_bytes)
+        for b in k.args:
+            if b.name not in slots:
+                at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")
+                slots[b.name] = entry.emit("ptr", f"load ptr, {at}, align 8")
+        args = [*(str(slots[b.name]) for b in k.args), *RUNTIME]
+        entry.do(f"call void @{entry_of(k)}({', '.join(args)})")
+    entry.do("ret void")
+    return text, arena
+
+

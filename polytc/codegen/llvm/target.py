@@ -1,0 +1,65 @@
+"""The CPU target: Loop AST -> LLVM IR -> machine code."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cached_property
+
+from polytc import machine as machines
+from polytc.codegen import loops
+from polytc.codegen.llvm import arithmetic, statements
+from polytc.codegen.llvm.executable import Executable
+from polytc.codegen.target import Launch, Source
+from polytc.machine import Machine
+from polytc.runtime import jit
+
+
+@dataclass(frozen=True)
+class LLVMTarget:
+    """given: emit for this machine instead of the one we run on."""
+
+    given: Machine | None = None
+    name: str = "cpu"
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The processor; found out at first use."""
+        return self.given if self.given is not None else machines.detect(*jit.host())
+
+    def emit(self, module: loops.Module) -> Source:
+        """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see statements.py."""
+        text, arena = statements.emit_module(module, self.machine, arithmetic.FAST)
+        header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
+        launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
+        vectors = any("<" in line and " x " in line for f in text.functions for line in f.lines)
+        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1"}
+        return Source(self.name, text.render(header, self._attributes()), launches, module, options)
+
+    def load(self, source: Source, threads: int) -> Executable:
+        """Optimised machine code in this process. threads: how many may run a parallel loop."""
+        cpu, features = self._processor()
+        code = jit.Code(source.text, cpu, features, self._tuning(source))
+        return Executable(source, code, max(1, threads), int(source.options["arena_bytes"]))
+
+    def assembly(self, source: Source) -> str:
+        """The optimised machine code as text."""
+        cpu, features = self._processor()
+        return jit.assembly(source.text, cpu, features, self._tuning(source))
+
+    def _tuning(self, source: Source) -> jit.Tuning:
+        return jit.Tuning(slp=source.options["slp"] == "1")
+
+    def _processor(self) -> tuple[str, str]:
+        """LLVM's CPU and features; for a machine that does not say, the x86-64 level with its vectors."""
+        m = self.machine
+        if m.cpu or platform.machine().lower() not in ("x86_64", "amd64"):
+            return m.cpu, m.features
+        return {32: "x86-64-v3", 64: "x86-64-v4"}.get(m.vector_bytes, "x86-64"), m.features
+
+    def _attributes(self) -> str:
+        cpu, features = self._processor()
+        parts = ["nounwind", '"no-trapping-math"="true"', f'"prefer-vector-width"="{self.machine.vector_bytes * 8}"']
+        parts += [f'"target-cpu"="{cpu}"'] if cpu else []
+        parts += [f'"target-features"="{features}"'] if features else []
+        return " ".join(parts)

@@ -1,0 +1,76 @@
+"""Machine code from LLVM IR text. One engine per module; its code lives as long as the Code object."""
+
+from __future__ import annotations
+
+import ctypes.util
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+_LOCK = threading.Lock()
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    library = ctypes.util.find_library("m")
+    if library and not llvm.address_of_symbol("expf"):
+        llvm.load_library_permanently(library)
+
+
+@cache
+def host() -> tuple[str, str]:
+    """LLVM's name of this processor and its features, e.g. ('znver3', '+avx2,-avx512f,...')."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What the optimiser may do beyond the standard O3 pipeline. slp: pack neighbouring scalar operations into vectors;
+    vectorize: vectorise loops; level: 0 to 3."""
+
+    slp: bool = True
+    vectorize: bool = True
+    level: int = 3
+
+
+def optimize(text: str, cpu: str, features: str, tuning: Tuning) -> tuple[Any, Any]:
+    """Parse, check and optimise; a module and its target machine."""
+    _initialize()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=min(3, tuning.level), jit=True)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=tuning.level)
+    options.slp_vectorization = tuning.slp
+    options.loop_vectorization = tuning.vectorize
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def assembly(text: str, cpu: str, features: str, tuning: Tuning) -> str:
+    """Optimised assembly text of a module."""
+    with _LOCK:
+        module, machine = optimize(text, cpu, features, tuning)
+        return str(machine.emit_assembly(module))
+
+
+class Code:
+    """Native functions of one module."""
+
+    def __init__(self, text: str, cpu: str, features: str, tuning: Tuning) -> None:
+        with _LOCK:
+            module, machine = optimize(text, cpu, features, tuning)
+            self._engine = llvm.create_mcjit_compiler(module, machine)
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function starts."""
+        found = int(self._engine.get_function_address(name))
+        assert found, f"no function {name}"
+        return found
