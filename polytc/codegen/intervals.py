@@ -124,3 +124,23 @@ def of_loop(s: loops.For, env: Env) -> Interval:
     """The values that the variable of a loop takes in its body (an empty loop gives a one-point interval)."""
     low, high = interval(s.lower, env).low, interval(s.upper, env).high - 1
     return Interval(low, max(low, high))
+
+
+_AFFINE = frozenset(("+", "-", "*", "//", "%"))
+_COMPARE = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
+
+
+def is_index(e: loops.Expr) -> bool:
+    """Whether `e` is arithmetic (or a condition) on loop variables and integer constants only, so that it cannot overflow."""
+    match e:
+        case loops.Var() | loops.Const():
+            return e.dtype == loops.I64
+        case loops.Ramp() | loops.Broadcast():
+            return e.dtype == loops.I64 and all(map(is_index, loops.operands(e)))
+        case loops.Binary():
+            known = e.dtype == loops.I64 if e.op in _AFFINE else e.op in _COMPARE
+            return known and is_index(e.a) and is_index(e.b)
+        case loops.Call():
+            return e.fn in ("min", "max") and all(map(is_index, e.args))
+        case _:
+            return False

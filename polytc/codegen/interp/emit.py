@@ -5,14 +5,11 @@ from __future__ import annotations
 import builtins
 import keyword
 
-from polytc.codegen import lanes, loops, ndrange
+from polytc.codegen import intervals, lanes, loops, ndrange
 from polytc.codegen.emitter import Emitter, Names
-from polytc.lang.scalars import BOOL, I64
 
 _RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "m"})
 _DIRECT = {"+", "-", "*", "&", "|", "^", "//", "%", "==", "!=", "<", "<=", ">", ">="}
-_AFFINE = {"+", "-", "*", "//", "%"}
-_COMPARE = {"==", "!=", "<", "<=", ">", ">=", "&&", "||"}
 
 
 def kernel_source(kernel: loops.Kernel) -> tuple[str, str]:
@@ -33,18 +30,7 @@ def _needs_items(kernel: loops.Kernel) -> bool:
 
 def is_index(e: loops.Expr) -> bool:
     """Whether `e` is scalar arithmetic on loop variables and constants, exact in Python integers."""
-    if e.lanes != 1:
-        return False
-    match e:
-        case loops.Var() | loops.Const():
-            return e.dtype == I64
-        case loops.Binary():
-            return (e.op in _AFFINE and e.dtype == I64 or e.op in _COMPARE) and all(
-                is_index(o) or o.dtype == BOOL and is_index(o) for o in (e.a, e.b))
-        case loops.Call():
-            return e.fn in ("min", "max") and all(map(is_index, e.args))
-        case _:
-            return False
+    return e.lanes == 1 and intervals.is_index(e)
 
 
 class _KernelWriter(Emitter):

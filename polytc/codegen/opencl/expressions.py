@@ -1,0 +1,385 @@
+"""Expressions of the Loop AST as OpenCL C.
+
+Two ways to write one. `index`: arithmetic on loop variables, in `int` where intervals prove that nothing leaves 32 bits, else in
+`long`. `value`: everything else, in exactly the type of the node (see opencl/types.py): C's promotions are undone by casts and
+signed arithmetic is done unsigned, because it wraps here and is undefined in C.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from polytc import errors
+from polytc.codegen import intervals, lanes, loops
+from polytc.codegen.opencl import intrinsics, types
+from polytc.codegen.opencl.memory import Memory
+from polytc.codegen.opencl.preamble import Preamble
+from polytc.lang.scalars import BOOL, DType
+
+errors.register(E512="a vector width that OpenCL C does not have", E513="an operation that OpenCL C does not have")
+
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+class Expressions:
+    """Writes the expressions of one kernel. env: intervals of the loop variables in scope, kept by the statement writer."""
+
+    def __init__(self, preamble: Preamble, memory: Memory, spell: Callable[[str], str], itype: str) -> None:
+        self.preamble = preamble
+        self.memory = memory
+        self.spell = spell
+        self.itype = itype
+        self.env: Mapping[str, intervals.Interval] = {}
+
+    # ---- index arithmetic
+
+    def index(self, e: loops.Expr) -> str:
+        """An integer of the kernel's index type (a vector of them for a vector)."""
+        if not intervals.is_index(e):
+            return f"({self.itype}){self.value(e)}" if e.lanes == 1 else f"convert_{self.itype}{e.lanes}({self.value(e)})"
+        match e:
+            case loops.Var():
+                return self.spell(e.name)
+            case loops.Const():
+                text = str(int(e.value)) if e.value >= 0 else f"({int(e.value)})"
+                return text if e.lanes == 1 else f"({self.itype}{e.lanes})({text})"
+            case loops.Ramp() | loops.Broadcast():
+                parts = [bare(self.index(lanes.lane(e, k))) for k in range(e.lanes)]
+                return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
+            case loops.Call():
+                text = self.index(e.args[0])
+                for arg in e.args[1:]:
+                    text = f"{e.fn}({self._exact(bare(text))}, {self._exact(bare(self.index(arg)))})"
+                return text
+            case loops.Binary(op="//" | "%") if e.lanes == 1:
+                return self._floor_index(e)
+            case loops.Binary(op="//" | "%"):
+                return f"({self.itype}{e.lanes})({', '.join(bare(self.index(lanes.lane(e, k))) for k in range(e.lanes))})"
+            case loops.Binary():
+                assert e.op not in _COMPARISONS, e
+                return _sum(e.op, self.index(e.a), self.index(e.b))
+            case _:
+                raise AssertionError(e)
+
+    def _exact(self, text: str) -> str:
+        """min and max are overloaded: a literal must have the index type."""
+        return f"({self.itype})({text})" if self.itype != "int" else text
+
+    def _floor_index(self, e: loops.Binary) -> str:
+        a, b = self.index(e.a), self.index(e.b)
+        divisor = intervals.interval(e.b, self.env)
+        if divisor.low <= 0:
+            raise errors.fail("E513", f"index arithmetic divides by '{loops.format_expr(e.b)}', which may be zero or negative",
+                              kind=errors.TargetError)
+        if intervals.interval(e.a, self.env).is_natural:
+            return f"({a} {'/' if e.op == '//' else '%'} {b})"
+        name = "floordiv" if e.op == "//" else "mod"
+        return f"{self.preamble.index_helper(name, self.itype)}({bare(a)}, {bare(b)})"
+
+    def flat(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
+        """The offset of buffer[indices] in elements."""
+        terms: list[str] = []
+        constant = 0
+        for e, stride in zip(indices, buffer.strides, strict=True):
+            if isinstance(e, loops.Const):
+                constant += int(e.value) * stride
+                continue
+            text = self.index(e)
+            terms.append(bare(text, "+") if stride == 1 else f"{text} * {self._literal(stride)}")
+        if constant or not terms:
+            terms.append(self._literal(constant) if constant >= 0 else f"({self._literal(constant)})")
+        return " + ".join(terms)
+
+    def _literal(self, number: int) -> str:
+        return str(number) if self.itype == "int" else f"{number}L"
+
+    # ---- values
+
+    def value(self, e: loops.Expr) -> str:
+        """A value of type types.vector(e.dtype, e.lanes)."""
+        if e.lanes not in types.LANES:
+            raise errors.fail("E512", f"OpenCL C has no vectors of {e.lanes} lanes", kind=errors.TargetError,
+                              notes=["vectors have 2, 4, 8 or 16 lanes"])
+        if e.dtype == BOOL and e.lanes > 1 and not isinstance(e, loops.Load):
+            return self.mask(e, 8)
+        match e:
+            case loops.Var():
+                return f"({types.scalar(e.dtype)}){self.spell(e.name)}"
+            case loops.Const():
+                return self._spread(types.constant(e.value, e.dtype), e)
+            case loops.Ramp():
+                return f"convert_{types.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=loops.I64))})" \
+                    if intervals.is_index(e) else self._by_lane(e)
+            case loops.Broadcast():
+                return self._spread(bare(self.value(e.a)), e)
+            case loops.Unary():
+                return self._unary(e)
+            case loops.Binary():
+                return self._binary(e)
+            case loops.Call():
+                return self._call(e)
+            case loops.Cast():
+                return self._cast(e)
+            case loops.Select():
+                return self._select(e)
+            case loops.Load():
+                return self._load(e)
+            case loops.Reduce():
+                return self._reduce(e)
+
+    def condition(self, e: loops.Expr) -> str:
+        """A scalar condition, for `if` and `?:`."""
+        return bare(self.value(e))
+
+    def _spread(self, text: str, e: loops.Expr) -> str:
+        return text if e.lanes == 1 else f"({types.vector(e.dtype, e.lanes)})({text})"
+
+    def _by_lane(self, e: loops.Expr) -> str:
+        """A vector put together from scalars."""
+        parts = [bare(self.value(lanes.lane(e, k))) for k in range(e.lanes)]
+        if e.dtype == BOOL:
+            parts = [f"-({p})" for p in parts]
+        return f"({types.vector(e.dtype, e.lanes)})({', '.join(parts)})"
+
+    def mask(self, e: loops.Expr, bits: int) -> str:
+        """A vector condition as lanes of `bits` that are 0 or -1."""
+        match e:
+            case loops.Binary() if e.op in _COMPARISONS:
+                width, text = self._compare(e)
+                return text if width == bits else f"convert_{types.mask(bits, e.lanes)}({bare(text)})"
+            case loops.Binary():
+                op = {"&&": "&", "||": "|", "*": "&", "+": "|", "-": "^"}.get(e.op, e.op)
+                return f"({self.mask(e.a, bits)} {op} {self.mask(e.b, bits)})"
+            case loops.Unary():
+                return f"(~{self.mask(e.a, bits)})"
+            case loops.Broadcast() | loops.Const():
+                one = bare(self.value(e.a)) if isinstance(e, loops.Broadcast) else types.constant(e.value, BOOL)
+                return f"({types.mask(bits, e.lanes)})(-({one}))"
+            case _:
+                text = {loops.Cast: self._cast, loops.Call: self._call, loops.Select: self._select,
+                        loops.Load: self._load}[type(e)](e)  # type: ignore[operator]
+                return text if bits == 8 else f"convert_{types.mask(bits, e.lanes)}({bare(text)})"
+
+    def _compare(self, e: loops.Binary) -> tuple[int, str]:
+        """The width of the lanes of a vector comparison as C gives it, and its text."""
+        if intervals.is_index(e):
+            return (32 if self.itype == "int" else 64), f"({self.index(e.a)} {e.op} {self.index(e.b)})"
+        a, b = self.value(e.a), self.value(e.b)
+        if e.a.dtype == BOOL:
+            # masks are 0 and -1, so that true is the lesser one
+            a, b = b, a
+        return types.value_bits(e.a.dtype), f"({a} {e.op} {b})"
+
+    def _unary(self, e: loops.Unary) -> str:
+        a = self.value(e.a)
+        if e.dtype == BOOL:
+            return f"(!{a})"
+        if e.dtype.is_float:
+            return f"(-{a})"
+        t, u = types.vector(e.dtype, e.lanes), types.unsigned(e.dtype, e.lanes)
+        if e.op == "~":
+            return f"(({t})(~{a}))" if e.lanes == 1 else f"(~{a})"
+        return f"(({t})(0 - ({u}){a}))" if e.lanes == 1 else f"as_{t}(-as_{u}({bare(a)}))"
+
+    def _binary(self, e: loops.Binary) -> str:
+        if e.op in _COMPARISONS or e.op in ("&&", "||"):
+            if intervals.is_index(e) and e.op in _COMPARISONS:
+                return f"({bare(self.index(e.a), '+')} {e.op} {bare(self.index(e.b), '+')})"
+            return f"({self.value(e.a)} {e.op} {self.value(e.b)})"
+        if e.op in ("//", "%", "/") and e.dtype.is_int:
+            return self._divide(e)
+        if e.op in ("//", "%"):
+            name = "ffloordiv" if e.op == "//" else "fmodulo"
+            return self._round(f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(self.value(e.a))}, {bare(self.value(e.b))})", e)
+        if e.op in ("<<", ">>"):
+            return self._shift(e)
+        return self.combine(e.op, e.dtype, e.lanes, self.value(e.a), self.value(e.b))
+
+    def combine(self, op: str, dtype: DType, width: int, a: str, b: str) -> str:
+        """`a op b` of two values of one type: arithmetic that wraps, or a reduction operator."""
+        if op in ("min", "max"):
+            return self._apply(op, dtype, width, [a, b])
+        if dtype == BOOL:
+            return f"({a} {({'*': '&', '+': '|', '-': '^'}).get(op, op)} {b})"
+        t, u = types.vector(dtype, width), types.unsigned(dtype, width)
+        if dtype.is_float or dtype.kind == "u" and (dtype.bits >= 32 or width > 1):
+            return self._half(f"({a} {op} {b})", dtype, width)
+        if op in "&|^":
+            return f"({a} {op} {b})" if width > 1 or dtype.bits >= 32 else f"(({t})({a} {op} {b}))"
+        return f"(({t})(({u}){a} {op} ({u}){b}))" if width == 1 else f"as_{t}(as_{u}({bare(a)}) {op} as_{u}({bare(b)}))"
+
+    def _divide(self, e: loops.Binary) -> str:
+        a, b = self.value(e.a), self.value(e.b)
+        divisor = intervals.interval(e.b, self.env)
+        natural = intervals.interval(e.a, self.env).is_natural
+        if divisor.low > 0 and (natural or e.op == "/"):
+            op = "%" if e.op == "%" else "/"
+            return f"({a} {op} {b})" if e.lanes > 1 or e.dtype.bits >= 32 else f"(({types.scalar(e.dtype)})({a} {op} {b}))"
+        if e.dtype.kind == "u":
+            name = "urem" if e.op == "%" else "udiv"
+        else:
+            name = {"//": "floordiv", "%": "mod", "/": "div"}[e.op]
+        return f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(a)}, {bare(b)})"
+
+    def _shift(self, e: loops.Binary) -> str:
+        a, t = self.value(e.a), types.vector(e.dtype, e.lanes)
+        amount = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+        if isinstance(amount, loops.Const) and 0 <= amount.value < e.dtype.bits and e.lanes == 1:
+            count = int(amount.value)
+            return f"(({t})(({types.unsigned(e.dtype)}){a} << {count}))" if e.op == "<<" else f"(({t})({a} >> {count}))"
+        b = self.value(e.b) if e.b.dtype == e.dtype else self._cast(loops.Cast(e.b, e.dtype, e.lanes))
+        name = "shl" if e.op == "<<" else "ushr" if e.dtype.kind == "u" else "shr"
+        return f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(a)}, {bare(b)})"
+
+    # ---- calls, casts, selections
+
+    def _call(self, e: loops.Call) -> str:
+        of = e.args[0].dtype
+        text = self._apply(e.fn, of, e.lanes, [self.value(a) for a in e.args])
+        if e.dtype == BOOL and of.is_float and e.lanes > 1:
+            return f"convert_char{e.lanes}({text})"
+        return text
+
+    def _apply(self, fn: str, of: DType, width: int, args: list[str]) -> str:
+        """An intrinsic on values of type `of`."""
+        tables = {"f": (intrinsics.FLOAT,), "i": (intrinsics.INTEGER,), "u": (intrinsics.UNSIGNED, intrinsics.INTEGER),
+                  "b": (intrinsics.BOOL,)}[of.kind]
+        row = next((table[fn] for table in tables if fn in table), None)
+        if row is None:
+            raise errors.fail("E513", f"'{fn}' of {of} has no counterpart in OpenCL C", kind=errors.TargetError,
+                              notes=["cast the arguments to a float type first" if of.kind != "f" else "write it as other operations"])
+        t = types.vector(of, width)
+        if re.fullmatch(r"@?\w+", row):
+            row += "(" + ", ".join(f"{{{k}}}" for k in range(len(args))) + ")"
+            args = [bare(a) for a in args]
+        row = re.sub(r"@(\w+)", lambda m: self.preamble.helper(m[1], of, width), row)
+        row = row.replace("ONE", types.constant(1, of) if width == 1 else f"({t})({types.constant(1, of)})")
+        row = row.replace("AS", f"({t})" if width == 1 else f"as_{t}")
+        text = row.format(*args)
+        if of.kind == "b" and width == 1:
+            return f"({text} & 1)"
+        return text if fn in ("isnan", "isinf") else self._half(text, of, width)
+
+    def _round(self, text: str, e: loops.Expr) -> str:
+        return self._half(text, e.dtype, e.lanes)
+
+    def _half(self, text: str, dtype: DType, width: int) -> str:
+        """A result of f16 arithmetic, done in float, rounded; other results as they are."""
+        return f"{self.preamble.helper('tohalf', dtype, width)}({bare(text)})" if dtype.name == "f16" else text
+
+    def _cast(self, e: loops.Cast) -> str:
+        to, of, width = e.dtype, e.a.dtype, e.lanes
+        if to == of:
+            return self.value(e.a)
+        t = types.vector(to, width)
+        if to == BOOL:
+            zero = types.constant(0, of)
+            if width == 1:
+                return f"({self.value(e.a)} != {zero})"
+            text = f"({self.value(e.a)} != ({types.vector(of, width)})({zero}))"
+            return text if types.value_bits(of) == 8 else f"convert_char{width}({bare(text)})"
+        if intervals.is_index(e.a) and to.name != "f16":
+            return f"({t}){self.index(e.a)}" if width == 1 else f"convert_{t}({self.index(e.a)})"
+        a = self.value(e.a)
+        if of == BOOL and width > 1:
+            return f"convert_{t}({a} & (char)1)"
+        if of.is_float and to.is_int:
+            return self._float_to_int(bare(a), of, to, width)
+        if types.vector(of, width) != t:
+            a = f"({t}){a}" if width == 1 else f"convert_{t}({bare(a)})"
+        return self._half(a, to, width) if of.name != "f16" else a
+
+    def _float_to_int(self, a: str, of: DType, to: DType, width: int) -> str:
+        """Towards zero; a value outside of the type goes through a wider one first, as C compilers do for numpy."""
+        if to.name == "u64":
+            return f"{self.preamble.helper('toulong', of, width)}({a})"
+        through = "long" if to.name == "u32" else "int" if to.bits < 32 else types.scalar(to)
+        target = types.scalar(to)
+        if width == 1:
+            return f"({target})({a})" if through == target else f"({target})({through})({a})"
+        first = f"convert_{through}{width}({a})"
+        return first if through == target else f"convert_{target}{width}({first})"
+
+    def _select(self, e: loops.Select) -> str:
+        cond = e.cond.a if isinstance(e.cond, loops.Broadcast) else e.cond
+        if cond.lanes == 1:
+            # `?:` evaluates one side only, so that a guarded load is not performed
+            text = f"({self.value(cond)} ? {self.value(e.a)} : {self.value(e.b)})"
+            return f"(({types.scalar(e.dtype)}){text})" if e.lanes == 1 and e.dtype.is_int and e.dtype.bits < 32 else text
+        if lanes.has_load(e.a) or lanes.has_load(e.b):
+            return self._by_lane(e)
+        return f"select({bare(self.value(e.b))}, {bare(self.value(e.a))}, {bare(self.mask(cond, types.value_bits(e.dtype)))})"
+
+    # ---- memory and reductions
+
+    def _load(self, e: loops.Load) -> str:
+        place = self.memory.place(e.buffer)
+        if e.lanes > 1 and not self.memory.is_contiguous(e.indices):
+            return self._by_lane(e)
+        if place.lanes > 1:
+            return place.element(self.memory.vector_offset(self, e.buffer, e.indices))
+        if e.lanes == 1:
+            offset = self.flat(e.buffer, e.indices)
+            if place.ctype == "half":
+                return f"vload_half({offset}, {place.name})"
+            return f"({place.element(offset)} != 0)" if e.dtype == BOOL else place.element(offset)
+        text = self.memory.load_vector(self, e)
+        return f"({text} != (uchar{e.lanes})(0))" if e.dtype == BOOL else text
+
+    def _reduce(self, e: loops.Reduce) -> str:
+        dtype, width = e.a.dtype, e.a.lanes
+        a = bare(self.value(e.a))
+        if width == 1:
+            return a
+        if dtype == BOOL:
+            if e.op == "^":
+                return f"({' ^ '.join(f'({a}).{types.component(k)}' for k in range(width))} & 1)"
+            return f"{'any' if e.op in ('+', '|', 'max') else 'all'}({a})"
+        words = {"+": "sum", "*": "product", "&": "and", "|": "or", "^": "xor"}
+        t = types.vector(dtype, width)
+        half = types.vector(dtype, width // 2)
+        if width == 2:
+            body = f"return {bare(self.combine(e.op, dtype, 1, 'a.s0', 'a.s1'))};"
+        else:
+            folded = self.combine(e.op, dtype, width // 2, "a.lo", "a.hi")
+            inner = self._reduce_name(e.op, dtype, width // 2)
+            body = f"{half} h = {bare(folded)};\n    return {inner}(h);"
+        name = f"polytc_reduce_{words.get(e.op, e.op)}_{t}"
+        return f"{self.preamble.define(name, types.scalar(dtype), t, body)}({a})"
+
+    def _reduce_name(self, op: str, dtype: DType, width: int) -> str:
+        """The function that reduces half as many lanes; written first."""
+        probe = loops.Reduce(op, loops.Const(0, dtype, width), dtype)
+        return self._reduce(probe).split("(", 1)[0]
+
+
+def bare(text: str, op: str = "") -> str:
+    """Without the parentheses around the whole; with op '+' only if what is inside may stand in a sum."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            whole = position == len(text) - 1
+            break
+    else:
+        whole = False
+    if not whole:
+        return text
+    inner = text[1:-1]
+    if inner.startswith("-") and op:
+        return text
+    return inner if not op or not re.search(r"[<>=!&|?]", inner) else text
+
+
+def _sum(op: str, a: str, b: str) -> str:
+    if op == "+":
+        return f"({bare(a, '+')} + {bare(b, '+')})" if not _has_top(b, "%/") else f"({bare(a, '+')} + {b})"
+    return f"({bare(a, '+')} - {b})" if op == "-" else f"({a} {op} {b})"
+
+
+def _has_top(text: str, ops: str) -> bool:
+    return any(c in text for c in ops)

@@ -1,0 +1,205 @@
+"""One kernel of the Loop AST as an OpenCL C function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from polytc.codegen import intervals, lanes, loops, ndrange
+from polytc.codegen.emitter import Emitter, Names
+from polytc.codegen.opencl import types
+from polytc.codegen.opencl.expressions import Expressions, bare
+from polytc.codegen.opencl.memory import Memory
+from polytc.codegen.opencl.preamble import Preamble
+from polytc.lang.scalars import BOOL
+
+
+class KernelWriter(Emitter):
+    """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched."""
+
+    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.entry = entry
+        self.ndrange = ndrange.extract(kernel)
+        self.names = Names(types.RESERVED, types.RESERVED_PREFIXES)
+        self.itype = index_type(kernel)
+        self.memory = Memory(kernel, lambda name: self.names.of("buffer", name))
+        self.expressions = Expressions(preamble, self.memory, lambda name: self.names.of("var", name), self.itype)
+        self.env: dict[str, intervals.Interval] = {}
+        self.open_axes: set[int] = set()
+
+    def write(self) -> None:
+        """Fill `lines`."""
+        size = ", ".join(map(str, self.ndrange.items))
+        self.line(f"__kernel __attribute__((reqd_work_group_size({size})))")
+        args = [f"__global {'' if b.name in self.kernel.writes else 'const '}{self.memory.place(b).ctype}* restrict "
+                f"{self.memory.place(b).name}" for b in self.kernel.args]
+        self.line(f"void {self.entry}({', '.join(args)})")
+        self.line("{")
+        with self.deeper():
+            if self.kernel.precise:
+                self.line("#pragma OPENCL FP_CONTRACT OFF")
+            for s in loops.walk_stmt(self.kernel.body):
+                if isinstance(s, loops.Alloc) and s.buffer.space == "local":
+                    self.line(self.memory.place(s.buffer).declaration())
+            self.emit(self.kernel.body)
+        self.line("}")
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of __local memory that a work-group uses."""
+        buffers = (s.buffer for s in loops.walk_stmt(self.kernel.body) if isinstance(s, loops.Alloc))
+        return sum(max(1, b.size) * types.memory_bytes(b.dtype, b.space) for b in buffers if b.space == "local")
+
+    # ---- statements
+
+    def emit_block(self, s: loops.Block) -> None:
+        for part in s.stmts:
+            # declarations of one part must not be seen by the next
+            declares = isinstance(part, loops.Alloc) or isinstance(part, loops.For) and part.kind in ("block", "thread")
+            if declares and len(s.stmts) > 1:
+                self.scoped(partial(self.emit, part))
+            else:
+                self.emit(part)
+
+    def scoped(self, write: Callable[[], None], head: str = "{") -> None:
+        """Lines between braces."""
+        self.line(head)
+        with self.deeper():
+            write()
+        self.line("}")
+
+    def emit_for(self, s: loops.For) -> None:
+        outer = self.env
+        env = {**outer, s.var: intervals.of_loop(s, outer)}
+        if s.kind in ("block", "thread"):
+            self.mapped(s, env)
+        else:
+            var = self.names.of("var", s.var)
+            lower, upper = bare(self.index(s.lower)), bare(self.index(s.upper), "+")
+            step = f"++{var}" if s.step == 1 else f"{var} += {s.step}"
+            if s.kind == "unroll":
+                self.line("#pragma unroll")
+            self.enter(env)
+            self.scoped(lambda: self.emit(s.body), f"for ({self.itype} {var} = {lower}; {var} < {upper}; {step}) {{")
+        self.enter(outer)
+
+    def mapped(self, s: loops.For, env: Mapping[str, intervals.Interval]) -> None:
+        """A block or thread loop: its variable follows from the id; a guard where not every id has an iteration."""
+        var = self.names.of("var", s.var)
+        number = f"get_{'group' if s.kind == 'block' else 'local'}_id({s.axis})"
+        lower = bare(self.index(s.lower), "+")
+        if s.step != 1 or lower != "0":
+            number = f"({self.itype}){number}" + ("" if s.step == 1 else f" * {s.step}")
+            number = number if lower == "0" else f"{lower} + {number}"
+        self.line(f"const {self.itype} {var} = {number};")
+        exact = ndrange.fills(s, self.ndrange, self.env)
+        guard = "" if exact else f"if ({var} < {bare(self.index(s.upper), '+')}) {{"
+        self.enter(env)
+        if s.kind == "thread":
+            self.open_axes.add(s.axis)
+        if guard:
+            self.scoped(lambda: self.emit(s.body), guard)
+        else:
+            self.emit(s.body)
+        if s.kind == "thread":
+            self.open_axes.remove(s.axis)
+
+    def enter(self, env: Mapping[str, intervals.Interval]) -> None:
+        self.env = dict(env)
+        self.expressions.env = self.env
+
+    def index(self, e: loops.Expr) -> str:
+        return self.expressions.index(e)
+
+    def emit_if(self, s: loops.If) -> None:
+        self.scoped(lambda: self.emit(s.then), f"if ({self.expressions.condition(s.cond)}) {{")
+        orelse = s.orelse
+        if orelse is not None:
+            self.scoped(lambda: self.emit(orelse), "else {")
+
+    def emit_store(self, s: loops.Store) -> None:
+        idle = [a for a in self.ndrange.thread_axes if a not in self.open_axes] if s.buffer.space != "private" else []
+        if idle:
+            # outside of the loops over its work-items, a group writes once
+            self.scoped(lambda: self.store(s), f"if ({' && '.join(f'get_local_id({a}) == 0' for a in idle)}) {{")
+        else:
+            self.store(s)
+
+    def store(self, s: loops.Store) -> None:
+        width = max([s.value.lanes, *(i.lanes for i in s.indices)])
+        place, write = self.memory.place(s.buffer), self.expressions
+        value = s.value if s.value.lanes == width else loops.Broadcast(s.value, width, s.value.dtype)
+        text = bare(write.value(value))
+        if s.buffer.dtype == BOOL and width > 1:
+            text = f"as_uchar{width}({text} & (char)1)"
+        if width == 1:
+            offset = write.flat(s.buffer, s.indices)
+            if place.ctype == "half":
+                self.line(f"vstore_half({text}, {offset}, {place.name});")
+            else:
+                self.line(f"{place.element(offset)} = {text};")
+        elif place.lanes > 1:
+            self.line(f"{place.element(self.memory.vector_offset(write, s.buffer, s.indices))} = {text};")
+        elif self.memory.is_contiguous(s.indices):
+            self.line(self.memory.store_vector(write, s, width, text))
+        else:
+            self.scoped(lambda: self.scatter(s, width, text))
+
+    def scatter(self, s: loops.Store, width: int, text: str) -> None:
+        """Store a vector's lanes one by one, the last one last."""
+        place, name = self.memory.place(s.buffer), self.names.fresh("lanes")
+        ctype = f"uchar{width}" if s.buffer.dtype == BOOL else types.vector(s.buffer.dtype, width)
+        self.line(f"const {ctype} {name} = {text};")
+        for k in range(width):
+            offset, value = self.expressions.flat(s.buffer, tuple(lanes.lane(i, k) for i in s.indices)), f"{name}.{types.component(k)}"
+            half = place.ctype == "half"
+            self.line(f"vstore_half({value}, {offset}, {place.name});" if half else f"{place.element(offset)} = {value};")
+
+    def emit_alloc(self, s: loops.Alloc) -> None:
+        if s.buffer.space != "local":
+            self.line(self.memory.place(s.buffer).declaration())
+        self.emit(s.body)
+
+    def emit_barrier(self) -> None:
+        loaded = {e.buffer.name for s in loops.walk_stmt(self.kernel.body) for top in loops.expressions(s)
+                  for e in loops.walk_expr(top) if isinstance(e, loops.Load)}
+        both = loaded & set(self.kernel.writes)
+        self.line(f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''});")
+
+
+def index_type(kernel: loops.Kernel) -> str:
+    """'int' if no index, bound or offset of the kernel can leave 32 bits, else 'long'."""
+    buffers = [*kernel.args, *(s.buffer for s in loops.walk_stmt(kernel.body) if isinstance(s, loops.Alloc))]
+    narrow = all(b.size < 2**31 for b in buffers) and _fits(kernel.body, {})
+    return "int" if narrow else "long"
+
+
+def _fits(s: loops.Stmt, env: Mapping[str, intervals.Interval]) -> bool:
+    if not all(_expr_fits(e, env, False) for e in loops.expressions(s)):
+        return False
+    match s:
+        case loops.For():
+            values = intervals.of_loop(s, env)
+            # the variable steps once beyond its last value
+            if not (values.fits32 and intervals.Interval(values.low, values.high + s.step).fits32):
+                return False
+            return _fits(s.body, {**env, s.var: values})
+        case loops.If():
+            return all(_fits(part, env) for part in (s.then, s.orelse) if part is not None)
+        case loops.Block():
+            return all(_fits(part, env) for part in s.stmts)
+        case loops.Alloc():
+            return _fits(s.body, env)
+        case _:
+            return True
+
+
+def _expr_fits(e: loops.Expr, env: Mapping[str, intervals.Interval], as_index: bool) -> bool:
+    """as_index: `e` is written as an index, whatever it is; pure index arithmetic always is."""
+    if (as_index or intervals.is_index(e)) and e.dtype == loops.I64 and not intervals.interval(e, env).fits32:
+        return False
+    if isinstance(e, loops.Load):
+        return all(_expr_fits(i, env, True) for i in e.indices)
+    return all(_expr_fits(o, env, False) for o in loops.operands(e))

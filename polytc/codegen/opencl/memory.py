@@ -1,0 +1,135 @@
+"""Where the buffers of a kernel live: pointers, __local arrays, private arrays, vector arrays and plain variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from polytc.codegen import intervals, loops
+from polytc.codegen.opencl import types
+from polytc.lang.scalars import BOOL
+
+if TYPE_CHECKING:
+    from polytc.codegen.opencl.expressions import Expressions
+
+ALIGNMENT = 64
+"""Bytes to which every global buffer (the runtime sees to it, and the header asks for it) and local array is aligned."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """name, ctype: of the pointer or variable. space: OpenCL's name. count: elements of an array, 0 for a pointer, 1 for a plain
+    variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors."""
+
+    name: str
+    ctype: str
+    space: str
+    count: int
+    lanes: int = 1
+
+    def element(self, offset: str) -> str:
+        return self.name if self.count == 1 and self.space == "__private" else f"{self.name}[{offset}]"
+
+    def declaration(self) -> str:
+        """The line that declares an array or variable."""
+        ctype = self.ctype if self.lanes == 1 else f"{self.ctype}{self.lanes}"
+        if self.space == "__local":
+            return f"__local {ctype} {self.name}[{self.count}] __attribute__((aligned({ALIGNMENT})));"
+        return f"{ctype} {self.name}{'' if self.count == 1 else f'[{self.count}]'};"
+
+
+class Memory:
+    """The places of a kernel's buffers, decided once from how the kernel uses them."""
+
+    def __init__(self, kernel: loops.Kernel, spell: Callable[[str], str]) -> None:
+        self._places = {b.name: Place(spell(b.name), types.memory(b.dtype, "global"), "__global", 0) for b in kernel.args}
+        for s in loops.walk_stmt(kernel.body):
+            if isinstance(s, loops.Alloc):
+                self._places[s.buffer.name] = self._own(kernel, s.buffer, spell(s.buffer.name))
+
+    def _own(self, kernel: loops.Kernel, b: loops.Buffer, name: str) -> Place:
+        ctype = types.memory(b.dtype, b.space)
+        if b.space == "local":
+            return Place(name, ctype, "__local", max(1, b.size))
+        lanes = whole_vectors(kernel.body, b)
+        return Place(name, ctype, "__private", max(1, b.size // lanes), lanes)
+
+    def place(self, buffer: loops.Buffer) -> Place:
+        return self._places[buffer.name]
+
+    @staticmethod
+    def is_contiguous(indices: tuple[loops.Expr, ...]) -> bool:
+        """Whether a vector access touches consecutive elements."""
+        return bool(indices) and is_unit_ramp(indices[-1]) and all(i.lanes == 1 for i in indices[:-1])
+
+    def vector_offset(self, write: Expressions, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
+        """The offset in whole vectors, of a buffer that is used as such."""
+        lanes = self.place(buffer).lanes
+        narrow = loops.Buffer(buffer.name, buffer.dtype, (*buffer.shape[:-1], buffer.shape[-1] // lanes), buffer.space)
+        last = _base(indices)[-1]
+        if isinstance(last, loops.Const):
+            last = loops.const(int(last.value) // lanes)
+        else:
+            last = loops.binary("//", last, loops.const(lanes))
+        return write.flat(narrow, (*indices[:-1], last))
+
+    def load_vector(self, write: Expressions, e: loops.Load) -> str:
+        """Consecutive elements as a vector, in the type of memory (f16: of values)."""
+        place, offset = self.place(e.buffer), write.flat(e.buffer, _base(e.indices))
+        if place.ctype == "half":
+            return f"vload_half{e.lanes}(0, {_address(place.name, offset)})"
+        if self._is_aligned(e.buffer, e.indices, e.lanes):
+            return f"*({place.space} const {place.ctype}{e.lanes}*)({_address(place.name, offset)})"
+        return f"vload{e.lanes}(0, {_address(place.name, offset)})"
+
+    def store_vector(self, write: Expressions, s: loops.Store, lanes: int, value: str) -> str:
+        """The statement that writes consecutive elements; value: already in the type of memory."""
+        place, offset = self.place(s.buffer), write.flat(s.buffer, _base(s.indices))
+        if place.ctype == "half":
+            return f"vstore_half{lanes}({value}, 0, {_address(place.name, offset)});"
+        if self._is_aligned(s.buffer, s.indices, lanes):
+            return f"*({place.space} {place.ctype}{lanes}*)({_address(place.name, offset)}) = {value};"
+        return f"vstore{lanes}({value}, 0, {_address(place.name, offset)});"
+
+    def _is_aligned(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> bool:
+        """Whether the address of a vector is a multiple of its size: GPUs then use one wide access, vloadN promises less."""
+        size = lanes * types.memory_bytes(buffer.dtype, buffer.space)
+        if self.place(buffer).space == "__private" or size > ALIGNMENT:
+            return False
+        return all(intervals.multiple(e) * stride % lanes == 0 for e, stride in zip(_base(indices), buffer.strides, strict=True))
+
+
+def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
+    last = indices[-1]
+    return (*indices[:-1], last.base if isinstance(last, loops.Ramp) else last)
+
+
+def _address(name: str, offset: str) -> str:
+    return name if offset == "0" else f"{name} + {offset}"
+
+
+def is_unit_ramp(e: loops.Expr) -> bool:
+    return isinstance(e, loops.Ramp) and e.stride == 1
+
+
+def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
+    """The lanes of all accesses to `b` if each is one aligned whole vector of the same width, else 1."""
+    widths: set[int] = set()
+    for indices, lanes in _accesses(body, b):
+        if not Memory.is_contiguous(indices) or intervals.multiple(_base(indices)[-1]) % lanes != 0:
+            return 1
+        widths.add(lanes)
+    lanes = widths.pop() if len(widths) == 1 else 1
+    return lanes if lanes in types.LANES and b.dtype != BOOL and b.shape and b.shape[-1] % lanes == 0 else 1
+
+
+def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int]]:
+    """Indices and lanes of every load and store of `b`."""
+    for s in loops.walk_stmt(body):
+        if isinstance(s, loops.Store) and s.buffer.name == b.name:
+            yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1
+        for top in loops.expressions(s):
+            for e in loops.walk_expr(top):
+                if isinstance(e, loops.Load) and e.buffer.name == b.name:
+                    yield e.indices, e.lanes
