@@ -60,7 +60,7 @@ def literal(value: int | float | bool, scalar: str) -> str:
             rounded = {"float": np.float32, "double": np.float64, "half": np.float16}[scalar](value)
         if scalar == "half":
             return f"0xH{struct.unpack('<H', struct.pack('<e', rounded))[0]:04X}"
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(rounded)))[0]:016X}"
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
     if scalar == "i1":
         return "true" if value else "false"
     return str(int(value))

@@ -1,0 +1,176 @@
+"""The invariant of the Loop AST, checked after each pass under POLYTC_CHECK=1: an AssertionError names the node that breaks it.
+
+Types and lanes of operands agree, variables and buffers are in scope, ranks fit, kernels write what they say, and an index that
+is a constant outside of any condition lies inside of its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from polytc.codegen import loops
+from polytc.lang import scalars
+from polytc.lang.scalars import BOOL, I64
+
+_BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """variables: of the loops around; buffers: by name; writable: names that may be stored to; guarded: under a condition."""
+
+    variables: frozenset[str]
+    buffers: Mapping[str, loops.Buffer]
+    writable: frozenset[str]
+    guarded: bool = False
+
+
+def verify(module: loops.Module) -> loops.Module:
+    """The module itself, if it keeps the invariant."""
+    known = {b.name: b for b in (*module.args, *module.scratch)}
+    assert len(known) == len(module.args) + len(module.scratch), f"module {module.name}: two buffers with one name"
+    assert set(module.outputs) <= {b.name for b in module.args}, f"module {module.name}: an output is no argument"
+    names = [k.name for k in module.kernels]
+    assert len(set(names)) == len(names), f"module {module.name}: two kernels with one name"
+    for k in module.kernels:
+        for b in k.args:
+            assert known.get(b.name) == b, f"kernel {k.name}: argument {b.name} is not a buffer of the module"
+        verify_kernel(k)
+    return module
+
+
+def verify_kernel(k: loops.Kernel) -> loops.Kernel:
+    """The kernel itself, if it keeps the invariant."""
+    buffers = {b.name: b for b in k.args}
+    assert len(buffers) == len(k.args), f"kernel {k.name}: an argument twice"
+    assert set(k.writes) <= set(buffers), f"kernel {k.name}: writes {k.writes}, which are not all arguments"
+    _statement(k.body, _Scope(frozenset(), buffers, frozenset(k.writes)))
+    return k
+
+
+def _need(condition: bool, what: str, node: loops.Expr | loops.Stmt) -> None:
+    if condition:
+        return
+    match node:
+        case loops.For() | loops.If() | loops.Store() | loops.Block() | loops.Alloc() | loops.Barrier():
+            text = "\n".join(loops.format_stmt(node))
+        case _:
+            text = loops.format_expr(node)
+    raise AssertionError(f"{what}: {text}")
+
+
+def _statement(s: loops.Stmt, scope: _Scope) -> None:
+    match s:
+        case loops.For():
+            for bound in (s.lower, s.upper):
+                _expression(bound, scope)
+                _need(bound.dtype == I64 and bound.lanes == 1, "a bound is an i64", s)
+            _need(s.step > 0, "a step is positive", s)
+            _need(s.var not in scope.variables, f"loop variable {s.var} is taken", s)
+            _statement(s.body, replace(scope, variables=scope.variables | {s.var}, guarded=True))
+        case loops.If():
+            _expression(s.cond, scope)
+            _need(s.cond.dtype == BOOL and s.cond.lanes == 1, "a condition is one bool", s)
+            inside = replace(scope, guarded=True)
+            _statement(s.then, inside)
+            if s.orelse is not None:
+                _statement(s.orelse, inside)
+        case loops.Store():
+            _store(s, scope)
+        case loops.Block():
+            for x in s.stmts:
+                _statement(x, scope)
+        case loops.Alloc():
+            b = s.buffer
+            _need(b.space in ("local", "private"), "an allocation is local or private", s)
+            _need(b.name not in scope.buffers, f"buffer {b.name} is taken", s)
+            _statement(s.body, replace(scope, buffers={**scope.buffers, b.name: b}, writable=scope.writable | {b.name}))
+        case loops.Barrier():
+            pass
+
+
+def _store(s: loops.Store, scope: _Scope) -> None:
+    _access(s, s.buffer, s.indices, scope)
+    _expression(s.value, scope)
+    _need(s.buffer.name in scope.writable, f"{s.buffer.name} is not among the buffers written", s)
+    _need(s.value.dtype == s.buffer.dtype, f"a {s.value.dtype} into a buffer of {s.buffer.dtype}", s)
+    lanes = max((i.lanes for i in s.indices), default=1)
+    _need(s.value.lanes in (1, lanes), f"{s.value.lanes} lanes into {lanes}", s)
+
+
+def _access(node: loops.Load | loops.Store, b: loops.Buffer, indices: tuple[loops.Expr, ...], scope: _Scope) -> None:
+    _need(scope.buffers.get(b.name) == b, f"no buffer {b.name} of this shape in scope", node)
+    _need(len(indices) == len(b.shape), f"{len(indices)} indices into {len(b.shape)} dimensions", node)
+    for index, extent in zip(indices, b.shape, strict=True):
+        _expression(index, scope)
+        _need(index.dtype.is_int, "an index is an integer", node)
+        if isinstance(index, loops.Const) and not scope.guarded:
+            _need(0 <= index.value < extent, f"index {index.value} of extent {extent}", node)
+
+
+def _expression(e: loops.Expr, scope: _Scope) -> None:
+    if isinstance(e, loops.Select):
+        _expression(e.cond, scope)
+        _expression(e.a, replace(scope, guarded=True))
+        _expression(e.b, replace(scope, guarded=True))
+    elif not isinstance(e, loops.Load):
+        for x in loops.operands(e):
+            _expression(x, scope)
+    _need(e.lanes >= 1, "lanes are positive", e)
+    match e:
+        case loops.Var():
+            _need(e.name in scope.variables, f"no loop variable {e.name} in scope", e)
+            _need(e.lanes == 1 and e.dtype == I64, "a loop variable is one i64", e)
+        case loops.Load():
+            _access(e, e.buffer, e.indices, scope)
+            _need(e.dtype == e.buffer.dtype, f"a {e.dtype} from a buffer of {e.buffer.dtype}", e)
+            _lanes(e, e.indices)
+        case loops.Ramp():
+            _need(e.base.lanes == 1 and e.base.dtype == e.dtype and e.dtype.is_int, "a ramp has a scalar integer base", e)
+        case loops.Broadcast():
+            _need(e.a.lanes == 1 and e.a.dtype == e.dtype, "a broadcast repeats a scalar", e)
+        case loops.Reduce():
+            _need(e.lanes == 1 and e.a.dtype == e.dtype, "a reduction gives a scalar of its type", e)
+            _need(e.op in scalars.REDUCTIONS, f"no reduction {e.op}", e)
+        case loops.Const():
+            _need(isinstance(e.value, (bool, int, float)), f"a constant is a Python number, not {type(e.value).__name__}", e)
+            _need(e.dtype.is_float or isinstance(e.value, (bool, int)), f"a constant of {e.dtype} is whole", e)
+        case _:
+            _operator(e)
+
+
+def _operator(e: loops.Unary | loops.Binary | loops.Call | loops.Cast | loops.Select) -> None:
+    """Nodes that work lane by lane."""
+    _lanes(e, loops.operands(e))
+    match e:
+        case loops.Unary():
+            _need(e.op in scalars.UNARY, f"no operator {e.op}", e)
+            _need(e.a.dtype == e.dtype, "an operand of another type", e)
+        case loops.Binary():
+            _need(e.op in (*scalars.ARITHMETIC, *_BOOLEAN), f"no operator {e.op}", e)
+            _need(e.a.dtype == e.b.dtype or e.op in ("<<", ">>"), f"operands {e.a.dtype} and {e.b.dtype}", e)
+            expected = BOOL if e.op in _BOOLEAN else e.a.dtype
+            _need(e.dtype == expected, f"a {e.dtype} from {e.a.dtype}", e)
+        case loops.Call():
+            _call(e)
+        case loops.Select():
+            _need(e.cond.dtype == BOOL, "a condition is bool", e)
+            _need(e.a.dtype == e.dtype and e.b.dtype == e.dtype, "arms of another type", e)
+        case loops.Cast():
+            pass
+
+
+def _call(e: loops.Call) -> None:
+    row = scalars.INTRINSICS.get(e.fn)
+    _need(row is not None or e.fn == "fma", f"no intrinsic {e.fn}", e)
+    _need(len(e.args) == (row.arity if row else 3), "the number of arguments", e)
+    dtype = e.args[0].dtype
+    _need(all(a.dtype == dtype for a in e.args), "arguments of several types", e)
+    _need(e.dtype == (BOOL if row and row.result == "bool" else dtype), f"a {e.dtype} from {dtype}", e)
+    needs_float = row is None or row.result == "float"
+    _need(dtype.is_float or not needs_float, f"{e.fn} of {dtype}", e)
+
+
+def _lanes(e: loops.Expr, parts: tuple[loops.Expr, ...]) -> None:
+    _need(all(p.lanes in (1, e.lanes) for p in parts), f"{[p.lanes for p in parts]} lanes in a value of {e.lanes}", e)
