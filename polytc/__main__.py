@@ -1,0 +1,5 @@
+"""`python -m polytc`."""
+
+from polytc.cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m polytc.cli`."""
+
+from polytc.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""`polytc emit`: print a stage of the compilation."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polytc import api, compiler
+from polytc.cli import options
+
+
+class Stage(str, Enum):
+    """What can be printed, in the order of the pipeline."""
+
+    program = "program"
+    rewritten = "rewritten"
+    scop = "scop"
+    deps = "deps"
+    schedule = "schedule"
+    loops = "loops"
+    source = "source"
+    asm = "asm"
+
+
+def emit(program: options.Program,
+         stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.source,
+         target: options.Target = "cpu",
+         shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+         schedule: Annotated[Path | None, typer.Option(help="A schedule as --stage schedule prints it, to use instead.")] = None,
+         output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
+    """Print a stage of the compilation. No device is needed."""
+    text = options.read_text(program)
+    arguments = {"shapes": options.shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
+                 "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
+    if stage is Stage.program:
+        printed = str(api.build(text, **arguments))
+    else:
+        recipe = None if schedule is None else schedule.read_text(encoding="utf-8")
+        printed = _stage(api.lower(text, target, **arguments, schedule=recipe), stage)
+    if output is None:
+        print(printed)
+    else:
+        output.write_text(printed + "\n", encoding="utf-8")
+
+
+def _stage(lowered: compiler.Lowered, stage: Stage) -> str:
+    if stage is Stage.asm:
+        assembly = getattr(lowered.target, "assembly", None)
+        if assembly is None:
+            raise typer.BadParameter(f"the target {lowered.target.name!r} has no assembly; --stage source is its last stage")
+        return str(assembly(lowered.source))
+    value = {Stage.rewritten: lowered.rewritten, Stage.scop: lowered.scop, Stage.deps: lowered.dependences,
+             Stage.schedule: lowered.schedule, Stage.loops: lowered.loops, Stage.source: lowered.source}[stage]
+    return str(value)

@@ -1,0 +1,75 @@
+"""Options that several commands share, and their parsing: `--shape A=3,4`, `--dtype A=f32`, `--attr pad=1,1`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text itself, or - for standard input.")]
+Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate.")]
+Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input; () for a scalar.")]
+DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE", help="Element type of an input; f32 if not said.")]
+Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of an op: a number or a list.")]
+Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; all of the machine's if not said.")]
+
+
+def read_text(program: str) -> str:
+    """The text of the FILE|TEXT argument."""
+    if program == "-":
+        return sys.stdin.read()
+    looks_like_text = any(sign in program for sign in "=\n{[")
+    if not looks_like_text or Path(program).is_file():
+        path = Path(program)
+        if not path.is_file():
+            raise typer.BadParameter(f"{program!r} is neither a file nor a program")
+        return path.read_text(encoding="utf-8")
+    return program
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`["A=1", "B=2"]` as a dict; usage error where a value has no name."""
+    found = {}
+    for item in given or ():
+        name, sign, value = item.partition("=")
+        if not sign or not name.strip():
+            raise typer.BadParameter(f"{item!r}: write {option} NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def shapes(given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """The `--shape` options."""
+    return {name: _extents(name, text) for name, text in pairs(given, "--shape").items()}
+
+
+def _extents(name: str, text: str) -> tuple[int, ...]:
+    parts = [p for p in text.strip("()[]").replace("x", ",").split(",") if p.strip()]
+    if not all(p.strip().isdigit() for p in parts):
+        raise typer.BadParameter(f"--shape {name}={text}: extents are numbers separated by commas")
+    return tuple(int(p) for p in parts)
+
+
+def values(given: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """The `--attr` or `--scalar` options: ints, floats, booleans, or lists of them separated by commas."""
+    return {name: _value(text, f"{option} {name}={text}") for name, text in pairs(given, option).items()}
+
+
+def _value(text: str, where: str) -> Any:
+    inner = text.strip("()[]")
+    if "," in text or inner != text:
+        return [_value(part.strip(), where) for part in inner.split(",") if part.strip()]
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{where}: {text!r} is not a number") from None

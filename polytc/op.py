@@ -1,0 +1,226 @@
+"""Op: a program in text, compiled once for each combination of shapes, dtypes and scalar values that it is called with."""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polytc import compiler, errors, lang
+from polytc.lang.program import Program
+from polytc.lang.scalars import DTYPES, DType
+from polytc.runtime.arrays import argument_error, as_input, as_output, check_overlap, dtype_of
+
+errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
+                E406="element type is not the declared one", E409="scalar argument is not a number", E410="option is not valid")
+
+Shapes = Mapping[str, Sequence[int]]
+DTypes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """Compiled code for one combination of shapes. outputs: (shape, dtype) of each array that it writes, in order."""
+
+    program: Program
+    executable: Any
+    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+
+
+class Op:
+    """A compiled program; call it on arrays, by position in the order of `inputs` or by name.
+
+        mm = polytc.compile("C[i,j] += A[i,k]*B[k,j]")
+        C = mm(A, B);  C = mm(B=B, A=A);  mm(A, B, out=C)
+
+    inputs, outputs: names of the tensors, in order. A program of several outputs gives a named tuple. `specialise` compiles
+    ahead of the first call. Calls from several threads are safe.
+    """
+
+    def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
+                 attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
+                 threads: int | None = None, schedule: Any = None) -> None:
+        signature = lang.signature(text)
+        self.text, self.name, self.target = text, signature.name, target
+        self._fixed = dict(scalars or {})
+        params = [p for p in signature.inputs if p.name not in self._fixed]
+        self.inputs = tuple(p.name for p in params)
+        self.outputs = tuple(signature.outputs)
+        self._numbers = frozenset(p.name for p in params if p.is_scalar)
+        self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), schedule
+        self._shapes = _check_shapes(shapes or {}, self.inputs)
+        self._dtypes = check_dtypes(dtypes or {}, self.inputs)
+        self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None  # noqa: PYI024
+        self._ready: dict[tuple[Any, ...], Specialisation] = {}
+        self._lock = threading.Lock()
+        if not self._numbers and all(n in self._shapes for n in self.inputs):
+            self.specialise(self._shapes, self._dtypes)
+
+    def __repr__(self) -> str:
+        return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {self.target}>"
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Run on arrays. out: the array to write (a tuple or a dict by name for several outputs).
+
+        Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
+        """
+        if named or len(args) != len(self.inputs):
+            args = self._order(args, named)
+        key: list[Any] = []
+        for a in args:
+            if type(a) is not np.ndarray or not a.flags.c_contiguous:
+                return self._call_converted(args, out)
+            key += (a.shape, a.dtype)
+        found = self._ready.get(tuple(key))
+        if found is None:
+            return self._call_converted(args, out)
+        return self._run(found, args, out)
+
+    def specialise(self, shapes: Shapes, dtypes: DTypes | None = None,
+                   scalars: Mapping[str, int | float] | None = None) -> Specialisation:
+        """Compile for these shapes now, or take it from the cache. dtypes: f32 where nothing is said."""
+        named = {n: tuple(shapes[n]) for n in self.inputs if n in shapes}
+        types = check_dtypes(dtypes or {}, self.inputs)
+        missing = [n for n in self.inputs if n not in named and n not in self._numbers]
+        if missing:
+            raise argument_error("E401", f"the shape of {', '.join(missing)} is not given", self._usage())
+        values = {n: (scalars or {})[n] for n in self._numbers if n in (scalars or {})}
+        key: list[Any] = []
+        for n in self.inputs:
+            key += (values.get(n), type(values.get(n))) if n in self._numbers else (named[n], types.get(n, DTYPES["f32"]).numpy)
+        return self._specialise(tuple(key), named, types, values)
+
+    def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
+                    scalars: dict[str, int | float]) -> Specialisation:
+        with self._lock:
+            found = self._ready.get(key)
+            if found is None:
+                program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **scalars})
+                executable = compiler.compile_program(program, target=self.target, threads=self._threads, schedule=self._schedule)
+                tensors = [program.tensor(n) for n in program.outputs]
+                found = Specialisation(program, executable, tuple((t.shape, t.dtype.numpy) for t in tensors))
+                self._ready[key] = found
+        return found
+
+    def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of `inputs`."""
+        if len(args) > len(self.inputs):
+            raise argument_error("E401", f"{self.name} takes {len(self.inputs)} arrays, {len(args)} were given", self._usage())
+        given = dict(zip(self.inputs, args))
+        for name in named:
+            if name in given:
+                raise argument_error("E401", f"{name} is given twice, by position and by name", self._usage())
+            if name not in self.inputs:
+                raise argument_error("E401", f"{self.name} has no input {name}", self._usage())
+        given.update(named)
+        missing = [n for n in self.inputs if n not in given]
+        if missing:
+            raise argument_error("E401", f"{', '.join(missing)} is missing", self._usage())
+        return tuple(given[n] for n in self.inputs)
+
+    def _usage(self) -> str:
+        return f"the inputs are: {', '.join(self.inputs) or 'none'}"
+
+    def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
+        """The general call: converts and checks every argument, compiles where needed."""
+        scalars: dict[str, int | float] = {}
+        arrays: dict[str, np.ndarray] = {}
+        dtypes: dict[str, DType] = {}
+        key: list[Any] = []
+        for name, value in zip(self.inputs, args):
+            if name in self._numbers:
+                scalars[name] = _as_number(name, value)
+                key += (scalars[name], type(scalars[name]))
+                continue
+            array = as_input(name, value)
+            self._check_declared(name, array)
+            arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
+            key += (array.shape, array.dtype)
+        found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
+        return self._run(found, tuple(arrays.values()), out)
+
+    def _check_declared(self, name: str, array: np.ndarray) -> None:
+        shape, dtype = self._shapes.get(name), self._dtypes.get(name)
+        if shape is not None and array.shape != shape:
+            raise argument_error("E405", f"{name} has shape {array.shape}, declared is {shape}",
+                                 "leave shapes= away in compile() to specialise on each call's shapes")
+        if dtype is not None and array.dtype != dtype.numpy:
+            raise argument_error("E406", f"{name} has elements of type {array.dtype}, declared is {dtype}",
+                                 f"convert it: {name}.astype(np.{dtype.numpy})")
+
+    def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> Any:
+        if out is None:
+            results = [np.empty(shape, dtype) for shape, dtype in found.outputs]
+        else:
+            results = self._outputs(found, inputs, out)
+        found.executable.run([*inputs, *results])
+        if out is not None:
+            return out
+        return results[0] if self._result is None else self._result(*results)
+
+    def _outputs(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> list[np.ndarray]:
+        if isinstance(out, Mapping):
+            wrong = sorted(set(out) ^ set(self.outputs))
+            given = [out[n] for n in self.outputs] if not wrong else []
+        else:
+            given = list(out) if isinstance(out, tuple) else [out]
+        if len(given) != len(self.outputs):
+            raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
+        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, given, found.outputs)]
+        check_overlap([n for n in self.inputs if n not in self._numbers], inputs, self.outputs, results)
+        return results
+
+
+def check_threads(threads: int | None) -> int | None:
+    """`threads` if it is None or a positive int; E410 else."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
+        raise argument_error("E410", f"threads must be a positive integer, not {threads!r}")
+    return None if threads is None else int(threads)
+
+
+def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:
+    """Names of inputs -> scalar types; values may be ours ('f32', DType) or numpy's. Raises E401, E403, E410."""
+    _check_known(dtypes, inputs, "dtypes")
+    found = {}
+    for name, dtype in dtypes.items():
+        if isinstance(dtype, DType):
+            found[name] = dtype
+        elif isinstance(dtype, str) and dtype in DTYPES:
+            found[name] = DTYPES[dtype]
+        else:
+            try:
+                found[name] = dtype_of(name, np.dtype(dtype))
+            except TypeError as error:
+                raise argument_error("E410", f"{dtype!r} is not an element type", f"known: {', '.join(DTYPES)}") from error
+    return found
+
+
+def _check_shapes(shapes: Shapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    _check_known(shapes, inputs, "shapes")
+    found = {}
+    for name, shape in shapes.items():
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if not all(isinstance(e, (int, np.integer)) and not isinstance(e, bool) and e >= 0 for e in extents):
+            raise argument_error("E410", f"the shape of {name} must be non-negative integers, not {shape!r}")
+        found[name] = tuple(int(e) for e in extents)
+    return found
+
+
+def _check_known(given: Mapping[str, Any], inputs: Sequence[str], option: str) -> None:
+    unknown = [n for n in given if n not in inputs]
+    if unknown:
+        raise argument_error("E401", f"{option} names {', '.join(map(str, unknown))}, which is no input",
+                             f"the inputs are: {', '.join(inputs) or 'none'}")
+
+
+def _as_number(name: str, value: Any) -> int | float:
+    """A scalar argument as a Python number."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.shape == ():
+        value = value.item()
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")

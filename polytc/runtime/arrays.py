@@ -1,0 +1,130 @@
+"""Arrays of a call: the one place where what a caller passes becomes numpy arrays that kernels may trust.
+
+Accepted: numpy arrays and scalars, Python numbers, and whatever speaks DLPack, the buffer protocol or `__array__`. Inputs that
+are not C-contiguous are copied; everything that could give a wrong number is refused with the name of the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polytc import errors
+from polytc.errors import ArgumentError, CompileError, fail
+from polytc.lang import scalars
+from polytc.lang.scalars import DType
+
+errors.register(E402="argument is not an array", E403="element type is not supported", E404="byte order is not the machine's",
+                E407="output array cannot be used", E408="output overlaps another argument")
+
+
+def argument_error(code: str, message: str, *notes: str) -> CompileError:
+    """The exception for one bad argument."""
+    return fail(code, message, notes=notes, kind=ArgumentError)
+
+
+def as_input(name: str, value: Any) -> np.ndarray:
+    """`value` as a C-contiguous numpy array of a supported type, without a copy where possible.
+
+    A Python int becomes i64, a float f64, a bool bool. Raises ArgumentError: E402, E403, E404.
+    """
+    array = _view(name, value)
+    dtype_of(name, array.dtype)
+    return array if array.flags.c_contiguous else np.array(array, order="C")
+
+
+def dtype_of(name: str, dtype: np.dtype) -> DType:
+    """The scalar type of the argument's elements. Raises ArgumentError: E403, E404."""
+    found = scalars.from_numpy(dtype)
+    if found is not None:
+        return found
+    if not dtype.isnative and scalars.from_numpy(dtype.newbyteorder("=")) is not None:
+        raise argument_error("E404", f"{name} has elements of type {dtype.str!r}, which are not in this machine's byte order",
+                             f"convert it once: {name}.astype({name}.dtype.newbyteorder('='))")
+    known = ", ".join(str(t.numpy) for t in scalars.DTYPES.values())
+    raise argument_error("E403", f"{name} has elements of type {dtype}, which polytc does not compute with", f"supported: {known}")
+
+
+def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The array that `out=` gave for the tensor `name`, viewed by numpy; kernels write into it.
+
+    Raises ArgumentError E407 if it has another shape or type, is not C-contiguous, or is read-only.
+    """
+    if isinstance(value, (int, float, complex, np.generic, list, tuple)):
+        raise argument_error("E407", f"out for {name} is {_kind(value)}, which cannot be written into",
+                             f"give an array: np.empty({shape}, np.{dtype})")
+    array = _view(f"out for {name}", value)
+    if array.shape != shape or array.dtype != dtype:
+        raise argument_error("E407", f"out for {name} has shape {array.shape} and type {array.dtype}",
+                             f"the result has shape {shape} and type {dtype}")
+    if not array.flags.c_contiguous:
+        raise argument_error("E407", f"out for {name} is not C-contiguous (strides {array.strides})",
+                             "leave out= away and copy the result, or give a contiguous array")
+    if not array.flags.writeable:
+        raise argument_error("E407", f"out for {name} is read-only")
+    return array
+
+
+def check_overlap(names: Sequence[str], inputs: Sequence[np.ndarray], out_names: Sequence[str],
+                  outputs: Sequence[np.ndarray]) -> None:
+    """Refuse outputs that share memory with an input or with one another (E408); all arrays are C-contiguous."""
+    others = list(zip(names, inputs))
+    for name, array in zip(out_names, outputs):
+        for other_name, other in others:
+            # For contiguous arrays the comparison of address ranges is exact.
+            if np.may_share_memory(array, other):
+                raise argument_error("E408", f"out for {name} overlaps {other_name} in memory",
+                                     f"polytc may write {name} before it has read all of {other_name}; give another array")
+        others.append((f"out for {name}", array))
+
+
+def _view(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise argument_error("E402", f"{name} is a masked array, and its mask would be ignored", f"pass {name}.filled(value)")
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        return _number(name, value)
+    if isinstance(value, (list, tuple)):
+        raise argument_error("E402", f"{name} is {_kind(value)}: its element type would have to be guessed",
+                             f"pass np.array({name}, dtype=np.float32)")
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(name, value)
+    if any(hasattr(value, protocol) for protocol in ("__array__", "__array_interface__", "__buffer__")) or _has_buffer(value):
+        try:
+            array = np.asarray(value)
+        except Exception as error:
+            raise argument_error("E402", f"{name} is {_kind(value)} that numpy cannot view", str(error)) from error
+        if array.dtype != object:
+            return array
+    raise argument_error("E402", f"{name} is {_kind(value)}, not an array", "pass a numpy array, or an object with DLPack or __array__")
+
+
+def _number(name: str, value: bool | int | float | np.generic) -> np.ndarray:
+    if isinstance(value, int) and not -2**63 <= value < 2**63:
+        raise argument_error("E403", f"{name} = {value} does not fit into 64 bits")
+    return np.asarray(value)
+
+
+def _from_dlpack(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except Exception as error:
+        raise argument_error("E402", f"{name} is {_kind(value)} that cannot be shared with numpy", str(error),
+                             "it must be a dense tensor in the CPU's memory, without gradient") from error
+
+
+def _has_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,60 @@
+"""What all tests share: invariants checked at every stage, golden texts, the list of targets that work here."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("POLYTC_CHECK", "1")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts with what the tests produce now")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("matmul.cl", text)`: `text` must be the contents of goldens/matmul.cl beside the test; --update-golden writes it."""
+    folder = Path(request.path).parent / "goldens"
+
+    def compare(name: str, text: str) -> None:
+        path = folder / name
+        text = text.rstrip("\n") + "\n"
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        assert path.exists(), f"there is no {path.name} yet: run pytest with --update-golden and read what it wrote"
+        expected = path.read_text(encoding="utf-8")
+        difference = "".join(difflib.unified_diff(expected.splitlines(True), text.splitlines(True), f"goldens/{name}", "now"))
+        assert text == expected, f"{difference}\nif the change is wanted: pytest --update-golden, and review the diff"
+
+    return compare
+
+
+def _opencl_works() -> bool:
+    from polytc.errors import TargetError
+    try:
+        from polytc.runtime import devices
+        return bool(devices.describe()) and devices.choose() is not None
+    except (TargetError, ImportError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def targets() -> tuple[str, ...]:
+    """Every target that runs here: interp and cpu always, opencl where a driver is found."""
+    return ("interp", "cpu", "opencl") if _opencl_works() else ("interp", "cpu")
+
+
+@pytest.fixture(scope="session")
+def models() -> Path:
+    """The folder of trained models that `make test` fetches."""
+    folder = Path(os.environ.get("POLYTC_MODELS", Path(__file__).parent.parent / ".models"))
+    if not (folder / "ppocrv2_cls.onnx").exists():
+        pytest.skip("no trained models here: `make test` fetches them into .models")
+    return folder

@@ -1,0 +1,225 @@
+"""compile, run, lower, evaluate: the calling convention, caching, and what bad arguments get."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc import Op
+from polytc.errors import ArgumentError, CompileError, TargetError
+
+MATMUL = "C[i,j] += A[i,k]*B[k,j]"
+TWO = "C[i] = A[i] + B[i]; D[i] = A[i] - B[i]\n-> (C, D)"
+
+
+def op(text: str = MATMUL, **options: object) -> Op:
+    return polytc.compile(text, "evaluate", **options)  # type: ignore[arg-type]
+
+
+def pair() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((4, 3)).astype("f4"), rng.standard_normal((3, 5)).astype("f4")
+
+
+# ---- calling
+
+def test_run_on_every_target(targets: tuple[str, ...]) -> None:
+    a, b = pair()
+    for target in (*targets, "evaluate"):
+        found = polytc.run(MATMUL, A=a, B=b, target=target)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_example_of_the_readme() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((300, 200)).astype("f4"), rng.random((200, 100)).astype("f4")
+    assert abs(polytc.run(MATMUL, A=a, B=b) - a @ b).max() < 1e-3
+
+
+def test_positions_and_names() -> None:
+    a, b = pair()
+    mm = op()
+    assert (mm.inputs, mm.outputs) == (("A", "B"), ("C",))
+    for found in (mm(a, b), mm(B=b, A=a), mm(a, B=b), polytc.run(MATMUL, a, b), polytc.evaluate(MATMUL, A=a, B=b)):
+        np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_several_outputs_are_a_named_tuple() -> None:
+    a, b = np.arange(3.0), np.ones(3)
+    found = op(TWO)(a, b)
+    assert np.array_equal(found.C, a + b)
+    assert np.array_equal(found[1], a - b)
+
+
+def test_out() -> None:
+    a, b = pair()
+    c = np.empty((4, 5), "f4")
+    assert op()(a, b, out=c) is c
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-6)
+    outs = {"D": np.empty(3), "C": np.empty(3)}
+    assert op(TWO)(np.arange(3.0), np.ones(3), out=outs) is outs
+    assert outs["D"].tolist() == [-1, 0, 1]
+
+
+def test_specialises_once_for_each_shape_and_type() -> None:
+    a, b = pair()
+    mm = op()
+    mm(a, b)
+    mm(a.copy(), b.copy())
+    assert len(mm._ready) == 1
+    mm(a.astype("f8"), b.astype("f8"))
+    mm(a[:2], b)
+    assert len(mm._ready) == 3
+    assert mm(a.astype("f8"), b.astype("f8")).dtype == np.float64
+
+
+def test_shapes_compile_ahead() -> None:
+    mm = op(shapes={"A": (4, 3), "B": [3, 5]}, dtypes={"A": "f32", "B": np.float32})
+    assert len(mm._ready) == 1
+    a, b = pair()
+    mm(a, b)
+    assert len(mm._ready) == 1
+
+
+def test_threads_of_python() -> None:
+    a, b = pair()
+    mm, found = polytc.compile(MATMUL), []
+    workers = [threading.Thread(target=lambda: found.append(mm(a, b))) for _ in range(8)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert len(found) == 8
+    assert all(np.array_equal(f, found[0]) for f in found)
+
+
+# ---- what counts as an array
+
+class Speaks:
+    """An object that is an array by one protocol."""
+
+    def __init__(self, array: np.ndarray, protocol: str) -> None:
+        for name in {"dlpack": ["__dlpack__", "__dlpack_device__"], "interface": ["__array_interface__"]}[protocol]:
+            setattr(type(self), name, property(lambda self, n=name: getattr(array, n)))
+
+
+def speaking(array: np.ndarray, protocol: str) -> object:
+    return type("Speaks", (Speaks,), {})(array, protocol)
+
+
+def test_arrays_by_protocol() -> None:
+    a = np.arange(4.0)
+    double = op("C[i] = 2 * A[i]")
+    for value in (speaking(a, "dlpack"), speaking(a, "interface"), memoryview(a), np.asfortranarray(a), a.view(np.recarray)):
+        assert double(value).tolist() == [0, 2, 4, 6]
+
+
+def test_inputs_of_any_layout() -> None:
+    a, b = pair()
+    expected = a @ b
+    wide = np.zeros((4, 6), "f4")
+    wide[:, ::2] = a
+    unaligned = np.frombuffer(b"x" + b.tobytes(), "f4", offset=1).reshape(b.shape)
+    for left in (np.asfortranarray(a), wide[:, ::2], a[::-1][::-1]):
+        for right in (b, unaligned, np.asfortranarray(b)):
+            np.testing.assert_allclose(polytc.run(MATMUL, left, right), expected, rtol=1e-5, atol=1e-6)
+    a.flags.writeable = False
+    np.testing.assert_allclose(polytc.run(MATMUL, a, b), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scalars_and_empty_arrays(targets: tuple[str, ...]) -> None:
+    for target in (*targets, "evaluate"):
+        assert polytc.run("C[i] = A[i] * s", A=np.arange(3.0), s=2.0, target=target).tolist() == [0, 2, 4]
+        assert polytc.run("C[i] = A[i] + 1", np.empty(0, "f4"), target=target).shape == (0,)
+        assert polytc.run(MATMUL, np.empty((2, 0), "f4"), np.empty((0, 3), "f4"), target=target).tolist() == [[0] * 3] * 2
+        assert polytc.run("s += A[i]", np.arange(4), target=target) == 6
+
+
+# ---- refusals
+
+def refused(code: str, names: str, call: object, *args: object, **named: object) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call(*args, **named)  # type: ignore[operator]
+    assert caught.value.code == code
+    assert names in str(caught.value)
+
+
+def test_wrong_arguments() -> None:
+    a, b = pair()
+    mm = op()
+    refused("E401", "B is missing", mm, a)
+    refused("E401", "takes 2 arrays, 3 were given", mm, a, b, a)
+    refused("E401", "no input D", mm, a, b, D=a)
+    refused("E401", "A is given twice", mm, a, A=a)
+    refused("E402", "B is a list", mm, a, [[1.0]])
+    refused("E402", "B is a NoneType", mm, a, None)
+    refused("E402", "B is a str", mm, a, "text")
+    refused("E402", "masked", mm, a, np.ma.array(b))
+    refused("E403", "complex", mm, a, b.astype(complex))
+    refused("E403", "object", mm, a, b.astype(object))
+    refused("E404", "newbyteorder", mm, a, b.astype(">f4"))
+    refused("E403", "64 bits", op("C[i] = A[i] * s"), a[0], 2**70)
+
+
+def test_wrong_options() -> None:
+    a, b = pair()
+    shapes = {"A": (4, 3), "B": (3, 5)}
+    refused("E405", "A has shape (3, 3)", op(shapes=shapes), a[:3], b)
+    refused("E406", "A has elements of type float64", op(shapes=shapes, dtypes={"A": "f32"}), a.astype("f8"), b)
+    refused("E401", "X, which is no input", op, shapes={"X": (1,)})
+    refused("E410", "'f31' is not an element type", op, dtypes={"A": "f31"})
+    refused("E410", "non-negative integers", op, shapes={"A": (-1, 2)})
+    for threads in (0, -1, 1.5, True, "2"):
+        refused("E410", "threads", op, threads=threads)
+    with pytest.raises(TargetError) as caught:
+        polytc.run(MATMUL, a, b, target="abacus")
+    assert "abacus" in str(caught.value)
+    with pytest.raises(CompileError):
+        polytc.run(MATMUL, a, a)
+
+
+def test_wrong_outputs() -> None:
+    a, b = pair()
+    mm, square = op(), op("C[i,j] = 2 * A[i,j]")
+    refused("E407", "shape (5, 4)", mm, a, b, out=np.empty((5, 4), "f4"))
+    refused("E407", "float64", mm, a, b, out=np.empty((4, 5)))
+    refused("E407", "not C-contiguous", mm, a, b, out=np.empty((5, 4), "f4").T)
+    refused("E407", "a list", mm, a, b, out=[[0.0]])
+    frozen = np.empty((4, 5), "f4")
+    frozen.flags.writeable = False
+    refused("E407", "read-only", mm, a, b, out=frozen)
+    refused("E408", "overlaps A", square, a, out=a)
+    base = np.zeros(20, "f4")
+    refused("E408", "overlaps A", square, base[:12].reshape(4, 3), out=base[8:].reshape(4, 3))
+    shared = np.zeros(3)
+    refused("E408", "out for D overlaps out for C", op(TWO), np.ones(3), np.ones(3), out=(shared, shared))
+    refused("E401", "an array for each of C, D", op(TWO), np.ones(3), np.ones(3), out=shared)
+
+
+def test_nothing_is_written_when_a_call_is_refused() -> None:
+    a, _ = pair()
+    out = np.full((4, 5), 7, "f4")
+    with pytest.raises(CompileError):
+        op()(a, a, out=out)
+    assert (out == 7).all()
+
+
+# ---- stages
+
+@pytest.mark.parametrize("target", ["cpu", "opencl", "interp"])
+def test_every_stage_prints(target: str) -> None:
+    text = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:8, w in 0:8"
+    low = polytc.lower(text, target, shapes={"I": (1, 4, 8, 8), "W": (6, 4, 3, 3)})
+    printed = [str(x) for x in (low.program, low.scop, low.dependences, low.schedule, low.loops, low.source)]
+    assert "else 0" in printed[0]
+    assert all(len(p.splitlines()) > 1 for p in printed)
+    assert "for " in printed[4]
+
+
+def test_source_can_be_made_without_a_device() -> None:
+    low = polytc.lower(MATMUL, "opencl", shapes={"A": (64, 64), "B": (64, 64)})
+    assert "__kernel" in str(low.source)
