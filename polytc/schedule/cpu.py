@@ -96,17 +96,14 @@ def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, .
         return None
     accesses = of_statement(program, s)
     reduced = set(reduced_indices(s))
-    usable = [r for r in inner if r.extent >= 4 and (r.index not in reduced or _combines_one_element(accesses[0], r))]
+    usable = [r for r in inner if r.extent >= 4 and (r.index not in reduced or
+                                                     (not program.precise and accesses[0].stride(r.index) == 0))]
     best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
     return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
 
 
 def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str]) -> int:
     return vector_score(accesses[1:] if index in reduced else accesses, index)
-
-
-def _combines_one_element(target: AccessStrides, r: pr.Range) -> bool:
-    return target.stride(r.index) == 0
 
 
 def _widest(program: pr.Program, s: pr.Statement) -> DType:

@@ -126,14 +126,15 @@ def _join(group: Group, new: Group) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and _aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or not _pays(group, new, len(shared)) or _hides(group, new, shared):
+    if not related or not _pays(group, new, shared) or _hides(group, new):
         return None
     rows = tuple(group.rows[a] + new.rows[b] for a, b in shared)
     return Group(group.statements + new.statements, rows, tuple(group.ranges[a] for a, _ in shared))
 
 
 def _aligned(group: Group, row: int, new: Group, candidate: int, written: dict[str, int]) -> bool:
-    """Every access of `new` to what the group wrote uses, in this row, exactly the iteration that wrote it; at least one does."""
+    """Every access of `new` to what the group wrote uses, in this row, exactly the iteration that wrote it; at least one
+    does, or both read one tensor at the same place."""
     if group.ranges[row] != new.ranges[candidate]:
         return False
     seen = False
@@ -148,7 +149,15 @@ def _aligned(group: Group, row: int, new: Group, candidate: int, written: dict[s
             if form is None or form.plain != index:
                 return False
             seen = True
-    return seen
+    return seen or _siblings(group, row, new, candidate)
+
+
+def _siblings(group: Group, row: int, new: Group, candidate: int) -> bool:
+    """Do both read some tensor in one dimension by exactly these loops?"""
+    places = [{(r.tensor, d) for n, s in enumerate(part.statements) for r in pr.reads(s) for d, sub in enumerate(r.subscripts)
+               if (form := linear(sub)) is not None and form.plain == part.rows[at][n]}
+              for part, at in ((group, row), (new, candidate))]
+    return bool(places[0] & places[1])
 
 
 def _position(s: pr.Statement, index: str) -> int | None:
@@ -160,12 +169,19 @@ def _position(s: pr.Statement, index: str) -> int | None:
     return None
 
 
-def _pays(group: Group, new: Group, kept: int) -> bool:
-    """Contractions keep all their loops; others keep enough iterations for threads."""
+def _reuses(group: Group, row: int) -> bool:
+    """Does a contraction of the group read some operand again in each iteration of this loop?"""
+    return any(is_contraction(s) and any(all(e != pr.Index(group.rows[row][n]) for e in pr.walk(r)) for r in pr.reads(s))
+               for n, s in enumerate(group.statements))
+
+
+def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
+    """Contractions keep all loops in which they reuse an operand; others keep enough iterations for threads."""
+    kept = len(shared)
     if kept == 0:
         return False
-    for part in (group, new):
-        if kept < len(part.rows) and any(is_contraction(s) for s in part.statements):
+    for part, rows in ((group, {a for a, _ in shared}), (new, {b for _, b in shared})):
+        if any(_reuses(part, r) for r in range(len(part.rows)) if r not in rows):
             return False
     if kept == len(group.rows) == len(new.rows):
         return True
@@ -176,8 +192,8 @@ def _pays(group: Group, new: Group, kept: int) -> bool:
     return total >= MINIMAL_PARALLELISM and kept == min(len(group.rows), len(new.rows))
 
 
-def _hides(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
-    """Would a conflict other than reading what the group wrote go unseen? Then stay apart: `new` overwrites something that
-    the group reads or writes."""
-    touched = {r.tensor for s in group.statements for r in pr.reads(s)} | {s.target for s in group.statements}
-    return any(s.target in touched for s in new.statements)
+def _hides(group: Group, new: Group) -> bool:
+    """Would a conflict other than with what the group wrote go unseen? Then stay apart: `new` overwrites something that the
+    group only reads."""
+    only_read = {r.tensor for s in group.statements for r in pr.reads(s)} - {s.target for s in group.statements}
+    return any(s.target in only_read for s in new.statements)

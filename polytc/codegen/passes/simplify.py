@@ -77,6 +77,8 @@ def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
 
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     match e:
+        case loops.Var() if e.name in known and known[e.name][0] == known[e.name][1] and known[e.name][0] is not None:
+            return loops.const(known[e.name][0] or 0)
         case loops.Binary(lanes=1) if e.dtype == I64:
             return _arithmetic(e, known)
         case loops.Unary(op="-", lanes=1) if e.dtype == I64:

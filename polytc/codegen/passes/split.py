@@ -1,9 +1,10 @@
 """Index-set splitting: full tiles and the last, partial one get loops of their own.
 
     for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) ... }
-    ->  for t in 0:21 { vector for p in 0:24 ... };  t = 21: vector for p in 0:6 ...
+    ->  for t in 0:21 { vector for p in 0:24 ... };  for t in 21:22 { vector for p in 0:6 ... }
 
-so that point loops have constant bounds and become straight vector code. Guarantees: the same instances in the same order.
+so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which keeps
+it a region of its own for promotion; the last simplification dissolves it. Guarantees: the same instances in the same order.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
     cuts = sorted({low, high, *(c for c in _cuts(s) if low < c < high)})
     parts: list[loops.Stmt] = []
     for a, b in zip(cuts, cuts[1:], strict=False):
-        part = simplify.simplify(replace(s, lower=loops.const(a), upper=loops.const(b)), known)
-        parts.append(replace(part, body=_split(part.body, known | {s.var: (a, b - 1)}))
-                     if isinstance(part, loops.For) and part.var == s.var else _split(part, known))
+        here = known | {s.var: (a, b - 1)}
+        body = _split(simplify.simplify(s.body, here), here)
+        parts.append(replace(s, lower=loops.const(a), upper=loops.const(b), body=body))
     return loops.block(*parts)
 
 

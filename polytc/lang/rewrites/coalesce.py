@@ -1,0 +1,179 @@
+"""Coalescing: two indices that always walk memory together become one.
+
+    Y[n,c,h,w] = max(X[n,c,h,w], 0)   ->   Y[i] = max(X[i], 0)          O[m,h,w] += W[m,c]*X[c,h,w]   ->   O[m,i] += W[m,c]*X[c,i]
+
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.lang import program as pr
+from polytc.lang.linear import linear
+
+Pair = tuple[str, str]
+"""Two indices of a statement, outer first."""
+
+
+def coalesce(program: pr.Program) -> pr.Program:
+    """The program with as few indices as its accesses allow."""
+    while True:
+        merged = _merge_some(program)
+        if merged is None:
+            return program
+        program = merged
+
+
+def _accesses(s: pr.Statement) -> list[tuple[str, tuple[pr.Expr, ...], bool]]:
+    return [(s.target, s.subscripts, False), *((r.tensor, r.subscripts, r.default is not None) for r in pr.reads(s))]
+
+
+def _plain(e: pr.Expr) -> str | None:
+    form = linear(e)
+    return form.plain if form is not None else None
+
+
+def _merge_some(program: pr.Program) -> pr.Program | None:
+    """Merge one set of index pairs, one pair a statement, that goes together; None if there is none."""
+    places = {(t.name, d) for t in program.tensors for d in range(len(t.shape) - 1)}
+    pairs = {(s.name, pair) for s in program.statements for pair in _candidates(program, s)}
+    changed = True
+    while changed:
+        good = {p for p in places if _place_ok(program, p, pairs)}
+        kept = {(n, pair) for n, pair in pairs if _pair_ok(program.statement(n), pair, good)}
+        changed = (good, kept) != (places, pairs)
+        places, pairs = good, kept
+    if not pairs:
+        return None
+    return _apply(program, *_component(program, min(pairs), pairs))
+
+
+def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
+    """Neighbours in some access, with an inner index that runs over whole dimensions starting at 0."""
+    ranges = {r.index: r for r in s.ranges}
+    found: set[Pair] = set()
+    used_elsewhere = _index_values(s)
+    for tensor, subscripts, _ in _accesses(s):
+        t = program.tensor(tensor)
+        names = [_plain(e) for e in subscripts]
+        for d in range(len(names) - 1):
+            a, b = names[d], names[d + 1]
+            if a is None or b is None or a == b or a not in ranges or b not in ranges or {a, b} & used_elsewhere:
+                continue
+            if (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1]) and t.lower[d:d + 2] == (0, 0) and ranges[a].lower >= 0:
+                found.add((a, b))
+    return found
+
+
+def _index_values(s: pr.Statement) -> set[str]:
+    """Indices used other than as plain subscripts: in conditions, as values, in composed subscripts."""
+    found = {e.name for c in s.where for e in pr.walk(c) if isinstance(e, pr.Index)}
+
+    def visit(e: pr.Expr) -> None:
+        if isinstance(e, pr.Index):
+            found.add(e.name)
+        for child in pr.children(e):
+            if not (isinstance(e, pr.Read) and _plain(child) is not None):
+                visit(child)
+
+    visit(s.value)
+    for sub in s.subscripts:
+        if _plain(sub) is None:
+            visit(sub)
+    return found
+
+
+def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str, Pair]]) -> bool:
+    """Is every access of the tensor a mergeable pair in these two dimensions?"""
+    tensor, d = place
+    t = program.tensor(tensor)
+    seen = False
+    for s in program.statements:
+        for name, subscripts, guarded in _accesses(s):
+            if name != tensor:
+                continue
+            seen = True
+            a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
+            if guarded or a is None or b is None or (s.name, (a, b)) not in pairs:
+                return False
+            if next(r for r in s.ranges if r.index == b).upper != t.shape[d + 1]:
+                return False
+    return seen and t.lower[d:d + 2] == (0, 0)
+
+
+def _pair_ok(s: pr.Statement, pair: Pair, places: set[tuple[str, int]]) -> bool:
+    """Wherever one of the two indices occurs, both do, side by side, in dimensions that can be merged."""
+    for tensor, subscripts, _ in _accesses(s):
+        names = [_plain(e) for e in subscripts]
+        at = [d for d, n in enumerate(names) if n in pair]
+        if at and not (len(at) == 2 and (names[at[0]], names[at[1]]) == pair and at[1] == at[0] + 1 and (tensor, at[0]) in places):
+            return False
+    return True
+
+
+def _component(program: pr.Program, start: tuple[str, Pair], pairs: set[tuple[str, Pair]]) \
+        -> tuple[dict[str, Pair], set[tuple[str, int]]]:
+    """All pairs and dimensions that must be merged with `start`, but one pair a statement and one place a tensor."""
+    chosen: dict[str, Pair] = {start[0]: start[1]}
+    places: set[tuple[str, int]] = set()
+    todo = [start]
+    while todo:
+        name, pair = todo.pop()
+        for tensor, subscripts, _ in _accesses(program.statement(name)):
+            names = [_plain(e) for e in subscripts]
+            if pair[0] not in names:
+                continue
+            d = names.index(pair[0])
+            places.add((tensor, d))
+            for s in program.statements:
+                for other, subs, _ in _accesses(s):
+                    if other == tensor:
+                        a, b = _plain(subs[d]), _plain(subs[d + 1])
+                        assert a is not None and b is not None
+                        if chosen.get(s.name, (a, b)) != (a, b):
+                            return {}, set()
+                        if s.name not in chosen:
+                            chosen[s.name] = (a, b)
+                            todo.append((s.name, (a, b)))
+    return chosen, places
+
+
+def _apply(program: pr.Program, chosen: dict[str, Pair], places: set[tuple[str, int]]) -> pr.Program | None:
+    dims = dict(places)
+    if not chosen or len(dims) < len(places):
+        return None
+
+    def tensor(t: pr.Tensor) -> pr.Tensor:
+        if t.name not in dims:
+            return t
+        d = dims[t.name]
+        return replace(t, shape=(*t.shape[:d], t.shape[d] * t.shape[d + 1], *t.shape[d + 2:]),
+                       lower=(*t.lower[:d], 0, *t.lower[d + 2:]))
+
+    statements = tuple(_merged(s, chosen[s.name], dims) if s.name in chosen else s for s in program.statements)
+    return replace(program, tensors=tuple(map(tensor, program.tensors)), statements=statements)
+
+
+def _merged(s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
+    outer, inner = pair
+    new = f"{outer}_{inner}"
+    while new in s.indices:
+        new += "_"
+
+    def cut(tensor: str, subscripts: tuple[pr.Expr, ...]) -> tuple[pr.Expr, ...]:
+        d = dims.get(tensor)
+        if d is None or _plain(subscripts[d]) != outer:
+            return subscripts
+        return (*subscripts[:d], pr.Index(new), *subscripts[d + 2:])
+
+    def go(e: pr.Expr) -> pr.Expr:
+        operands = tuple(map(go, pr.children(e)))
+        e = pr.rebuild(e, operands) if operands else e
+        return replace(e, subscripts=cut(e.tensor, e.subscripts)) if isinstance(e, pr.Read) else e
+
+    by_name = {r.index: r for r in s.ranges}
+    extent = by_name[inner].extent
+    whole = pr.Range(new, by_name[outer].lower * extent, by_name[outer].upper * extent)
+    ranges = tuple(whole if r.index == outer else r for r in s.ranges if r.index != inner)
+    return replace(s, subscripts=cut(s.target, tuple(map(go, s.subscripts))), value=go(s.value), ranges=ranges)

@@ -1,0 +1,75 @@
+"""Guarded reads inside reductions become plain reads of a padded copy.
+
+    O[h] += (I[h+r-1] else 0) * W[r]     ->     P[x] = I[x] else 0;   O[h] += P[h+r-1] * W[r]
+
+The copy costs one pass over the input; the guard would cost a test in the innermost loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang.linear import bounds, linear
+from polytc.lang.scalars import I64
+
+GROWTH = 4
+"""Largest size of the copy, in sizes of the tensor plus a constant, that is still worth it."""
+
+
+def materialise(program: pr.Program) -> pr.Program:
+    """The program with padded copies for the guarded reads of updates."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    copies: dict[tuple[object, ...], pr.Tensor] = {}
+    for s in program.statements:
+        for read in pr.reads(s):
+            box = _box(program, s, read)
+            if box is None:
+                continue
+            assert read.default is not None
+            source = program.tensor(read.tensor)
+            key = (read.tensor, read.default, box)
+            if key not in copies:
+                name = fresh(f"{read.tensor}_pad", {t.name for t in tensors})
+                copies[key] = pr.Tensor(name, source.dtype, tuple(b - a + 1 for a, b in box), tuple(a for a, _ in box))
+                tensors.append(copies[key])
+                statements.append(_copy(copies[key], read, fresh(f"{s.name}_{name}", {x.name for x in statements})))
+            s = _replaced(s, read, replace(read, tensor=copies[key].name, default=None))
+        statements.append(s)
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """`name`, with a number if it is taken."""
+    candidates = (name, *(f"{name}{n}" for n in range(2, len(taken) + 3)))
+    return next(c for c in candidates if c not in taken)
+
+
+def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:
+    """The coordinates that the read touches, in and out of bounds; None if no copy shall be made."""
+    if read.default is None or s.op is None or any(r.tensor == s.target for r in pr.reads(s)):
+        return None
+    ranges = {r.index: (r.lower, r.upper) for r in s.ranges}
+    forms = [linear(sub) for sub in read.subscripts]
+    box = tuple(bounds(form, ranges) for form in forms if form is not None)
+    size = program.tensor(read.tensor).size
+    if len(box) < len(forms) or not box or prod(b - a + 1 for a, b in box) > GROWTH * size + 4096:
+        return None
+    points = prod(r.extent for r in s.ranges)
+    return box if points >= 2 * size else None
+
+
+def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
+    indices = tuple(pr.Index(f"x{d}", I64) for d in range(len(target.shape)))
+    ranges = tuple(pr.Range(i.name, lo, lo + n) for i, lo, n in zip(indices, target.lower, target.shape, strict=True))
+    return pr.Statement(name, target.name, indices, None, replace(read, subscripts=indices), ranges)
+
+
+def _replaced(s: pr.Statement, old: pr.Expr, new: pr.Expr) -> pr.Statement:
+    def go(e: pr.Expr) -> pr.Expr:
+        if e == old:
+            return new
+        operands = pr.children(e)
+        return pr.rebuild(e, tuple(map(go, operands))) if operands else e
+    return replace(s, value=go(s.value))
