@@ -1,0 +1,32 @@
+"""The OpenCL target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.codegen import loops
+from polytc.codegen.opencl import emit
+from polytc.codegen.target import Source
+from polytc.machine import GENERIC_GPU, Machine
+from polytc.runtime import devices
+from polytc.runtime.opencl_executable import OpenCLExecutable
+
+
+@dataclass(frozen=True)
+class OpenCLTarget:
+    """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere;
+    `devices.machine_of(devices.choose())` describes the device at hand."""
+
+    machine: Machine = GENERIC_GPU
+    name: str = "opencl"
+
+    def emit(self, module: loops.Module) -> Source:
+        """OpenCL C, without any device."""
+        return emit.emit(module)
+
+    def load(self, source: Source, threads: int = 0) -> OpenCLExecutable:
+        """Kernels built for the device that `devices.choose` gives; `threads` is ignored.
+
+        Raises TargetError E501, E503 or E504 without a working device, E505 for what it cannot hold, E506 for a failed build.
+        """
+        return OpenCLExecutable(source, devices.choose())

@@ -1,0 +1,155 @@
+"""OpenCL source, built for a device, callable on arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polytc import errors
+from polytc.codegen.target import Launch, Source
+from polytc.runtime import devices
+from polytc.runtime.devices import Device
+
+errors.register(E505="a kernel exceeds what the OpenCL device can do", E506="the OpenCL compiler refuses a kernel",
+                E507="an OpenCL command failed")
+
+ALIGNMENT = 64
+
+
+class Session:
+    """A device in use: its context and its one in-order queue. lock: who holds it may enqueue."""
+
+    def __init__(self, device: Device) -> None:
+        cl = devices.pyopencl()
+        self.device = device
+        self.lock = threading.RLock()
+        # a queue does not keep its context alive in every runtime
+        self.context = cl.Context([device.handle])
+        self.queue = cl.CommandQueue(self.context)
+        # on a CPU the device's memory is ours
+        self.shares_memory = device.kind == "cpu"
+
+
+@functools.cache
+def session(device: Device) -> Session:
+    """The session of a device, one for the process."""
+    return Session(device)
+
+
+class OpenCLExecutable:
+    """Built kernels of one module. Several Python threads may call it; their runs follow one another."""
+
+    def __init__(self, source: Source, device: Device) -> None:
+        self.source = source
+        self.device = device
+        self._session = session(device)
+        check_limits(source, device)
+        with self._session.lock:
+            program = _build(source, self._session)
+            cl = devices.pyopencl()
+            self._kernels = [(cl.Kernel(program, launch.entry), launch) for launch in source.launches]
+            for kernel, launch in self._kernels:
+                limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
+                _check_group(launch, limit, device)
+            self._scratch = {b.name: self._allocate(b.size * b.dtype.bytes) for b in source.module.scratch}
+        self._own: dict[str, Any] = {}
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """Run on arrays that match source.module.args: C-contiguous, right dtype and shape. Outputs are overwritten."""
+        module = self.source.module
+        cl = devices.pyopencl()
+        with self._session.lock:
+            try:
+                memory = dict(self._scratch)
+                for b, array in zip(module.args, buffers, strict=True):
+                    memory[b.name] = self._to_device(b.name, array)
+                for kernel, launch in self._kernels:
+                    kernel(self._session.queue, launch.global_size, launch.local_size, *(memory[a] for a in launch.args))
+                for b, array in zip(module.args, buffers, strict=True):
+                    if b.name in module.outputs and array.size:
+                        self._to_host(array, memory[b.name])
+                self._session.queue.finish()
+            except cl.Error as e:
+                raise errors.fail("E507", f"running '{module.name}' on {self.device} failed: {e}", kind=errors.TargetError) from e
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+        """A function that runs on these arrays, which it keeps alive."""
+        held = tuple(buffers)
+        return lambda: self.run(held)
+
+    def _allocate(self, size: int) -> Any:
+        cl = devices.pyopencl()
+        return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, ALIGNMENT))
+
+    def _to_device(self, name: str, array: np.ndarray) -> Any:
+        """A device buffer with the array's contents: the array's own memory where the device may use it."""
+        cl = devices.pyopencl()
+        if self._is_shared(array):
+            return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
+        buffer = self._own.get(name)
+        if buffer is None:
+            buffer = self._own[name] = self._allocate(array.nbytes)
+        if array.size:
+            # outputs too: elements that no statement writes keep the caller's values, as on every target
+            cl.enqueue_copy(self._session.queue, buffer, array, is_blocking=False)
+        return buffer
+
+    def _to_host(self, array: np.ndarray, buffer: Any) -> None:
+        cl = devices.pyopencl()
+        if self._is_shared(array):
+            mapped, _ = cl.enqueue_map_buffer(self._session.queue, buffer, cl.map_flags.READ, 0, array.shape, array.dtype)
+            mapped.base.release(self._session.queue)
+        else:
+            cl.enqueue_copy(self._session.queue, array, buffer, is_blocking=False)
+
+    def _is_shared(self, array: np.ndarray) -> bool:
+        """A device of the host's memory, and an address that every vector type may have; pyopencl wants it writable."""
+        return self._session.shares_memory and array.flags.writeable and array.size > 0 and array.ctypes.data % ALIGNMENT == 0
+
+
+def _build(source: Source, on: Session) -> Any:
+    """The compiled program. Raises TargetError E506 with the compiler's words."""
+    cl = devices.pyopencl()
+    options = source.options["build"].split()
+    if "oclgrind" in on.device.platform.lower():
+        # its simulation of optimised code is wrong for some branches
+        options.append("-cl-opt-disable")
+    try:
+        return cl.Program(on.context, source.text).build(options)
+    except cl.Error as e:
+        lines = [line.rstrip() for line in str(e).splitlines() if "error" in line.lower()][:8]
+        raise errors.fail("E506", f"the compiler of {on.device} refuses '{source.module.name}'", kind=errors.TargetError,
+                          notes=[*lines, "this is a defect of polytc or of the driver; the source is in .text"]) from e
+
+
+def check_limits(source: Source, device: Device) -> None:
+    """Raises TargetError E505 for a module that the device cannot hold."""
+    d = device.handle
+    notes = []
+    if source.options.get("fp64") and not devices.has_double(device):
+        notes.append("it computes with f64, which the device lacks")
+    if int(source.options.get("local_bytes", "0")) > d.local_mem_size:
+        notes.append(f"a work-group uses {source.options['local_bytes']} bytes of local memory; the device has {d.local_mem_size}")
+    for b in (*source.module.args, *source.module.scratch):
+        if b.size * b.dtype.bytes > d.max_mem_alloc_size:
+            notes.append(f"'{b.name}' has {b.size * b.dtype.bytes} bytes; the device allocates at most {d.max_mem_alloc_size} at once")
+    if notes:
+        raise errors.fail("E505", f"'{source.module.name}' does not fit {device}", kind=errors.TargetError, notes=notes)
+    for launch in source.launches:
+        _check_group(launch, d.max_work_group_size, device)
+        for axis, (size, limit) in enumerate(zip(launch.local_size, d.max_work_item_sizes, strict=False)):
+            if size > limit:
+                raise errors.fail("E505", f"'{launch.entry}' has {size} work-items on axis {axis}; {device} allows {limit}",
+                                  kind=errors.TargetError)
+
+
+def _check_group(launch: Launch, limit: int, device: Device) -> None:
+    size = math.prod(launch.local_size)
+    if size > limit:
+        raise errors.fail("E505", f"'{launch.entry}' has work-groups of {size} work-items; {device} allows {limit}",
+                          kind=errors.TargetError, notes=["a schedule with smaller thread loops fits"])
