@@ -25,6 +25,7 @@ from polytc.lang import rewrites
 from polytc.lang.program import Program
 from polytc.poly import dependences as deps
 from polytc.poly import scop as polyhedra
+from polytc.runtime.threads import default_threads
 from polytc.runtime.views import Viewed
 from polytc.schedule import automatic
 from polytc.schedule.tree import Schedule
@@ -108,7 +109,7 @@ def compile_program(program: Program, target_name: str = "cpu", threads: int | N
     with _LOCK:
         if key not in _LOADED:
             lowered = lower_program(program, target_name, schedule)
-            loaded = lowered.target.load(lowered.source, threads or 0)
+            loaded = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
             given = tuple(program.tensor(b.name).shape for b in lowered.loops.args)
             seen = tuple(b.shape for b in lowered.loops.args)
             _LOADED[key] = loaded if given == seen else Viewed(loaded, seen)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from polytc.lang.scalars import BOOL, I64, DType
 
@@ -274,21 +274,14 @@ def block(*stmts: Stmt) -> Stmt:
 
 def operands(e: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression."""
-    match e:
-        case Unary() | Cast() | Broadcast() | Reduce():
-            return (e.a,)
-        case Binary():
-            return (e.a, e.b)
-        case Call():
-            return e.args
-        case Select():
-            return (e.cond, e.a, e.b)
-        case Load():
-            return e.indices
-        case Ramp():
-            return (e.base,)
-        case _:
-            return ()
+    return _OPERANDS[type(e)](e)
+
+
+# A table by type: passes spend most of their time here, and a match statement tests the types one after another.
+_OPERANDS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((Var, Const), lambda e: ()), **dict.fromkeys((Unary, Cast, Broadcast, Reduce), lambda e: (e.a,)),
+    Binary: lambda e: (e.a, e.b), Call: lambda e: e.args, Select: lambda e: (e.cond, e.a, e.b),
+    Load: lambda e: e.indices, Ramp: lambda e: (e.base,)}
 
 
 def with_operands(e: Expr, new: tuple[Expr, ...]) -> Expr:
@@ -313,8 +306,13 @@ def with_operands(e: Expr, new: tuple[Expr, ...]) -> Expr:
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rewrite bottom-up: f is applied to every node after its operands."""
     old = operands(e)
-    new = tuple(map_expr(o, f) for o in old)
-    return f(e if all(a is b for a, b in zip(old, new, strict=True)) else with_operands(e, new))
+    if not old:
+        return f(e)
+    new = tuple([map_expr(o, f) for o in old])
+    for a, b in zip(old, new, strict=True):
+        if a is not b:
+            return f(with_operands(e, new))
+    return f(e)
 
 
 def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
