@@ -1,0 +1,7 @@
+"""The language: text to checked Program, and the reference evaluator. Knows nothing of isl."""
+
+from polytc.lang.build import build
+from polytc.lang.evaluate import evaluate
+from polytc.lang.signature import Param, Signature, signature
+
+__all__ = ["Param", "Signature", "build", "evaluate", "signature"]

@@ -1,0 +1,95 @@
+"""Checked statements to the Program: initialisations, casts to the tensor's type, skipped terms, dropped indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from polytc.lang import program as pr
+from polytc.lang import scalars, weak
+from polytc.lang.affine import affine, interval
+from polytc.lang.check import Placed
+from polytc.lang.declare import Declarations
+from polytc.lang.domain import Domain, condition_indices
+from polytc.lang.ranges import Hull
+from polytc.lang.scalars import BOOL, I64, DType
+
+
+def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: Mapping[str, DType], d: Declarations, *,
+             precise: bool, drop: bool) -> pr.Program:
+    """The Program. drop: indices of extent 1 are replaced by their value."""
+    statements: list[pr.Statement] = []
+    written: set[str] = set()
+    for s in placed:
+        target, dtype = s.lowered.target, types[s.lowered.target]
+        if s.lowered.op is not None and (target not in written or s.lowered.source.reset):
+            hull = hulls[target] if target not in written else tuple(interval(f, s.domain.box) for f in s.forms)
+            statements.append(_init(s, hull, dtype))
+        statements.append(_statement(s, hulls, dtype))
+        written.add(target)
+    if drop:
+        statements = [_drop(s) for s in statements]
+    order = [*d.inputs, *dict.fromkeys(s.target for s in statements)]
+    tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
+                    for n in order)
+    return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
+
+
+def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
+    """`target[...] = identity` over a box; indices are named as on the left side where it has plain ones."""
+    op = s.lowered.op
+    assert op is not None
+    names: list[str] = []
+    for k, f in enumerate(s.forms):
+        names.append(f.index if f.index is not None and f.index not in names else f"d{k}")
+    value = pr.Const(scalars.identity(op, dtype), dtype)
+    bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in zip(names, hull, strict=True))
+    return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, tuple(map(pr.Index, names)), None, value, bounds, (),
+                        s.lowered.source.span)
+
+
+def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
+    lowered = s.lowered
+    value = weak.adapt(lowered.value, dtype)
+    if lowered.skipped:
+        assert lowered.op is not None
+        inside = [c for r in lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)]
+        if inside:
+            identity = pr.Const(scalars.identity(lowered.op, dtype), dtype)
+            value = pr.Select(pr.conjunction(tuple(dict.fromkeys(inside))), value, identity, dtype)
+    bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in lowered.indices)
+    return pr.Statement(lowered.name, lowered.target, lowered.subscripts, lowered.op, value, bounds, s.domain.conditions,
+                        lowered.source.span)
+
+
+def _half_open(ends: tuple[int, int]) -> tuple[int, int]:
+    return ends[0], ends[1] + 1
+
+
+def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:
+    """Conditions under which a read is in bounds; those that always hold are left out."""
+    found: list[pr.Expr] = []
+    for e, (low, high) in zip(read.subscripts, hull, strict=True):
+        form = affine(e)
+        first, last = interval(form, domain.box) if form is not None else (low - 1, high + 1)
+        if first < low:
+            found.append(pr.Binary(">=", e, pr.Const(low, I64), BOOL))
+        if last > high:
+            found.append(pr.Binary("<=", e, pr.Const(high, I64), BOOL))
+    return found
+
+
+def _drop(s: pr.Statement) -> pr.Statement:
+    """The statement without its indices of extent 1."""
+    fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges if r.extent == 1}
+    if not fixed:
+        return s
+
+    def put(e: pr.Expr) -> pr.Expr:
+        return weak.fold(pr.substitute(e, fixed))
+
+    where = tuple(put(c) for c in s.where)
+    assert all(condition_indices(c) or c == pr.Const(True, BOOL) for c in where), where
+    return replace(s, subscripts=tuple(map(put, s.subscripts)), value=put(s.value),
+                   ranges=tuple(r for r in s.ranges if r.index not in fixed),
+                   where=tuple(c for c in where if not isinstance(c, pr.Const)))

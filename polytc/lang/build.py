@@ -1,0 +1,234 @@
+"""Text to Program: the stages of the language in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polytc import errors
+from polytc.lang import assemble, check, ranges, scalars, weak
+from polytc.lang import program as pr
+from polytc.lang import syntax as sx
+from polytc.lang.affine import affine
+from polytc.lang.coverage import Coverage, Image, image
+from polytc.lang.declare import Declarations, declare
+from polytc.lang.expand import expand
+from polytc.lang.lower import Lowered, Scope, lower_statement
+from polytc.lang.parser import parse
+from polytc.lang.report import Report
+from polytc.lang.scalars import DType
+from polytc.lang.signature import choose
+from polytc.lang.weak import Value
+
+errors.register(E112="reduced index under `=`", E212="read before it is written", E302="value does not fit its tensor's type")
+
+_PASSES = 4
+"""Types of tensors with several writers settle within this many passes: types only widen."""
+
+
+def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
+          attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
+          scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None
+          ) -> pr.Program:
+    """The checked program of `text` for arrays of these shapes.
+
+    shapes: of every input; dtypes: of the inputs, f32 where nothing is given or declared; attrs: attributes of an `op`;
+    packs: ranks of packs that the shapes leave open; scalars: values of scalar arguments; entry: which definition of the
+    text; name: of the program. Raises CompileError with all diagnostics.
+    """
+    f = choose(text, entry)
+    report = Report(text)
+    for s in f.body:
+        if isinstance(s, sx.Unsupported):
+            report.add("E100", f"{s.what} is not in this version", s.span)
+    report.stop()
+    if attrs and f.kind != "op":
+        report.add("E107", f"only an `op` has attributes, not a {'def' if f.kind == 'def' else 'bare program'}", f.span)
+    if f.kind == "op":
+        f = expand(f, shapes, attrs or {}, packs or {}, report)
+        report.stop()
+    d = declare(f, shapes, dtypes or {}, scalars or {}, report)
+    report.stop()
+    functions = frozenset(g.name for g in parse(text))
+    lowered, types = _lower(f, d, functions, report)
+    placed, images = _place(lowered, d, report)
+    hulls = _hulls(placed, images, d)
+    _check(placed, images, hulls, d, report)
+    report.stop()
+    assert all(s is not None for s in placed), "a statement was lost without a diagnostic"
+    return assemble.assemble(name or f.name, [s for s in placed if s is not None], hulls, types, d, precise=f.precise,
+                             drop=f.kind == "op")
+
+
+# ---- names and types
+
+def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: Report
+           ) -> tuple[list[Lowered | None], dict[str, DType]]:
+    """All statements typed; passes are repeated until the types of tensors with several writers agree."""
+    body = [s for s in f.body if isinstance(s, sx.Statement)]
+    known: dict[str, DType] = {}
+    for _ in range(_PASSES):
+        trial = Report(report.source)
+        lowered, found = _lower_once(body, d, functions, known, trial)
+        if found == known:
+            break
+        known = found
+    report.found += trial.found
+    return lowered, d.dtypes | found
+
+
+def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[str], known: dict[str, DType], report: Report
+                ) -> tuple[list[Lowered | None], dict[str, DType]]:
+    inputs = {n: d.dtypes[n] for n in d.inputs}
+    joined: dict[str, Value] = {}
+    broken: set[str] = set()
+    out: list[Lowered | None] = []
+    for k, s in enumerate(body, 1):
+        current = inputs | {n: d.dtypes.get(n) or known.get(n) or v.dtype for n, v in joined.items()}
+        scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken))
+        lowered = lower_statement(f"S{k}", s, scope, report)
+        if lowered is not None and not _typed(lowered, d.dtypes.get(s.target), report):
+            lowered = None
+        if lowered is None:
+            broken.add(s.target)
+        else:
+            joined[s.target] = _join(joined.get(s.target), lowered.value)
+        out.append(lowered)
+    return out, {n: d.dtypes.get(n) or v.dtype for n, v in joined.items()}
+
+
+def _join(a: Value | None, b: Value) -> Value:
+    if a is None:
+        return Value(pr.Const(0, b.dtype), b.weak)
+    return Value(pr.Const(0, weak.common(a, b)), a.weak and b.weak)
+
+
+def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
+    """The update operator and the declared type suit the value; `=` reduces nothing."""
+    before = len(report.found)
+    span, value = s.source.span, s.value
+    if s.op is None and len(s.indices) > s.left:
+        extra = ", ".join(f"`{i}`" for i in s.indices[s.left:])
+        report.add("E112", f"{extra} {'is' if len(s.indices) == s.left + 1 else 'are'} not on the left side, and `=` does not reduce",
+                   span, "write `+=` (or `max=`, ...) to reduce, or use it on the left side")
+    dtype = declared or value.dtype
+    if s.op in ("+", "*") and dtype.kind == "b":
+        report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
+    if s.op in ("&", "|", "^") and dtype.is_float:
+        report.add("E304", f"`{s.op}=` needs integers, the value is {dtype}", span, "cast the value, e.g. `i32(...)`")
+    if declared is not None and not _fits(value, declared):
+        report.add("E302", f"the value is {value.dtype}, `{s.target}` is declared {declared}", span,
+                   f"cast it: `{declared}(...)`")
+    return len(report.found) == before
+
+
+def _fits(value: Value, declared: DType) -> bool:
+    if value.weak:
+        return declared.is_float or (declared.is_int and not value.dtype.is_float)
+    return scalars.promote(value.dtype, declared) == declared
+
+
+# ---- ranges and bounds
+
+def _place(lowered: list[Lowered | None], d: Declarations, report: Report
+           ) -> tuple[list[check.Placed | None], list[Image | None]]:
+    """Domains, statement by statement; what a statement writes bounds the later ones that read it."""
+    hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in d.shapes[n]) for n in d.inputs}
+    lost: set[str] = set()
+    placed: list[check.Placed | None] = []
+    images: list[Image | None] = []
+    for s in lowered:
+        result, written = (None, None) if s is None or lost & _read_names(s) else _place_one(s, hulls, d, report)
+        if result is None and s is not None:
+            lost.add(s.target)
+        if result is not None:
+            old = hulls.get(result.lowered.target)
+            new = written.hull if written else tuple(check.interval(f, result.domain.box) for f in result.forms)
+            hulls[result.lowered.target] = new if old is None else _union(old, new)
+        placed.append(result)
+        images.append(written)
+    return placed, images
+
+
+def _read_names(s: Lowered) -> set[str]:
+    return {n.tensor for e in (s.value.expr, *s.subscripts) for n in pr.walk(e) if isinstance(n, pr.Read)}
+
+
+def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report
+               ) -> tuple[check.Placed | None, Image | None]:
+    target = hulls.get(s.target)
+    declared = d.declared.get(s.target)
+    if declared is not None and None not in declared:
+        target = tuple((0, n - 1) for n in declared if n is not None)
+    domain = ranges.infer(s, hulls, target, report)
+    if domain is None:
+        return None, None
+    forms = tuple(f for f in map(affine, s.subscripts) if f is not None)
+    assert len(forms) == len(s.subscripts), "the left side is affine"
+    placed = check.Placed(s, domain, forms)
+    good = check.check_bounds(placed, hulls, d.sizes, report)
+    return (placed, image(forms, domain)) if good else (None, None)
+
+
+def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
+    return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
+
+
+def _hulls(placed: list[check.Placed | None], images: list[Image | None], d: Declarations) -> dict[str, ranges.Hull]:
+    """Final bounds of all tensors: of the inputs, and the hull of all writers of the others."""
+    hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in d.shapes[n]) for n in d.inputs}
+    for s, written in zip(placed, images, strict=True):
+        if s is not None:
+            new = written.hull if written else tuple(check.interval(f, s.domain.box) for f in s.forms)
+            old = hulls.get(s.lowered.target)
+            hulls[s.lowered.target] = new if old is None else _union(old, new)
+    return hulls
+
+
+# ---- soundness
+
+def _check(placed: list[check.Placed | None], images: list[Image | None], hulls: Mapping[str, ranges.Hull], d: Declarations,
+           report: Report) -> None:
+    coverage = {n: Coverage(hulls[n]) for n in hulls}
+    for n in d.inputs:
+        coverage[n].add(Image(hulls[n], None))
+    complete = all(s is not None for s in placed)
+    started: set[str] = set()
+    for s, written in zip(placed, images, strict=True):
+        if s is None:
+            continue
+        own = coverage[s.lowered.target]
+        fresh = s.lowered.target not in started
+        started.add(s.lowered.target)
+        check.check_independent(s, report)
+        for read in pr.reads(pr.Statement("", "", s.lowered.subscripts, None, s.lowered.value.expr, ())):
+            if complete and read.tensor != s.lowered.target:
+                check.check_written(s, read, coverage[read.tensor], report)
+            elif complete and not fresh:
+                check.check_written(s, read, own, report)
+        if s.lowered.op is None:
+            check.check_injective(s, report)
+        elif fresh:
+            own.add(Image(own.hull, None))
+        elif s.lowered.source.reset and (written is None or written.points is not None):
+            report.add("E100", f"`{s.lowered.op}=!` on a part of `{s.lowered.target}` that is no box is not in this version",
+                       s.lowered.source.target_span)
+        elif not s.lowered.source.reset and complete:
+            check.check_written(s, None, own, report)
+        if written is not None:
+            own.add(written)
+        elif s.lowered.op is None:
+            report.add("E204", f"which elements of `{s.lowered.target}` are written", s.lowered.source.target_span,
+                       "the domain is too large to look at every point")
+    if complete:
+        _check_outputs(coverage, hulls, d, report)
+
+
+def _check_outputs(coverage: Mapping[str, Coverage], hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report) -> None:
+    for n in d.outputs:
+        check.check_complete(n, coverage[n], d.spans.get(n), report)
+        for axis, (extent, (low, high)) in enumerate(zip(d.declared.get(n, ()), hulls[n], strict=False)):
+            if extent is not None and (low, high) != (0, extent - 1):
+                report.add("E205", f"dimension {axis} of `{n}` is declared {extent}, the statements write {low}:{high + 1}",
+                           d.spans.get(n), "state the ranges with `where`")
+

@@ -1,0 +1,216 @@
+"""The tensors, sizes and numbers that a program declares, matched against the actual shapes, types and scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from polytc import errors
+from polytc.errors import Span
+from polytc.lang import syntax as sx
+from polytc.lang.lower import ALIASES, dtype_of
+from polytc.lang.report import Report, closest
+from polytc.lang.scalars import DTYPES, F32, DType
+from polytc.lang.signature import accesses, bare_inputs, implied_outputs, statements
+
+errors.register(
+    E104="one name for two things", E106="write to an input", E109="output that nothing writes",
+    E205="shape differs from its declaration", E206="size with two values", E208="shape not given", E215="scalar not given",
+    E301="type differs from its declaration")
+
+
+@dataclass
+class Declarations:
+    """inputs: names in order; outputs: names in order; shapes: of the inputs; dtypes: of the inputs and of the outputs that
+    declare one; numbers: sizes and scalars; declared: shapes of outputs that declare one; ranks: of all tensors."""
+
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, DType] = field(default_factory=dict)
+    numbers: dict[str, int | float | bool] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    declared: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
+
+
+def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str],
+            scalars: Mapping[str, int | float | bool], report: Report) -> Declarations:
+    """Match the declarations of `f` with what the caller gives. Diagnostics go to `report`."""
+    d = Declarations()
+    written = {s.target: s for s in reversed(statements(f))}
+    d.numbers |= scalars
+    if f.kind == "bare":
+        _bare_inputs(f, shapes, d, report)
+    else:
+        _params(f, shapes, scalars, d, report)
+    for name in d.inputs:
+        d.ranks[name] = len(d.shapes.get(name, ()))
+        if name in written:
+            report.add("E106", f"`{name}` is an input and cannot be written", written[name].target_span,
+                       "write to a tensor with another name (`inout` is not in this version)")
+    for s in statements(f):
+        if s.target in d.numbers:
+            report.add("E104", f"`{s.target}` is already a number", s.target_span)
+        d.ranks.setdefault(s.target, len(s.subscripts))
+        d.spans.setdefault(s.target, s.target_span)
+    _dtypes(f, dtypes, d, report)
+    _outputs(f, d, report)
+    return d
+
+
+def _bare_inputs(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], d: Declarations, report: Report) -> None:
+    found = dict(bare_inputs(f))
+    written = {s.target for s in statements(f)}
+    for s in statements(f):
+        for e in (s.value, *s.subscripts):
+            found |= {n.id: 0 for n in _names(e) if n.id in shapes and n.id not in written and n.id not in found}
+    for name in found:
+        span = next((p for s in statements(f) for n, _, p in accesses(s) if n == name), f.span)
+        _input(name, shapes, span, d, report)
+    for name in written & set(shapes):
+        d.inputs.append(name)
+        d.shapes[name] = tuple(shapes[name])
+
+
+def _names(e: sx.Expr) -> list[sx.Name]:
+    out = [e] if isinstance(e, sx.Name) else []
+    for operand in sx.operands(e):
+        out += _names(operand)
+    return out
+
+
+def _input(name: str, shapes: Mapping[str, tuple[int, ...]], span: Span, d: Declarations, report: Report) -> bool:
+    d.inputs.append(name)
+    d.spans[name] = span
+    if name not in shapes:
+        report.add("E208", f"no shape is given for the input `{name}`", span, closest(name, shapes),
+                   "nothing in the program writes it, so it is an input")
+        return False
+    d.shapes[name] = tuple(int(n) for n in shapes[name])
+    return True
+
+
+def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int | float | bool], d: Declarations,
+            report: Report) -> None:
+    for p in f.params:
+        if p.name in d.inputs or p.name in d.sizes:
+            report.add("E104", f"`{p.name}` is declared twice", p.span)
+            continue
+        if p.inout:
+            report.add("E100", "`inout` is not in this version", p.span, "write to another tensor and return it")
+        if p.dims is None and p.name in scalars:
+            _scalar(p, scalars[p.name], d, report)
+        elif p.dims is None and p.name not in shapes:
+            report.add("E215", f"no value is given for the scalar `{p.name}`", p.span)
+        elif _input(p.name, shapes, p.span, d, report) and p.dims is not None and f.kind == "def":
+            _bind(p, d.shapes[p.name], d, report)
+    if f.kind == "def":
+        _verify(f, d, report)
+
+
+def _scalar(p: sx.Param, value: int | float | bool, d: Declarations, report: Report) -> None:
+    dtype = dtype_of(p.dtype) if p.dtype else None
+    if p.dtype is not None and dtype is None:
+        report.add("E307", f"there is no type `{p.dtype}`", p.span, closest(p.dtype, DTYPES))
+    elif dtype is not None and not dtype.is_float and isinstance(value, float) and not value.is_integer():
+        report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span)
+    elif dtype is not None:
+        d.numbers[p.name] = float(value) if dtype.is_float else bool(value) if dtype.kind == "b" else int(value)
+
+
+def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) -> None:
+    """Sizes named in the declaration get their values."""
+    dims = p.dims or ()
+    if len(dims) != len(shape):
+        report.add("E205", f"`{p.name}` is declared with {len(dims)} dimensions, the array has {len(shape)}", p.span)
+        return
+    for dim, extent in zip(dims, shape, strict=True):
+        if not isinstance(dim, sx.Name) or dim.id in d.numbers and dim.id not in d.sizes:
+            continue
+        if d.sizes.setdefault(dim.id, extent) != extent:
+            report.add("E206", f"`{dim.id}` is {d.sizes[dim.id]} before and {extent} in `{p.name}`", dim.span)
+        d.numbers[dim.id] = d.sizes[dim.id]
+
+
+def _verify(f: sx.Function, d: Declarations, report: Report) -> None:
+    """Dimensions that are declared as numbers or formulas agree with the arrays."""
+    for p in f.params:
+        shape = d.shapes.get(p.name)
+        if p.name in d.sizes:
+            report.add("E104", f"`{p.name}` is a tensor and a size", p.span)
+        if shape is None or p.dims is None or len(shape) != len(p.dims):
+            continue
+        for axis, (dim, extent) in enumerate(zip(p.dims, shape, strict=True)):
+            if isinstance(dim, sx.Pack):
+                report.add("E110", "packs belong to an `op`, not to a `def`", dim.span)
+                continue
+            value = evaluate_size(dim, d.numbers)
+            if value is None:
+                report.add("E101", "this size is not known", dim.span)
+            elif value != extent and not isinstance(dim, sx.Name):
+                report.add("E205", f"dimension {axis} of `{p.name}` is declared {value}, the array has {extent}", dim.span)
+
+
+def evaluate_size(e: sx.Expr, numbers: Mapping[str, int | float | bool]) -> int | None:
+    """The value of a size formula, e.g. `2*N + 1`; None if a name in it is unknown."""
+    match e:
+        case sx.Number(value=int() as n):
+            return int(n)
+        case sx.Name() if e.id in numbers:
+            return int(numbers[e.id])
+        case sx.Binary(op="+" | "-" | "*" | "//" | "%"):
+            a, b = evaluate_size(e.a, numbers), evaluate_size(e.b, numbers)
+            if a is None or b is None or (e.op in ("//", "%") and b == 0):
+                return None
+            return {"+": a + b, "-": a - b, "*": a * b, "//": a // (b or 1), "%": a % (b or 1)}[e.op]
+        case _:
+            return None
+
+
+def _dtypes(f: sx.Function, given: Mapping[str, DType | str], d: Declarations, report: Report) -> None:
+    for p in (*f.params, *(f.outputs or ())):
+        if p.dtype is None:
+            continue
+        dtype = dtype_of(p.dtype)
+        if dtype is None:
+            report.add("E307", f"there is no type `{p.dtype}`", p.span, closest(p.dtype, [*DTYPES, *ALIASES]))
+        else:
+            d.dtypes[p.name] = dtype
+    for name in d.inputs:
+        actual = given.get(name)
+        if isinstance(actual, str):
+            text, actual = actual, dtype_of(actual)
+            if actual is None:
+                report.add("E307", f"there is no type `{text}`, given for `{name}`", d.spans.get(name), closest(text, DTYPES))
+        declared = d.dtypes.get(name)
+        if actual is not None and declared is not None and actual != declared:
+            report.add("E301", f"`{name}` is declared {declared}, the array is {actual}", d.spans.get(name),
+                       f"convert the array, or declare `{actual}`")
+        d.dtypes.setdefault(name, actual or F32)
+
+
+def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
+    written = {s.target for s in statements(f)}
+    if f.outputs is None:
+        d.outputs = list(implied_outputs(f))
+        return
+    for p in f.outputs:
+        if p.name in d.outputs:
+            report.add("E104", f"`{p.name}` is an output twice", p.span)
+        elif p.name not in written:
+            what = "is an input" if p.name in d.inputs else "is never written"
+            report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, written))
+        else:
+            d.outputs.append(p.name)
+            _declared_shape(f, p, d, report)
+
+
+def _declared_shape(f: sx.Function, p: sx.Param, d: Declarations, report: Report) -> None:
+    if p.dims is None:
+        return
+    if len(p.dims) != d.ranks[p.name]:
+        report.add("E105", f"`{p.name}` is declared with {len(p.dims)} dimensions and written with {d.ranks[p.name]}", p.span)
+    elif f.kind != "op":
+        d.declared[p.name] = tuple(evaluate_size(dim, d.numbers) for dim in p.dims)

@@ -1,0 +1,156 @@
+"""The reference: a Program run statement by statement with numpy, as its semantics say, slowly.
+
+Only the points of one statement, which are independent by definition, are computed together, a bounded number at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from polytc.lang import program as pr
+from polytc.lang import scalars
+
+Grid: TypeAlias = Mapping[str, np.ndarray]
+"""index -> its values, broadcasting against each other."""
+
+CHUNK = 1 << 19
+"""Points computed at once."""
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.mod,
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift,
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "&&": np.logical_and, "||": np.logical_or}
+
+_UFUNC: dict[str, np.ufunc] = {
+    "+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or,
+    "^": np.bitwise_xor}
+
+
+def _erf(a: Any) -> Any:
+    """The error function, number by number in double precision."""
+    return np.vectorize(math.erf, otypes=[np.float64])(np.asarray(a, np.float64))
+
+
+@functools.cache
+def _reference(fn: str) -> types.CodeType:
+    return compile(scalars.INTRINSICS[fn].reference, fn, "eval")
+
+
+def evaluate(program: pr.Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of `program` for the given inputs (by name; shapes and dtypes must be the declared ones).
+
+    Raises IndexError, naming statement and tensor, where a gather leaves its tensor.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for t in program.tensors:
+        if t.name in program.inputs:
+            given = np.asarray(arrays[t.name])
+            assert given.shape == t.shape, f"{t.name}: shape {given.shape}, expected {t.shape}"
+            tensors[t.name] = given.astype(t.dtype.numpy)
+        else:
+            tensors[t.name] = np.zeros(t.shape, t.dtype.numpy)
+    lower = {t.name: t.lower for t in program.tensors}
+    with np.errstate(all="ignore"):
+        for s in program.statements:
+            for grid in _grids(s):
+                _run(s, grid, tensors, lower)
+    return {name: tensors[name] for name in program.outputs}
+
+
+def _grids(s: pr.Statement) -> Iterator[Grid]:
+    """The points of the statement's domain in chunks: broadcasting grids for a box, flat lists of points otherwise."""
+    extents = [r.extent for r in s.ranges]
+    if 0 in extents:
+        return
+    steps = list(extents)
+    for d in range(len(steps)):  # cut the outermost dimensions first
+        inner = math.prod(steps[d + 1:])
+        steps[d] = max(1, min(extents[d], CHUNK // inner))
+        if steps[d] * inner <= CHUNK:
+            break
+    for corner in np.ndindex(*(-(-n // k) for n, k in zip(extents, steps, strict=True))):
+        grid: dict[str, np.ndarray] = {}
+        for d, r in enumerate(s.ranges):
+            first = r.lower + corner[d] * steps[d]
+            axis = np.arange(first, min(first + steps[d], r.upper), dtype=np.int64)
+            grid[r.index] = axis.reshape([-1 if k == d else 1 for k in range(len(extents))])
+        if s.where:
+            mask = np.broadcast_to(compute(pr.conjunction(s.where), grid, {}, {}), np.broadcast_shapes(
+                *(a.shape for a in grid.values())))
+            chosen = np.nonzero(mask)
+            grid = {i: a.reshape(-1)[chosen[d]] for d, (i, a) in enumerate(grid.items())}
+        yield grid
+
+
+def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> None:
+    shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
+    if 0 in shape:
+        return
+    target = tensors[s.target]
+    value = np.asarray(compute(s.value, grid, tensors, lower, s.name)).astype(target.dtype, copy=False)
+    places = [np.asarray(compute(e, grid, tensors, lower, s.name)) - lo
+              for e, lo in zip(s.subscripts, lower[s.target], strict=True)]
+    for place, extent in zip(places, target.shape, strict=True):
+        if place.min() < 0 or place.max() >= extent:
+            raise IndexError(f"{s.name} writes outside of {s.target}")
+    if s.op is None:
+        target[tuple(places)] = value
+        return
+    ufunc = _UFUNC[s.op]
+    free = tuple(d for d in range(len(shape)) if all(p.ndim == 0 or p.shape[d] == 1 for p in places))
+    if free and not s.where:
+        value = ufunc.reduce(np.broadcast_to(value, shape), axis=free, keepdims=True, dtype=target.dtype)
+    rest = np.broadcast_shapes(value.shape, *(p.shape for p in places)) if places else ()
+    index = tuple(np.broadcast_to(p, rest) for p in places)
+    ufunc.at(target, index if index else (), value.reshape(()) if not index else np.broadcast_to(value, rest))
+
+
+def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]],
+            statement: str = "") -> Any:
+    """The value of an expression at all points of `grid`. lower: first coordinates of the tensors."""
+    def sub(operand: pr.Expr) -> Any:
+        return compute(operand, grid, tensors, lower, statement)
+
+    match e:
+        case pr.Const():
+            return e.dtype.numpy.type(e.value)
+        case pr.Index():
+            return grid[e.name]
+        case pr.Read():
+            return _read(e, [sub(x) for x in e.subscripts], tensors[e.tensor], lower[e.tensor], statement)
+        case pr.Unary():
+            return {"-": np.negative, "!": np.logical_not, "~": np.invert}[e.op](sub(e.a))
+        case pr.Binary():
+            return np.asarray(_BINARY[e.op](sub(e.a), sub(e.b))).astype(e.dtype.numpy, copy=False)
+        case pr.Call():
+            names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
+            return np.asarray(eval(_reference(e.fn), {"np": np, "erf": _erf, **names})).astype(e.dtype.numpy, copy=False)
+        case pr.Cast():
+            return np.asarray(sub(e.a)).astype(e.dtype.numpy)
+        case pr.Select():
+            return np.where(sub(e.cond), sub(e.a), sub(e.b))
+
+
+def _read(e: pr.Read, subscripts: list[Any], array: np.ndarray, lower: tuple[int, ...], statement: str) -> Any:
+    places = [np.asarray(x) - lo for x, lo in zip(subscripts, lower, strict=True)]
+    inside: Any = True
+    for d, (place, extent) in enumerate(zip(places, array.shape, strict=True)):
+        within = (place >= 0) & (place < extent)
+        if e.default is None and not within.all():
+            wrong = np.asarray(subscripts[d])[~within].flat[0]
+            raise IndexError(f"{statement} reads {e.tensor} at {wrong} in dimension {d}, outside of its "
+                             f"{lower[d]}:{lower[d] + extent}")
+        inside = inside & within
+    if e.default is None:
+        return array[tuple(places)]
+    if array.size == 0:
+        return e.dtype.numpy.type(e.default.value)
+    clamped = tuple(np.clip(p, 0, n - 1) for p, n in zip(places, array.shape, strict=True))
+    return np.where(inside, array[clamped], e.dtype.numpy.type(e.default.value))

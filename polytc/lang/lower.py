@@ -1,0 +1,354 @@
+"""Names and types: plain statements of the syntax tree to typed expressions of the Program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from polytc import errors
+from polytc.errors import Span
+from polytc.lang import program as pr
+from polytc.lang import scalars, weak
+from polytc.lang import syntax as sx
+from polytc.lang.affine import affine
+from polytc.lang.report import Report, closest
+from polytc.lang.scalars import BOOL, DTYPES, I64, DType
+from polytc.lang.weak import TypeProblem, Value
+
+errors.register(
+    E100="not in this version", E101="unknown name", E102="unknown function", E103="wrong number of arguments",
+    E105="wrong number of subscripts", E111="subscript or bound that is not quasi-affine", E113="misplaced `else`",
+    E114="misplaced `where` clause", E303="arithmetic on bool", E304="operator needs integers", E305="condition that is not bool",
+    E306="number does not fit its type", E307="unknown type", E308="subscript that is not an integer")
+
+ALIASES = {"float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "float32": "f32", "float64": "f64"} | {
+    f"{'u' * u}int{b}": f"{'iu'[u]}{b}" for u in (0, 1) for b in (8, 16, 32, 64)}
+"""Other spellings of types: Tensor Comprehensions' and numpy's."""
+
+CONSTANTS: dict[str, int | float | bool] = {
+    "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793}
+
+
+def dtype_of(name: str) -> DType | None:
+    """The scalar type of a name as written, aliases included."""
+    return DTYPES.get(ALIASES.get(name, name))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean. numbers: sizes, scalars and attributes; ranks: of every tensor; shapes: of the inputs; dtypes: those
+    known so far; functions: names of the definitions in the text; broken: tensors whose writers have been refused."""
+
+    numbers: Mapping[str, int | float | bool]
+    ranks: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, DType]
+    functions: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`index in lower:upper:step`, as written; expressions over other indices."""
+
+    index: str
+    lower: pr.Expr
+    upper: pr.Expr
+    step: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A statement with typed expressions, before its ranges are known.
+
+    indices: left side first, then the others, in order of appearance; left: how many of them occur on the left.
+    skipped: reads `else identity` inside a larger value; spans: the place of every read.
+    """
+
+    name: str
+    source: sx.Statement
+    target: str
+    subscripts: tuple[pr.Expr, ...]
+    value: Value
+    bounds: tuple[Bound, ...]
+    conditions: tuple[tuple[pr.Expr, Span], ...]
+    indices: tuple[str, ...]
+    left: int
+    skipped: tuple[pr.Read, ...]
+    spans: Mapping[pr.Read, Span] = field(default_factory=dict, compare=False)
+
+    @property
+    def op(self) -> str | None:
+        return self.source.op
+
+    def span(self, read: pr.Read) -> Span:
+        return self.spans.get(read, self.source.span)
+
+
+class _Failed(Exception):
+    """This expression has been reported."""
+
+
+def lower_statement(name: str, s: sx.Statement, scope: Scope, report: Report) -> Lowered | None:
+    """The statement with names and types resolved; None when something was reported."""
+    before = len(report.found)
+    walker = _Lowering(s, scope, report)
+    try:
+        lowered = walker.run(name)
+    except _Failed:
+        return None
+    return lowered if len(report.found) == before else None
+
+
+class _Lowering:
+    def __init__(self, s: sx.Statement, scope: Scope, report: Report) -> None:
+        self.s, self.scope, self.report = s, scope, report
+        self.lets: dict[str, sx.Expr] = {c.name: c.value for c in s.clauses if isinstance(c, sx.LetClause)}
+        self.open_lets: set[str] = set()
+        self.spans: dict[pr.Read, Span] = {}
+        self.skipped: list[pr.Read] = []
+        self.order: dict[str, None] = {}
+
+    def run(self, name: str) -> Lowered:
+        s = self.s
+        subscripts = self.left_side()
+        left = len(self.order)
+        value = self.value(s.value, whole=True)
+        bounds, conditions = self.clauses()
+        for index in self.order:
+            if index in self.scope.ranks:
+                raise self.fail("E105", f"`{index}` is a tensor with {self.scope.ranks[index]} dimensions, read without subscripts",
+                                s.span)
+        return Lowered(name, s, s.target, subscripts, value, bounds, conditions, tuple(self.order), left, tuple(self.skipped),
+                       self.spans)
+
+    def fail(self, code: str, message: str, span: Span, *notes: str) -> _Failed:
+        self.report.add(code, message, span, *notes)
+        return _Failed()
+
+    def left_side(self) -> tuple[pr.Expr, ...]:
+        s = self.s
+        rank = self.scope.ranks.get(s.target, len(s.subscripts))
+        if rank != len(s.subscripts):
+            raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here", s.target_span)
+        found = tuple(self.subscript(e) for e in s.subscripts)
+        for e, source in zip(found, s.subscripts, strict=True):
+            if any(isinstance(n, pr.Read) for n in pr.walk(e)):
+                raise self.fail("E100", "a tensor read in a subscript of the left side (scatter) is not in this version",
+                                source.span)
+        return found
+
+    # ---- clauses
+
+    def clauses(self) -> tuple[tuple[Bound, ...], tuple[tuple[pr.Expr, Span], ...]]:
+        bounds: list[Bound] = []
+        conditions: list[tuple[pr.Expr, Span]] = []
+        for c in self.s.clauses:
+            try:
+                if isinstance(c, sx.RangeClause):
+                    bounds.append(self.bound(c))
+                elif isinstance(c, sx.Condition):
+                    conditions += [(e, c.span) for e in self.condition(c.value)]
+                elif c.name in self.order or c.name in self.scope.numbers or c.name in self.scope.ranks:
+                    self.report.add("E114", f"`{c.name}` already has a meaning here", c.span, "choose another name")
+            except _Failed:
+                continue
+        return tuple(bounds), tuple(conditions)
+
+    def bound(self, c: sx.RangeClause) -> Bound:
+        if c.index in self.scope.numbers or c.index in self.scope.ranks or c.index in self.lets:
+            raise self.fail("E114", f"`{c.index}` is not an index", c.span, "a range narrows an index of the statement")
+        step = self.value(c.step) if c.step is not None else weak.number(1)
+        if not isinstance(step.number, int) or step.number < 1:
+            raise self.fail("E114", "the step of a range must be a positive number", c.span)
+        self.order.setdefault(c.index)
+        low, high = self.integer(c.lower), self.integer(c.upper)
+        return Bound(c.index, low, high, step.number, c.span)
+
+    def integer(self, e: sx.Expr) -> pr.Expr:
+        """A bound of a range: quasi-affine."""
+        found = self.subscript(e)
+        if any(isinstance(n, pr.Read) for n in pr.walk(found)):
+            raise self.fail("E100", "a range that reads a tensor is not in this version", e.span)
+        return found
+
+    def condition(self, e: sx.Expr) -> list[pr.Expr]:
+        """A condition as a list of comparisons of quasi-affine forms."""
+        value = self.value(e)
+        if value.dtype != BOOL:
+            raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
+        for node in pr.walk(value.expr):
+            if isinstance(node, pr.Read):
+                raise self.fail("E100", "a `where` condition that reads a tensor is not in this version", e.span,
+                                "write it as a value: `c ? a : b`")
+            if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
+                raise self.fail("E111", "this condition is not affine in the indices", e.span)
+        return _conjuncts(value.expr)
+
+    # ---- expressions
+
+    def value(self, e: sx.Expr, whole: bool = False) -> Value:
+        try:
+            return self._value(e, whole)
+        except TypeProblem as problem:
+            raise self.fail(problem.code, problem.message, e.span, *problem.notes) from None
+
+    def _value(self, e: sx.Expr, whole: bool = False) -> Value:
+        match e:
+            case sx.Number():
+                return weak.number(e.value)
+            case sx.Name():
+                return self.name(e)
+            case sx.Access():
+                return self.access(e.tensor, e.subscripts, e.span)
+            case sx.Guarded():
+                return self.guarded(e, whole)
+            case sx.Extent():
+                return self.extent(e)
+            case sx.Unary():
+                return weak.unary(e.op, self.value(e.a))
+            case sx.Binary():
+                a, b = self.both(e.a, e.b)
+                return weak.binary(e.op, a, b)
+            case sx.Ternary():
+                condition = self.value(e.condition)
+                if isinstance(condition.number, bool):
+                    return self.value(e.a if condition.number else e.b)
+                return weak.select(condition, *self.both(e.a, e.b))
+            case sx.Call():
+                return self.call(e)
+            case _:
+                raise self.fail("E110", "a pack belongs into the subscripts of an `op`", e.span)
+
+    def both(self, *operands: sx.Expr) -> tuple[Value, ...]:
+        """The values of all operands; all of them are looked at even if one fails."""
+        found: list[Value] = []
+        failed = False
+        for e in operands:
+            try:
+                found.append(self.value(e))
+            except _Failed:
+                failed = True
+        if failed:
+            raise _Failed
+        return tuple(found)
+
+    def name(self, e: sx.Name) -> Value:
+        scope = self.scope
+        if e.id in self.lets:
+            if e.id in self.open_lets:
+                raise self.fail("E114", f"`{e.id}` is defined by itself", e.span)
+            self.open_lets.add(e.id)
+            try:
+                return self.value(self.lets[e.id])
+            finally:
+                self.open_lets.discard(e.id)
+        if e.id in scope.numbers:
+            return weak.number(scope.numbers[e.id])
+        if e.id in scope.ranks:
+            return self.access(e.id, (), e.span)
+        if e.id in CONSTANTS:
+            return weak.number(CONSTANTS[e.id])
+        self.order.setdefault(e.id)
+        return Value(pr.Index(e.id), weak=True)
+
+    def access(self, tensor: str, dims: Iterable[sx.Expr], span: Span) -> Value:
+        scope = self.scope
+        subscripts = self._subscripts(tuple(dims))
+        if tensor not in scope.ranks:
+            hint = closest(tensor, scope.ranks)
+            raise self.fail("E101", f"the tensor `{tensor}` is not known", span, hint or "it is no argument and nothing writes it")
+        if scope.ranks[tensor] != len(subscripts):
+            raise self.fail("E105", f"`{tensor}` has {scope.ranks[tensor]} dimensions and {len(subscripts)} subscripts here", span)
+        dtype = scope.dtypes.get(tensor)
+        if tensor in scope.broken:
+            raise _Failed
+        if dtype is None:
+            raise self.fail("E212", f"`{tensor}` is read before anything writes it", span)
+        read = pr.Read(tensor, subscripts, dtype)
+        self.spans.setdefault(read, span)
+        return Value(read)
+
+    def _subscripts(self, dims: tuple[sx.Expr, ...]) -> tuple[pr.Expr, ...]:
+        return tuple(self.subscript(e) for e in dims)
+
+    def subscript(self, e: sx.Expr) -> pr.Expr:
+        """An integer expression: quasi-affine, or with a tensor read in it (a gather)."""
+        value = self.value(e)
+        if not value.dtype.is_int:
+            raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
+                            "cast it: `i64(...)`" if value.dtype.is_float else "")
+        gathers = any(isinstance(n, pr.Read) for n in pr.walk(value.expr))
+        if not gathers and affine(value.expr) is None:
+            raise self.fail("E111", "this is not affine: indices may be added, and multiplied, divided (`//`) or reduced (`%`)"
+                            " by positive numbers", e.span)
+        return weak.adapt(value, I64)
+
+    def guarded(self, e: sx.Guarded, whole: bool) -> Value:
+        read = self.value(e.access)
+        if not isinstance(read.expr, pr.Read):
+            raise self.fail("E113", "`else` guards a read of a tensor", e.access.span, "write `(A[i-1] else 0)`")
+        if e.default is None:
+            return self.identity_guard(read.expr, e, whole)
+        default = self.value(e.default)
+        if default.number is None:
+            raise self.fail("E113", "the value after `else` must be a number or `identity`", e.default.span,
+                            "use a condition for anything else: `i > 0 ? ... : ...`")
+        if default.dtype.is_float and not read.dtype.is_float:
+            raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
+        constant = weak.adapt(default, read.dtype)
+        if not isinstance(constant, pr.Const):
+            constant = pr.Const(bool(default.number), BOOL)
+        return self._guard(read.expr, constant, e.span)
+
+    def identity_guard(self, read: pr.Read, e: sx.Guarded, whole: bool) -> Value:
+        op = self.s.op
+        if op is None:
+            raise self.fail("E113", "`else identity` needs an update such as `+=`", e.span)
+        if whole and read.dtype.is_float:
+            return self._guard(read, pr.Const(scalars.identity(op, read.dtype), read.dtype), e.span)
+        zero = pr.Const(scalars.identity("+", read.dtype), read.dtype)
+        guarded = self._guard(read, zero, e.span)
+        assert isinstance(guarded.expr, pr.Read)
+        self.skipped.append(guarded.expr)
+        return guarded
+
+    def _guard(self, read: pr.Read, default: pr.Const, span: Span) -> Value:
+        guarded = pr.Read(read.tensor, read.subscripts, read.dtype, default)
+        self.spans.setdefault(guarded, span)
+        return Value(guarded)
+
+    def extent(self, e: sx.Extent) -> Value:
+        shape = self.scope.shapes.get(e.tensor)
+        if shape is None:
+            raise self.fail("E101", f"`{e.tensor}` is not an input", e.span, closest(e.tensor, self.scope.shapes))
+        if not -len(shape) <= e.axis < len(shape):
+            raise self.fail("E105", f"`{e.tensor}` has {len(shape)} dimensions, no axis {e.axis}", e.span)
+        return weak.number(shape[e.axis])
+
+    def call(self, e: sx.Call) -> Value:
+        if e.fn in self.scope.ranks and (self.s.call_style or e.fn not in scalars.INTRINSICS):
+            return self.access(e.fn, e.args, e.span)
+        dtype = dtype_of(e.fn)
+        expected = 1 if dtype else scalars.INTRINSICS[e.fn].arity if e.fn in scalars.INTRINSICS else None
+        if expected is None:
+            raise self.unknown_call(e)
+        if len(e.args) != expected:
+            raise self.fail("E103", f"`{e.fn}` takes {expected} argument{'s' * (expected > 1)}, {len(e.args)} given", e.span)
+        args = list(self.both(*e.args))
+        return weak.cast(args[0], dtype) if dtype else weak.call(e.fn, args)
+
+    def unknown_call(self, e: sx.Call) -> _Failed:
+        if e.fn in self.scope.functions:
+            return self.fail("E100", f"the call of another definition, `{e.fn}`, is not in this version", e.span)
+        if e.fn == "acc":
+            return self.fail("E100", "`acc(type)` is not in this version", e.span)
+        known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks]
+        return self.fail("E102", f"there is no function `{e.fn}`", e.span, closest(e.fn, known))
+
+
+def _conjuncts(e: pr.Expr) -> list[pr.Expr]:
+    if isinstance(e, pr.Binary) and e.op == "&&":
+        return _conjuncts(e.a) + _conjuncts(e.b)
+    return [e]

@@ -1,0 +1,173 @@
+"""What a program takes and gives, before any shape is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from polytc import errors
+from polytc.errors import Span
+from polytc.lang import scalars
+from polytc.lang import syntax as sx
+from polytc.lang.expand import clause_expressions, nodes
+from polytc.lang.lower import CONSTANTS, dtype_of
+from polytc.lang.parser import parse
+from polytc.lang.report import closest
+
+errors.register(E108="which definition is meant")
+
+Kind: TypeAlias = Literal["tensor", "scalar"]
+
+
+@dataclass(frozen=True)
+class Param:
+    """An argument or result. kind: 'tensor' or 'scalar' (a number that specialises the program).
+
+    dtype: as declared, or None; rank: None where packs or the text leave it open.
+    """
+
+    name: str
+    kind: Kind
+    dtype: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """name: of the def or op, 'program' for bare statements; inputs in signature order, or of first appearance; attrs: names of
+    the attributes of an op."""
+
+    name: str
+    inputs: tuple[Param, ...]
+    outputs: tuple[Param, ...]
+    attrs: tuple[str, ...]
+
+
+def signature(text: str, entry: str | None = None) -> Signature:
+    """The signature of the program `text`, or of its definition `entry`.
+
+    In bare statements a name that is neither subscripted nor an index (`alpha` in `Y[i] = alpha*X[i]`) is a scalar.
+    """
+    f = choose(text, entry)
+    if f.kind == "bare":
+        inputs = [Param(n, "tensor", None, r) for n, r in bare_inputs(f).items()]
+        found = {p.name for p in inputs}
+        inputs += [Param(n, "scalar") for n in _loose_names(f) if n not in found]
+        order = _appearance(f)
+        inputs.sort(key=lambda p: order.index(p.name))
+    else:
+        inputs = [_param(p) for p in f.params]
+    outputs = tuple(_param(p) if p.dims is not None else Param(p.name, "tensor", p.dtype, _rank(f, p.name))
+                    for p in f.outputs) if f.outputs is not None else tuple(
+                        Param(n, "tensor", None, _rank(f, n)) for n in implied_outputs(f))
+    return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes))
+
+
+def choose(text: str, entry: str | None) -> sx.Function:
+    """The definition `entry` of `text`, or its only one (E108)."""
+    functions = parse(text)
+    named = {f.name: f for f in functions}
+    if entry is not None and entry in named:
+        return named[entry]
+    if entry is not None:
+        raise errors.fail("E108", f"there is no definition `{entry}`", None,
+                          [closest(entry, named) or f"defined: {', '.join(named)}"], source=text)
+    if len(functions) > 1:
+        raise errors.fail("E108", "there are several definitions", functions[1].span,
+                          [f"choose with entry=...: {', '.join(named)}"], source=text)
+    return functions[0]
+
+
+def statements(f: sx.Function) -> tuple[sx.Statement, ...]:
+    """The statements of a function without the unsupported constructs."""
+    return tuple(s for s in f.body if isinstance(s, sx.Statement))
+
+
+def expressions(s: sx.Statement) -> Iterator[sx.Expr]:
+    """All expressions of a statement, left side first."""
+    yield from s.subscripts
+    yield s.value
+    for c in s.clauses:
+        yield from clause_expressions(c)
+
+
+def accesses(s: sx.Statement) -> Iterator[tuple[str, int | None, Span]]:
+    """(tensor, rank, place) of everything with subscripts in a statement; rank None where packs leave it open."""
+    for e in expressions(s):
+        for n in nodes(e):
+            if isinstance(n, sx.Access):
+                yield n.tensor, _count(n.subscripts), n.span
+            elif isinstance(n, sx.Call) and s.call_style and n.fn not in scalars.INTRINSICS and dtype_of(n.fn) is None:
+                yield n.fn, len(n.args), n.span
+            elif isinstance(n, sx.Extent):
+                yield n.tensor, None, n.span
+
+
+def bare_inputs(f: sx.Function) -> dict[str, int | None]:
+    """Tensors that bare statements read and never write, with their ranks."""
+    written = {s.target for s in statements(f)}
+    found: dict[str, int | None] = {}
+    for s in statements(f):
+        for name, rank, _ in accesses(s):
+            if name not in written and (name not in found or found[name] is None):
+                found[name] = rank
+    return found
+
+
+def implied_outputs(f: sx.Function) -> tuple[str, ...]:
+    """Tensors that no later statement reads, in the order of their first writers."""
+    body = statements(f)
+    last = {s.target: k for k, s in enumerate(body)}
+    read: set[str] = set()
+    for k, s in enumerate(body):
+        used = {n for n, _, _ in accesses(s)} | {n.id for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
+        read |= {n for n in used if n in last and n != s.target and k > min(
+            j for j, other in enumerate(body) if other.target == n)}
+    return tuple(dict.fromkeys(s.target for s in body if s.target not in read))
+
+
+def _count(dims: tuple[sx.Expr, ...]) -> int | None:
+    return None if any(isinstance(d, sx.Pack) and not d.single for d in dims) else len(dims)
+
+
+def _rank(f: sx.Function, name: str) -> int | None:
+    return next((_count(s.subscripts) for s in statements(f) if s.target == name), None)
+
+
+def _param(p: sx.Param) -> Param:
+    if p.dims is None:
+        return Param(p.name, "scalar", p.dtype)
+    return Param(p.name, "tensor", p.dtype, _count(p.dims))
+
+
+def _loose_names(f: sx.Function) -> list[str]:
+    """Names that are used as values and never as an index."""
+    tensors = {s.target for s in statements(f)} | set(bare_inputs(f))
+    found: dict[str, None] = {}
+    indices: set[str] = set()
+    for s in statements(f):
+        for c in s.clauses:
+            if isinstance(c, (sx.RangeClause, sx.LetClause)):
+                indices.add(c.index if isinstance(c, sx.RangeClause) else c.name)
+            indices |= {n.id for e in clause_expressions(c) for n in nodes(e) if isinstance(n, sx.Name)}
+        for e in expressions(s):
+            for n in nodes(e):
+                if isinstance(n, sx.Access) or isinstance(n, sx.Call) and n.fn in tensors:
+                    dims = n.subscripts if isinstance(n, sx.Access) else n.args
+                    indices |= {x.id for d in dims for x in nodes(d) if isinstance(x, sx.Name)}
+        indices |= {x.id for d in s.subscripts for x in nodes(d) if isinstance(x, sx.Name)}
+        found |= {n.id: None for n in nodes(s.value) if isinstance(n, sx.Name)}
+    return [n for n in found if n not in indices and n not in tensors and n not in CONSTANTS]
+
+
+def _appearance(f: sx.Function) -> list[str]:
+    order: list[str] = []
+    for s in statements(f):
+        for e in (s.value, *expressions(s)):
+            for n in nodes(e):
+                name = n.tensor if isinstance(n, (sx.Access, sx.Extent)) else n.fn if isinstance(n, sx.Call) else \
+                    n.id if isinstance(n, sx.Name) else None
+                if name is not None:
+                    order.append(name)
+    return order
