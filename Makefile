@@ -9,7 +9,7 @@ JOBS   ?= 2
 .PHONY: demo test test-long lint types imports check bench wheel clean
 
 demo: $(READY) $(MODELS)
-	$(BIN)/python -m polytc.demo .models
+	$(BIN)/python examples/demo.py .models
 
 test: $(READY) $(MODELS)
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from polytc.cli import options, tables
 from polytc.cli.run import Input, Seed, prepare
+from polytc.cli.timing import duration, interleaved
 
 
 def bench(program: options.Program, input: Input = None, random: Seed = 0,
@@ -23,20 +23,7 @@ def bench(program: options.Program, input: Input = None, random: Seed = 0,
     start = time.perf_counter()
     op(*ordered)
     first = time.perf_counter() - start
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        op(*ordered)
-        times.append(time.perf_counter() - start)
+    times = interleaved({"calls": lambda: op(*ordered)}, seconds)["calls"]
     table = Table("program", "target", "first call", "median", "best", "calls")
-    table.add_row(op.name, target, duration(first), duration(statistics.median(times)), duration(min(times)), str(len(times)))
+    table.add_row(op.name, target, duration(first), duration(times.median), duration(times.best), str(times.calls))
     tables.console().print(table)
-
-
-def duration(seconds: float) -> str:
-    """A time as text, e.g. '1.24 ms'."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * scale >= 1 or unit == "µs":
-            return f"{seconds * scale:.3g} {unit}"
-    return ""

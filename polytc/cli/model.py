@@ -1,0 +1,115 @@
+"""`polytc compile`: compile an ONNX model, say what came out, and check and time it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from polytc import graph as graphs
+from polytc.cli import inputs, options, tables
+from polytc.cli.run import TOLERANCE
+from polytc.cli.timing import duration, interleaved
+
+
+def compile_model(model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, dir_okay=False, help="An ONNX file.")],
+                  target: options.Target = "cpu", threads: options.Threads = None, shape: options.Shape = None,
+                  input: Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy",
+                                                                 help="Where inputs come from.")] = None,
+                  random: Annotated[int, typer.Option("--random", metavar="SEED", help="Other inputs are random.")] = 0,
+                  output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")] = None,
+                  report: Annotated[bool, typer.Option("--report", help="Print what the model consists of.")] = False,
+                  text: Annotated[bool, typer.Option("--text", help="Print the graph and stop.")] = False,
+                  check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, and time both.")] = False) -> None:
+    """Compile an ONNX model and run it once. Dimensions without a number are 1 unless --shape says otherwise."""
+    graph = graphs.load_onnx(model)
+    if text:
+        print(graph)
+        return
+    if report:
+        print(graph.report())
+    feeds = _feeds(graph, options.shapes(shape), inputs.load(input), random)
+    start = time.perf_counter()
+    with _progress(f"compiling {model.name}") as advance:
+        compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()}, progress=advance)
+    seconds = time.perf_counter() - start
+    results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
+    if output is not None:
+        inputs.save(output, results)
+    tables.print_arrays(results)
+    print(f"compiled for {target} in {duration(seconds)}")
+    if check and not _check(model, compiled, feeds, results, threads):
+        raise typer.Exit(1)
+
+
+def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    unknown = [n for n in (*shapes, *given) if n not in {v.name for v in graph.inputs}]
+    if unknown:
+        raise typer.BadParameter(f"the model has no input {', '.join(unknown)}; it has {', '.join(v.name for v in graph.inputs)}")
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for value in graph.inputs:
+        if value.name in given:
+            feeds[value.name] = given[value.name]
+            continue
+        extents = shapes.get(value.name)
+        if extents is None and value.shape is None:
+            raise typer.BadParameter(f"the model does not say the rank of {value.name}: give --shape {value.name}=...")
+        if extents is None:
+            extents = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
+        dtype = np.dtype(np.float32) if value.dtype is None else value.dtype.numpy
+        # Integers are mostly indices into tables: 0 and 1 are valid in all of them.
+        feeds[value.name] = rng.integers(0, 2, extents).astype(dtype) if dtype.kind in "iub" else inputs.random_array(rng, extents, dtype)
+    return feeds
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error for what takes longer than a second; yields `advance(done, total)`."""
+    bar = Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                   console=Console(stderr=True), transient=True)
+    task = bar.add_task("compile", total=None)
+    start, shown = time.monotonic(), False
+
+    def advance(done: int, total: int) -> None:
+        nonlocal shown
+        bar.update(task, completed=done, total=total)
+        if not shown and time.monotonic() - start > 1:
+            bar.start()
+            shown = True
+
+    try:
+        yield advance
+    finally:
+        bar.stop()
+
+
+def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dict[str, np.ndarray], threads: int | None) -> bool:
+    """Compare with ONNX Runtime and print both times; False where a result is wrong."""
+    try:
+        import onnxruntime  # a peer to compare with, not a dependency
+    except ImportError:
+        raise typer.BadParameter("--check needs ONNX Runtime: pip install onnxruntime") from None
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads or 0
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    good = True
+    for (name, found), expected in zip(results.items(), session.run(None, feeds)):
+        error = tables.largest_error(found, expected)
+        allowed = TOLERANCE.get(expected.dtype.str[1:], 0.0)
+        good &= error <= allowed
+        print(f"{name}: largest error {error:.2g} relative to ONNX Runtime's largest magnitude" + ("" if error <= allowed else "  WRONG"))
+    times = interleaved({"polytc": lambda: compiled.run(None, feeds), "ONNX Runtime": lambda: session.run(None, feeds)})
+    table = Table("", "median", "best", "calls")
+    for name, t in times.items():
+        table.add_row(name, duration(t.median), duration(t.best), str(t.calls))
+    tables.console().print(table)
+    return good

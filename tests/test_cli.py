@@ -1,0 +1,137 @@
+"""The command line, in processes of its own: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+MATMUL = "C[i,j] += A[i,k]*B[k,j]"
+SHAPES = ["--shape", "A=5,7", "--shape", "B=7,3"]
+
+
+def polytc(*arguments: str, cwd: Path | None = None, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "polytc", *arguments], capture_output=True, text=True, cwd=cwd, input=stdin,
+                          check=False)
+
+
+def good(*arguments: str, **options: object) -> str:
+    done = polytc(*arguments, **options)  # type: ignore[arg-type]
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def refused(code: int, names: str, *arguments: str, **options: object) -> None:
+    done = polytc(*arguments, **options)  # type: ignore[arg-type]
+    assert done.returncode == code, done.stderr + done.stdout
+    assert names in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("stage", "target", "sign"), [
+    ("program", "cpu", "def program"), ("scop", "cpu", "S1"), ("deps", "cpu", "S1"), ("schedule", "cpu", "domain"),
+    ("loops", "interp", "for "), ("source", "cpu", "define"), ("source", "opencl", "__kernel"), ("source", "interp", "for "),
+    ("asm", "cpu", "ret"),
+])
+def test_emit(stage: str, target: str, sign: str) -> None:
+    assert sign in good("emit", MATMUL, "--stage", stage, "--target", target, *SHAPES)
+
+
+def test_emit_to_a_file_from_standard_input(tmp_path: Path) -> None:
+    assert good("emit", "-", "--stage", "program", *SHAPES, "-o", "out.txt", cwd=tmp_path, stdin=MATMUL) == ""
+    assert "def program" in (tmp_path / "out.txt").read_text()
+
+
+def test_a_printed_schedule_is_accepted(tmp_path: Path) -> None:
+    good("emit", MATMUL, "--stage", "schedule", *SHAPES, "-o", "recipe.yaml", cwd=tmp_path)
+    assert "define" in good("emit", MATMUL, *SHAPES, "--schedule", "recipe.yaml", cwd=tmp_path)
+
+
+def test_run_from_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
+    np.savez(tmp_path / "in.npz", A=a)
+    np.save(tmp_path / "b.npy", b)
+    (tmp_path / "mm.ein").write_text(MATMUL)
+    out = good("run", "mm.ein", "-i", "in.npz", "-i", "B=b.npy", "-o", "out.npz", "--check", cwd=tmp_path)
+    assert "largest error" in out
+    assert "WRONG" not in out
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["C"], a @ b, rtol=1e-12)
+
+
+def test_run_on_random_arrays() -> None:
+    first = good("run", MATMUL, *SHAPES, "--random", "3", "--target", "interp", "--check").splitlines()[:-2]
+    assert first == good("run", MATMUL, *SHAPES, "--random", "3", "--target", "interp", "--check").splitlines()[:-2]
+    assert "5x3" in "".join(first)
+    assert "int64" in good("run", "C[i] = A[i] + n", "--shape", "A=4", "--dtype", "A=i64", "--shape", "n=()", "--dtype", "n=i64")
+
+
+def test_attributes_and_scalars() -> None:
+    leaky = "op Leaky<alpha>(X[*i]) -> Y[*i] { Y[*i] = X[*i] > 0 ? X[*i] : alpha * X[*i] }"
+    assert "0.25" in good("emit", leaky, "--stage", "program", "--shape", "X=4", "--attr", "alpha=0.25")
+    scaled = "def f(f32[N] A, i32 s) -> (C) { C[i] = A[s*i] }"
+    assert "3" in good("emit", scaled, "--stage", "program", "--shape", "A=9", "--scalar", "s=3")
+
+
+def test_bench_and_devices() -> None:
+    assert "median" in good("bench", MATMUL, *SHAPES, "--seconds", "0.05")
+    assert "vector registers" in good("devices")
+
+
+def test_version_and_help() -> None:
+    assert good("--version").startswith("polytc ")
+    for command in ("emit", "run", "compile", "bench", "devices"):
+        assert command in good("--help")
+        assert "Usage" in good(command, "--help")
+
+
+def test_compile_a_model(models: Path) -> None:
+    out = good("compile", str(models / "ppocrv2_cls.onnx"), "--shape", "x=1,3,48,192", "--report", "--check", "--threads", "1")
+    assert "Conv" in out
+    assert "ONNX Runtime" in out
+    assert "graph" in good("compile", str(models / "ppocrv2_cls.onnx"), "--text")
+
+
+def test_refusals_are_diagnostics(tmp_path: Path) -> None:
+    refused(1, "E", "emit", "C[i] = A[i", "--shape", "A=3")
+    refused(1, "^", "emit", "C[i] = A[i] + ?", "--shape", "A=3")
+    refused(1, "abacus", "emit", MATMUL, *SHAPES, "--target", "abacus")
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\x07not a model")
+    refused(1, "bad.onnx", "compile", "bad.onnx", cwd=tmp_path)
+
+
+def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
+    refused(2, "no_such_file", "emit", "no_such_file.ein")
+    refused(2, "--shape NAME=VALUE", "emit", MATMUL, "--shape", "5,7")
+    refused(2, "extents are numbers", "emit", MATMUL, "--shape", "A=five")
+    refused(2, "not a number", "emit", MATMUL, *SHAPES, "--attr", "a=b")
+    refused(2, "B: give --input", "run", MATMUL, "--shape", "A=2,2")
+    refused(2, "stage", "emit", MATMUL, "--stage", "poem")
+    (tmp_path / "evil.npy").write_bytes(b"not an array")
+    refused(2, "evil.npy", "run", MATMUL, "-i", "A=evil.npy", cwd=tmp_path)
+    refused(2, "nothing.onnx", "compile", "nothing.onnx", cwd=tmp_path)
+
+
+def test_output_into_a_closed_pipe() -> None:
+    done = subprocess.run(f"{sys.executable} -m polytc emit '{MATMUL}' --stage source {' '.join(SHAPES)} | head -n 1",
+                          shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_interrupt_exits_with_130() -> None:
+    text = "S += A[i,k]*B[k,j]*A[j,k]"
+    process = subprocess.Popen([sys.executable, "-m", "polytc", "run", text, "--shape", "A=700,700", "--shape", "B=700,700",
+                                "--target", "interp"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, "POLYTC_CHECK": "0"})
+    time.sleep(4)
+    assert process.poll() is None, "the run is over before it could be interrupted"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
