@@ -53,6 +53,10 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
 def _bool(fn: ir.Function, name: str, args: Sequence[ir.Value]) -> ir.Value:
     if name in ("isnan", "isinf"):
         return ir.constant(False, args[0].type)
+    if name == "pow":
+        return fn.binary("or", args[0], fn.binary("xor", args[1], ir.constant(True, args[1].type)))
+    if name == "fmod":
+        return fn.binary("and", args[0], fn.binary("xor", args[1], ir.constant(True, args[1].type)))
     assert name in ("abs", "sign", "floor", "ceil", "trunc", "round"), f"{name} of {BOOL}"
     return args[0]
 
