@@ -116,7 +116,8 @@ def compile_program(program: Program, target_name: str = "cpu", threads: int | N
         return _LOADED[key]
 
 
-def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T], check: Callable[[T], object] | None) -> T:
+def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],
+           check: Callable[[T], object] | None) -> T:
     start = time.perf_counter()
     try:
         value = compute()

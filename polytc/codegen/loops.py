@@ -164,8 +164,8 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 
 @dataclass(frozen=True)
 class For:
-    """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes; 'block' and
-    'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest)."""
+    """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes;
+    'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest)."""
 
     var: str
     lower: Expr
@@ -316,7 +316,8 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 
 def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
-    """Rewrite bottom-up: on_expr on every expression (whole trees, see map_expr), on_stmt on every statement after its parts."""
+    """Rewrite bottom-up: on_expr on every expression (whole trees, see map_expr), on_stmt on every statement after its
+    parts."""
     def go(x: Stmt) -> Stmt:
         return map_stmt(x, on_stmt, on_expr)
     match s:
@@ -413,7 +414,8 @@ def format_stmt(s: Stmt, depth: int = 0) -> list[str]:
         case For():
             kind = "" if s.kind == "sequential" else f"{s.kind} " if s.kind not in ("block", "thread") else f"{s.kind}{s.axis} "
             step = "" if s.step == 1 else f":{s.step}"
-            return [f"{pad}{kind}for {s.var} in {format_expr(s.lower)}:{format_expr(s.upper)}{step}", *format_stmt(s.body, depth + 1)]
+            head = f"{pad}{kind}for {s.var} in {format_expr(s.lower)}:{format_expr(s.upper)}{step}"
+            return [head, *format_stmt(s.body, depth + 1)]
         case If():
             lines = [f"{pad}if {format_expr(s.cond)}", *format_stmt(s.then, depth + 1)]
             return lines if s.orelse is None else [*lines, f"{pad}else", *format_stmt(s.orelse, depth + 1)]

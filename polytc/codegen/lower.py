@@ -1,4 +1,4 @@
-"""Statements of a Program -> stores of the Loop AST: subscripts to buffer indices, guards to selects, gathers to clamped loads."""
+"""Statements of a Program -> stores of the Loop AST: subscripts to indices, guards to selects, gathers to clamped loads."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import islpy
 from polytc.lang import program as pr
 
 R = TypeVar("R")
-_RESERVED = frozenset("and or not exists floor ceil mod min max implies true false infty NaN rat ceild floord".split())
+_RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "min", "max", "implies", "true", "false", "infty",
+                       "NaN", "rat", "ceild", "floord"))
 
 
 class QuotaExceeded(Exception):
@@ -127,6 +128,6 @@ def sample(m: islpy.Map) -> tuple[str, str] | None:
         side = pair.domain() if kind == islpy.dim_type.in_ else pair.range()
         values = [side.plain_get_val_if_fixed(islpy.dim_type.set, d) for d in range(side.dim(islpy.dim_type.set))]
         names = [m.get_dim_name(kind, d) for d in range(m.dim(kind))]
-        known = [f"{n or 'x%d' % d}={v.to_python()}" for d, (n, v) in enumerate(zip(names, values, strict=True))]
+        known = [f"{n or f'x{d}'}={v.to_python()}" for d, (n, v) in enumerate(zip(names, values, strict=True))]
         sides.append(f"{m.get_tuple_name(kind) or ''}[{', '.join(known)}]")
     return sides[0], sides[1]

@@ -18,8 +18,8 @@ from polytc.poly import isl
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a band. rows: statement name -> affine expression over its indices, e.g. {'S1': 'floor(i/6)'};
-    kind: the loop kind (codegen.loops.LoopKind, with an axis for block and thread, e.g. 'block0'); coincident: carries nothing."""
+    """One member of a band. rows: (statement name, affine expression over its indices), e.g. ('S1', 'floor(i/6)');
+    kind: the loop kind (codegen.loops.LoopKind, with an axis for block and thread: 'block0'); coincident: carries nothing."""
 
     rows: tuple[tuple[str, str], ...]
     kind: str = "sequential"
@@ -82,7 +82,7 @@ def tree(ctx: islpy.Context, program: pr.Program, root: Nest) -> islpy.Schedule:
     """The schedule tree of `root`, which must hold each statement of the program exactly once."""
     known = {s.name: s for s in program.statements}
     held = statements(root)
-    assert len(held) == len(known) and set(held) == set(known), f"nest: holds {held}, the program has {tuple(known)}"
+    assert sorted(held) == sorted(known), f"nest: holds {held}, the program has {tuple(known)}"
     domain = "; ".join(isl.domain(s) for s in program.statements)
     return islpy.Schedule.read_from_str(ctx, f'{{ domain: "{{ {domain} }}"{_child(root, known)} }}')
 
@@ -101,7 +101,8 @@ def _node(n: Nest, known: dict[str, pr.Statement]) -> str:
         case Band():
             rows = ", ".join(f"{{ {'; '.join(f'{isl.instance(known[s])} -> [({e})]' for s, e in m.rows)} }}" for m in n.members)
             flags = ", ".join(str(int(m.coincident)) for m in n.members)
-            band = f'{{ schedule: "[{rows}]", permutable: {int(n.permutable)}, coincident: [ {flags} ]{_child(n.child, known)} }}'
+            attributes = f"permutable: {int(n.permutable)}, coincident: [ {flags} ]"
+            band = f'{{ schedule: "[{rows}]", {attributes}{_child(n.child, known)} }}'
             mark = " ".join((n.name, *(m.kind for m in n.members)))
             return f'{{ mark: "{mark}", child: {band} }}'
 

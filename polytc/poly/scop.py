@@ -50,8 +50,8 @@ def extract(program: pr.Program) -> Scop:
             updates.append(write)
     texts = [isl.domain(s) for s in program.statements]
     union = "{ " + "; ".join(texts) + " }"
-    return Scop(program, ctx, islpy.UnionSet.read_from_str(ctx, union), *(_union(ctx, m) for m in (reads, writes, updates)),
-                nest.tree(ctx, program, nest.program_order(program)))
+    return Scop(program, ctx, islpy.UnionSet.read_from_str(ctx, union), _union(ctx, reads), _union(ctx, writes),
+                _union(ctx, updates), nest.tree(ctx, program, nest.program_order(program)))
 
 
 def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[pr.Expr, ...], *, guarded: bool) -> str:

@@ -1,1 +1,1 @@
-"""All decisions: order, fusion, tiling, mapping. Every schedule that leaves this package has been checked against the dependences."""
+"""All decisions: order, fusion, tiling, mapping. Every schedule that leaves this package respects the dependences: checked."""

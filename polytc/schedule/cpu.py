@@ -1,7 +1,7 @@
 """The strategy for CPUs: vector dimension, register tile, loop order and parallel loops of every group, without tuning.
 
-The vector dimension is the shared loop in which accesses are contiguous. The register tile unrolls one more shared loop, in which
-an operand is reused, so that the accumulators and operands fill the register file and enough fused multiply-adds are in
+The vector dimension is the shared loop in which accesses are contiguous. The register tile unrolls one more shared loop, in
+which an operand is reused, so that the accumulators and operands fill the register file and enough fused multiply-adds are in
 flight (Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016). The rest is order: the tile loop whose
 operand is larger runs outermost, so that it is streamed once.
 """
@@ -64,9 +64,9 @@ def _tile_loop(index: str, size: int) -> str:
 def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine: Machine, name: str) -> Nest:
     """The loops of one statement inside the shared ones: its own loops, then the point loops, the vector innermost."""
     s = group.statements[position]
-    inner = [r for r in group.inner(position)]
+    inner = group.inner(position)
     lanes = machine.lanes(_widest(program, s).bytes)
-    own_vector = None if tile.vector is not None else _inner_vector(program, s, tuple(inner), lanes)
+    own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
     loops = [Member(((s.name, isl.name(r.index)),)) for r in inner if r is not own_vector]
     if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
         loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))

@@ -114,5 +114,6 @@ def _find(schedule: Schedule, band: str) -> islpy.ScheduleNode:
 
     visit(schedule.tree.get_root())
     if not found:
-        raise errors.fail("E705", f"the schedule has no band named {band!r}", notes=[f"its marks are {', '.join(names) or 'none'}"])
+        raise errors.fail("E705", f"the schedule has no band named {band!r}",
+                          notes=[f"its marks are {', '.join(names) or 'none'}"])
     return found[0]

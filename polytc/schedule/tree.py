@@ -65,7 +65,8 @@ def checked(schedule: Schedule, deps: Dependences) -> Schedule:
             conflict = legality.carried(node, member, dependences)
             if conflict is not None:
                 raise errors.fail("E704", f"the {kind} member {member} of its band carries a dependence: {conflict}",
-                                  kind=errors.IllegalTransform, notes=["run the member sequentially, or make another one parallel"])
+                                  kind=errors.IllegalTransform,
+                                  notes=["run the member sequentially, or make another one parallel"])
     return schedule
 
 

@@ -40,8 +40,9 @@ def _collapse(s: loops.For) -> loops.For:
         return s
     extent = int(bounds[3] - bounds[2])
     var = loops.Var(inner.var)
-    values = {s.var: loops.binary("+", loops.binary("//", var, loops.const(extent)), loops.const(int(bounds[0]))),
-              inner.var: loops.binary("+", loops.binary("%", var, loops.const(extent)), loops.const(int(bounds[2])))}
+    values: dict[str, loops.Expr] = {
+        s.var: loops.binary("+", loops.binary("//", var, loops.const(extent)), loops.const(int(bounds[0]))),
+        inner.var: loops.binary("+", loops.binary("%", var, loops.const(extent)), loops.const(int(bounds[2])))}
     total = int(bounds[1] - bounds[0]) * extent
     body = simplify.substitute(inner.body, values)
     return _collapse(loops.For(inner.var, loops.const(0), loops.const(total), 1,

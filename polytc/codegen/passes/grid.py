@@ -30,7 +30,8 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     fixed: list[tuple[loops.For, int, int]] = []
     for loop in chain:
         low, high = simplify.interval(loop.lower, known)[0], simplify.interval(loop.upper, known)[1]
-        assert low is not None and high is not None, f"grid: the {loop.kind} loop {loop.var} has no constant bounds"
+        assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
+        assert high is not None, f"grid: the {loop.kind} loop {loop.var} has no constant upper bound"
         known[loop.var] = (low, high - 1)
         var = loops.Var(loop.var)
         guards += [loops.binary(">=", var, loop.lower)] if loop.lower != loops.const(low) else []

@@ -160,7 +160,8 @@ def _sum_interval(terms: Terms, known: dict[str, Interval]) -> Interval:
     low: int | None = 0
     high: int | None = 0
     for atom, c in terms.items():
-        a, b = (1, 1) if atom == _ONE else _ANY if isinstance(atom, loops.Binary) and atom.op in "+-*" else interval(atom, known)
+        product = isinstance(atom, loops.Binary) and atom.op in ("+", "-", "*")
+        a, b = (1, 1) if atom == _ONE else _ANY if product else interval(atom, known)
         ends = (a, b) if c > 0 else (b, a)
         low = None if low is None or ends[0] is None else low + c * ends[0]
         high = None if high is None or ends[1] is None else high + c * ends[1]

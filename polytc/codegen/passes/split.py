@@ -3,13 +3,15 @@
     for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) ... }
     ->  for t in 0:21 { vector for p in 0:24 ... };  for t in 21:22 { vector for p in 0:6 ... }
 
-so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which keeps
-it a region of its own for promotion; the last simplification dissolves it. Guarantees: the same instances in the same order.
+so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which
+keeps it a region of its own for promotion; the last simplification dissolves it. Guarantees: the same instances in the
+same order.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from polytc.codegen import loops
 from polytc.codegen.passes import simplify
@@ -43,7 +45,7 @@ def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
         return replace(s, body=_split(s.body, inside))
     cuts = sorted({low, high, *(c for c in _cuts(s) if low < c < high)})
     parts: list[loops.Stmt] = []
-    for a, b in zip(cuts, cuts[1:], strict=False):
+    for a, b in pairwise(cuts):
         here = known | {s.var: (a, b - 1)}
         body = _split(simplify.simplify(s.body, here), here)
         parts.append(replace(s, lower=loops.const(a), upper=loops.const(b), body=body))

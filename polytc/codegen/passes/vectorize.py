@@ -30,7 +30,8 @@ def _expand(s: loops.Stmt, machine: Machine) -> loops.Stmt:
             inner = replace(s, body=_expand(s.body, machine))
             return _point_loop(inner, machine) if s.kind in ("unroll", "vector", "reduce") else inner
         case loops.If():
-            return replace(s, then=_expand(s.then, machine), orelse=_expand(s.orelse, machine) if s.orelse is not None else None)
+            other = _expand(s.orelse, machine) if s.orelse is not None else None
+            return replace(s, then=_expand(s.then, machine), orelse=other)
         case loops.Block():
             return loops.block(*(_expand(x, machine) for x in s.stmts))
         case loops.Alloc():
@@ -69,7 +70,8 @@ def chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
 def _unroll(s: loops.For, extent: int) -> loops.Stmt:
     assert isinstance(s.lower, loops.Const)
     first = int(s.lower.value)
-    return loops.block(*(simplify.simplify(simplify.substitute(s.body, {s.var: loops.const(first + i)}), {}) for i in range(extent)))
+    copies = (simplify.substitute(s.body, {s.var: loops.const(first + i)}) for i in range(extent))
+    return loops.block(*(simplify.simplify(c, {}) for c in copies))
 
 
 def _straight(s: loops.Stmt) -> bool:

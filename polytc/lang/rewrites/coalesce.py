@@ -1,6 +1,7 @@
 """Coalescing: two indices that always walk memory together become one.
 
-    Y[n,c,h,w] = max(X[n,c,h,w], 0)   ->   Y[i] = max(X[i], 0)          O[m,h,w] += W[m,c]*X[c,h,w]   ->   O[m,i] += W[m,c]*X[c,i]
+    Y[n,c,h,w] = max(X[n,c,h,w], 0)   ->   Y[i] = max(X[i], 0)
+    O[m,h,w] += W[m,c]*X[c,h,w]       ->   O[m,i] += W[m,c]*X[c,i]
 
 Tensors change shape, not memory: the caller's arrays are viewed in the new shape.
 """
@@ -61,7 +62,8 @@ def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
             a, b = names[d], names[d + 1]
             if a is None or b is None or a == b or a not in ranges or b not in ranges or {a, b} & used_elsewhere:
                 continue
-            if (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1]) and t.lower[d:d + 2] == (0, 0) and ranges[a].lower >= 0:
+            whole = (ranges[b].lower, ranges[b].upper) == (0, t.shape[d + 1])
+            if whole and t.lower[d:d + 2] == (0, 0) and ranges[a].lower >= 0:
                 found.add((a, b))
     return found
 
@@ -107,7 +109,8 @@ def _pair_ok(s: pr.Statement, pair: Pair, places: set[tuple[str, int]]) -> bool:
     for tensor, subscripts, _ in _accesses(s):
         names = [_plain(e) for e in subscripts]
         at = [d for d, n in enumerate(names) if n in pair]
-        if at and not (len(at) == 2 and (names[at[0]], names[at[1]]) == pair and at[1] == at[0] + 1 and (tensor, at[0]) in places):
+        together = len(at) == 2 and (names[at[0]], names[at[1]]) == pair and at[1] == at[0] + 1
+        if at and not (together and (tensor, at[0]) in places):
             return False
     return True
 
@@ -130,7 +133,8 @@ def _component(program: pr.Program, start: tuple[str, Pair], pairs: set[tuple[st
                 for other, subs, _ in _accesses(s):
                     if other == tensor:
                         a, b = _plain(subs[d]), _plain(subs[d + 1])
-                        assert a is not None and b is not None
+                        assert a is not None
+                        assert b is not None
                         if chosen.get(s.name, (a, b)) != (a, b):
                             return {}, set()
                         if s.name not in chosen:

@@ -48,7 +48,8 @@ def _along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
         return None
     if any(_contiguous(program, s, r.index) and r.extent >= lanes // 2 for r in kept):
         return None
-    return next((r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes and _contiguous(program, s, r.index)), None)
+    long = (r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes)
+    return next((r for r in long if _contiguous(program, s, r.index)), None)
 
 
 def _contiguous(program: pr.Program, s: pr.Statement, index: str) -> bool:

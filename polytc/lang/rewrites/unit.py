@@ -31,7 +31,9 @@ def normalise(e: pr.Expr) -> pr.Expr:
     operands = tuple(map(normalise, pr.children(e)))
     e = pr.rebuild(e, operands) if operands else e
     if isinstance(e, pr.Read):
-        return replace(e, subscripts=tuple(expression(form) if (form := linear(sub)) is not None else sub for sub in e.subscripts))
+        forms = [linear(sub) for sub in e.subscripts]
+        return replace(e, subscripts=tuple(sub if form is None else expression(form)
+                                           for form, sub in zip(forms, e.subscripts, strict=True)))
     if isinstance(e, pr.Binary | pr.Unary) and e.dtype == I64:
         form = linear(e)
         return expression(form) if form is not None else e
