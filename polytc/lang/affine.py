@@ -166,6 +166,11 @@ def solve(a: Affine, low: int | None, high: int | None, index: str, box: Box, *,
     return (None, None) if harmless or not every else None
 
 
+def at(a: Affine, point: Mapping[str, int]) -> int:
+    """The form at one point."""
+    return int(values(a, lambda i: np.asarray(point[i], np.int64)))
+
+
 def values(a: Affine, grid: Callable[[str], np.ndarray]) -> np.ndarray:
     """The form on arrays of index values; grid gives the array of an index."""
     total: np.ndarray = np.asarray(a.constant, np.int64)

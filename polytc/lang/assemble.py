@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang import scalars, weak
-from polytc.lang.affine import affine, interval
+from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain, condition_indices
@@ -41,11 +41,19 @@ def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
     assert op is not None
     names: list[str] = []
     for k, f in enumerate(s.forms):
-        names.append(f.index if f.index is not None and f.index not in names else f"d{k}")
+        moving = [i for i in indices(f) if s.domain.box[i][0] < s.domain.box[i][1]]
+        plain = f.index or (moving[0] if len(moving) == 1 else "")
+        names.append(plain if plain and plain not in names else _fresh(f"d{k}", {*s.domain.box, *names}))
     value = pr.Const(scalars.identity(op, dtype), dtype)
     bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in zip(names, hull, strict=True))
     return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, tuple(map(pr.Index, names)), None, value, bounds, (),
                         s.lowered.source.span)
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:

@@ -9,7 +9,7 @@ from polytc import errors
 from polytc.lang import assemble, check, ranges, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
-from polytc.lang.affine import affine
+from polytc.lang.affine import affine, interval
 from polytc.lang.coverage import Coverage, Image, image
 from polytc.lang.declare import Declarations, declare
 from polytc.lang.expand import expand
@@ -20,7 +20,7 @@ from polytc.lang.scalars import DType
 from polytc.lang.signature import choose
 from polytc.lang.weak import Value
 
-errors.register(E112="reduced index under `=`", E212="read before it is written", E302="value does not fit its tensor's type")
+errors.register(E112="reduced index under `=`", E302="value does not fit its tensor's type")
 
 _PASSES = 4
 """Types of tensors with several writers settle within this many passes: types only widen."""
@@ -109,8 +109,8 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
     span, value = s.source.span, s.value
     if s.op is None and len(s.indices) > s.left:
         extra = ", ".join(f"`{i}`" for i in s.indices[s.left:])
-        report.add("E112", f"{extra} {'is' if len(s.indices) == s.left + 1 else 'are'} not on the left side, and `=` does not reduce",
-                   span, "write `+=` (or `max=`, ...) to reduce, or use it on the left side")
+        report.add("E112", f"`=` does not reduce, and {extra} is not on the left side", span,
+                   "write `+=` (or `max=`, ...) to reduce, or use it on the left side")
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
@@ -143,7 +143,7 @@ def _place(lowered: list[Lowered | None], d: Declarations, report: Report
             lost.add(s.target)
         if result is not None:
             old = hulls.get(result.lowered.target)
-            new = written.hull if written else tuple(check.interval(f, result.domain.box) for f in result.forms)
+            new = written.hull if written else tuple(interval(f, result.domain.box) for f in result.forms)
             hulls[result.lowered.target] = new if old is None else _union(old, new)
         placed.append(result)
         images.append(written)
@@ -179,7 +179,7 @@ def _hulls(placed: list[check.Placed | None], images: list[Image | None], d: Dec
     hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in d.shapes[n]) for n in d.inputs}
     for s, written in zip(placed, images, strict=True):
         if s is not None:
-            new = written.hull if written else tuple(check.interval(f, s.domain.box) for f in s.forms)
+            new = written.hull if written else tuple(interval(f, s.domain.box) for f in s.forms)
             old = hulls.get(s.lowered.target)
             hulls[s.lowered.target] = new if old is None else _union(old, new)
     return hulls

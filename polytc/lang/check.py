@@ -15,7 +15,7 @@ import numpy as np
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import program as pr
-from polytc.lang.affine import Affine, Quotient, Remainder, affine, exact, indices, interval, values
+from polytc.lang.affine import Affine, Quotient, Remainder, affine, at, exact, indices, interval, values
 from polytc.lang.coverage import Coverage
 from polytc.lang.domain import Domain
 from polytc.lang.lower import Lowered
@@ -64,9 +64,8 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
             report.add("E204", f"{read} may be read at {low} to {high}, it has {c.low}:{c.high + 1}", c.span,
                        "the domain is too large to look at every point: narrow the ranges with `where`")
             continue
-        at = int(values(c.form, lambda i, p=point: np.int64(p[i])))  # type: ignore[misc]
         place = ["_"] * len(hulls[c.tensor])
-        place[c.axis] = str(at)
+        place[c.axis] = str(at(c.form, point))
         known = ", ".join(f"{n}={v}" for n, v in sizes.items())
         extent = f"extent {c.high + 1}" if c.low == 0 else f"which has {c.low}:{c.high + 1}"
         where = _point(point, indices(c.form)) or "every instance"
@@ -80,15 +79,14 @@ def _violation(c: Constraint, domain: Domain) -> dict[str, int] | None:
     """A point that breaks the constraint; {} if there is none; None if there are too many points to look at."""
     own = indices(c.form)
     if exact(c.form) and not domain.connected(own)[1]:
-        low, high = interval(c.form, domain.box)
-        up = high > c.high
+        up = interval(c.form, domain.box)[1] > c.high
         signs = {str(atom): factor for atom, factor in c.form.terms}
         return {i: domain.box[i][(signs[i] > 0) == up] for i in domain.box if i in own} or {"": 0}
     points = domain.points(own)
     if points is None:
         return None
-    at = np.broadcast_to(values(c.form, points.__getitem__), next(iter(points.values())).shape if points else ())
-    wrong = np.nonzero((at < c.low) | (at > c.high))[0]
+    reached = values(c.form, points.__getitem__)
+    wrong = np.nonzero((reached < c.low) | (reached > c.high))[0]
     return {i: int(a[wrong[0]]) for i, a in points.items()} if len(wrong) else {}
 
 
@@ -112,7 +110,7 @@ def check_injective(s: Placed, report: Report) -> bool:
         return True
     a, b = sorted((int(order[twice[0]]), int(order[twice[0] + 1])))
     first, second = ({i: int(p[k]) for i, p in points.items()} for k in (a, b))
-    place = [int(values(f, lambda i, p=first: np.int64(p[i]))) for f in s.forms]  # type: ignore[misc]
+    place = [at(f, first) for f in s.forms]
     report.add("E210", f"`=` writes one element of `{s.lowered.target}` twice", span,
                f"{_point(first, first)} and {_point(second, second)} both write {_element(s.lowered.target, place)}",
                "use an update such as `+=` if they are to be combined")
@@ -124,9 +122,9 @@ def _addresses(forms: Iterable[Affine], points: Mapping[str, np.ndarray]) -> np.
     count = len(next(iter(points.values()))) if points else 1
     address = np.zeros(count, np.int64)
     for f in forms:
-        at = np.broadcast_to(values(f, points.__getitem__), (count,))
-        low, high = (int(at.min()), int(at.max())) if count else (0, 0)
-        address = address * (high - low + 1) + (at - low)
+        reached = np.broadcast_to(values(f, points.__getitem__), (count,))
+        low, high = (int(reached.min()), int(reached.max())) if count else (0, 0)
+        address = address * (high - low + 1) + (reached - low)
     return address
 
 
@@ -185,7 +183,8 @@ def check_independent(s: Placed, report: Report) -> bool:
             good = False
             continue
         known = tuple(f for f in forms if f is not None)
-        if known == s.forms and set(s.domain.box) == frozenset().union(*map(indices, s.forms)) or _apart(s, known):
+        in_place = known == s.forms and set(s.domain.box) == frozenset().union(*map(indices, s.forms))
+        if in_place or _apart(s, known):
             continue
         good &= _no_conflict(s, read, known, report)
     return good
@@ -214,8 +213,8 @@ def _no_conflict(s: Placed, read: pr.Read, forms: tuple[Affine, ...], report: Re
     half = np.arange(2 * count) < count
     address = np.zeros(2 * count, np.int64)
     for r, w in zip(forms, s.forms, strict=True):
-        at = np.where(half, values(w, both.__getitem__), values(r, both.__getitem__))
-        address = address * int(at.max() - at.min() + 1) + (at - at.min())
+        reached = np.where(half, values(w, both.__getitem__), values(r, both.__getitem__))
+        address = address * int(reached.max() - reached.min() + 1) + (reached - reached.min())
     writes, reads = address[:count], address[count:]
     order = np.argsort(writes, kind="stable")
     left = np.searchsorted(writes[order], reads, "left")
@@ -229,9 +228,9 @@ def _no_conflict(s: Placed, read: pr.Read, forms: tuple[Affine, ...], report: Re
     reader = int(clash[0])
     writer = next(int(k) for k in order[left[reader]:right[reader]] if k != reader)
     first, second = ({i: int(p[k]) for i, p in points.items()} for k in (reader, writer))
-    place = [int(values(f, lambda i: np.int64(first[i]))) for f in forms]
-    report.add("E211", message, span,
-               f"instance {_point(first, first)} reads {_element(read.tensor, place)}, which {_point(second, second)} writes", cure)
+    place = [at(f, first) for f in forms]
+    witness = f"instance {_point(first, first)} reads {_element(read.tensor, place)}, which {_point(second, second)} writes"
+    report.add("E211", message, span, witness, cure)
     return False
 
 
@@ -262,14 +261,14 @@ def check_written(s: Placed, read: pr.Read | None, coverage: Coverage, report: R
 def _all_written(tensor: str, forms: list[Affine | None], points: Mapping[str, np.ndarray], raster: np.ndarray, hull: Hull,
                  span: Span, report: Report, cure: str) -> bool:
     gathered = tuple(d for d, f in enumerate(forms) if f is None)
-    written = raster.all(axis=gathered)
+    written = np.asarray(raster.all(axis=gathered))
     count = len(next(iter(points.values()))) if points else 1
     places, inside = [], np.ones(count, bool)
     for f, (low, high) in zip(forms, hull, strict=True):
         if f is not None:
-            at = np.broadcast_to(values(f, points.__getitem__), (count,))
-            inside &= (at >= low) & (at <= high)
-            places.append((np.clip(at, low, high) - low, low))
+            reached = np.broadcast_to(values(f, points.__getitem__), (count,))
+            inside &= (reached >= low) & (reached <= high)
+            places.append((np.clip(reached, low, high) - low, low))
     missing = np.nonzero(inside & ~written[tuple(p for p, _ in places)])[0]
     if not len(missing):
         return True

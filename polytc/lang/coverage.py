@@ -87,7 +87,8 @@ class Coverage:
             return None
         mask = np.zeros(shape, bool)
         for b in self.boxes:
-            mask[tuple(slice(low - first, high - first + 1) for (low, high), (first, _) in zip(b, self.hull, strict=True))] = True
+            ends = zip(b, self.hull, strict=True)
+            mask[tuple(slice(low - first, high - first + 1) for (low, high), (first, _) in ends)] = True
         for p in self.points:
             mask[tuple(c - first for c, (first, _) in zip(p, self.hull, strict=True))] = True
         return mask

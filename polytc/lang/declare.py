@@ -127,7 +127,7 @@ def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) 
         report.add("E205", f"`{p.name}` is declared with {len(dims)} dimensions, the array has {len(shape)}", p.span)
         return
     for dim, extent in zip(dims, shape, strict=True):
-        if not isinstance(dim, sx.Name) or dim.id in d.numbers and dim.id not in d.sizes:
+        if not isinstance(dim, sx.Name) or (dim.id in d.numbers and dim.id not in d.sizes):
             continue
         if d.sizes.setdefault(dim.id, extent) != extent:
             report.add("E206", f"`{dim.id}` is {d.sizes[dim.id]} before and {extent} in `{p.name}`", dim.span)

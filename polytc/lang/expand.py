@@ -165,10 +165,12 @@ class _Ranks:
         for group, span in self.groups:
             known = sorted(n for n in group if n in self.ranks)
             if known:
-                changed |= any([self._set(n, self.ranks[known[0]], span, report) for n in sorted(group)])
+                for n in sorted(group):
+                    changed |= self._set(n, self.ranks[known[0]], span, report)
         for eq in self.equations:
             open_groups = [g for g in eq.groups if not any(n in self.ranks for n in g)]
-            closed = eq.plain + sum(next(self.ranks[n] for n in g if n in self.ranks) for g in eq.groups if g not in open_groups)
+            ranks = [self.ranks[n] for g in eq.groups if g not in open_groups for n in sorted(g & set(self.ranks))[:1]]
+            closed = eq.plain + sum(ranks)
             if not open_groups and eq.tensor not in self.tensors:
                 self.tensors[eq.tensor] = closed
                 changed = True
@@ -346,7 +348,8 @@ class _Expansion:
         if isinstance(value, tuple):
             k = e.subscripts[0] if len(e.subscripts) == 1 else None
             if not isinstance(k, sx.Number) or not isinstance(k.value, int) or k.value >= len(value):
-                self.report.add("E107", f"`{e.tensor}` is a list of {len(value)} numbers: one literal subscript picks one", e.span)
+                self.report.add("E107", f"`{e.tensor}` is a list of {len(value)} numbers: one literal subscript picks one",
+                                e.span)
                 return e
             return sx.Number(value[k.value], e.span)
         subscripts = self.slots(e.subscripts)

@@ -18,10 +18,12 @@ from polytc.lang.weak import TypeProblem, Value
 errors.register(
     E100="not in this version", E101="unknown name", E102="unknown function", E103="wrong number of arguments",
     E105="wrong number of subscripts", E111="subscript or bound that is not quasi-affine", E113="misplaced `else`",
-    E114="misplaced `where` clause", E303="arithmetic on bool", E304="operator needs integers", E305="condition that is not bool",
-    E306="number does not fit its type", E307="unknown type", E308="subscript that is not an integer")
+    E114="misplaced `where` clause", E212="read before it is written", E303="arithmetic on bool",
+    E304="operator needs integers", E305="condition that is not bool", E306="number does not fit its type", E307="unknown type",
+    E308="subscript that is not an integer")
 
-ALIASES = {"float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "float32": "f32", "float64": "f64"} | {
+ALIASES = {
+    "float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "float32": "f32", "float64": "f64"} | {
     f"{'u' * u}int{b}": f"{'iu'[u]}{b}" for u in (0, 1) for b in (8, 16, 32, 64)}
 """Other spellings of types: Tensor Comprehensions' and numpy's."""
 
@@ -118,8 +120,8 @@ class _Lowering:
         bounds, conditions = self.clauses()
         for index in self.order:
             if index in self.scope.ranks:
-                raise self.fail("E105", f"`{index}` is a tensor with {self.scope.ranks[index]} dimensions, read without subscripts",
-                                s.span)
+                rank = self.scope.ranks[index]
+                raise self.fail("E105", f"`{index}` is a tensor with {rank} dimensions, not an index", s.span)
         return Lowered(name, s, s.target, subscripts, value, bounds, conditions, tuple(self.order), left, tuple(self.skipped),
                        self.spans)
 
@@ -131,12 +133,12 @@ class _Lowering:
         s = self.s
         rank = self.scope.ranks.get(s.target, len(s.subscripts))
         if rank != len(s.subscripts):
-            raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here", s.target_span)
+            raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here",
+                            s.target_span)
         found = tuple(self.subscript(e) for e in s.subscripts)
         for e, source in zip(found, s.subscripts, strict=True):
             if any(isinstance(n, pr.Read) for n in pr.walk(e)):
-                raise self.fail("E100", "a tensor read in a subscript of the left side (scatter) is not in this version",
-                                source.span)
+                raise self.fail("E100", "a tensor read on the left side (a scatter) is not in this version", source.span)
         return found
 
     # ---- clauses
@@ -257,10 +259,11 @@ class _Lowering:
         scope = self.scope
         subscripts = self._subscripts(tuple(dims))
         if tensor not in scope.ranks:
-            hint = closest(tensor, scope.ranks)
-            raise self.fail("E101", f"the tensor `{tensor}` is not known", span, hint or "it is no argument and nothing writes it")
+            hint = closest(tensor, scope.ranks) or "it is no argument and nothing writes it"
+            raise self.fail("E101", f"the tensor `{tensor}` is not known", span, hint)
         if scope.ranks[tensor] != len(subscripts):
-            raise self.fail("E105", f"`{tensor}` has {scope.ranks[tensor]} dimensions and {len(subscripts)} subscripts here", span)
+            rank = scope.ranks[tensor]
+            raise self.fail("E105", f"`{tensor}` has {rank} dimensions and {len(subscripts)} subscripts here", span)
         dtype = scope.dtypes.get(tensor)
         if tensor in scope.broken:
             raise _Failed
@@ -281,8 +284,8 @@ class _Lowering:
                             "cast it: `i64(...)`" if value.dtype.is_float else "")
         gathers = any(isinstance(n, pr.Read) for n in pr.walk(value.expr))
         if not gathers and affine(value.expr) is None:
-            raise self.fail("E111", "this is not affine: indices may be added, and multiplied, divided (`//`) or reduced (`%`)"
-                            " by positive numbers", e.span)
+            raise self.fail("E111", "this is not affine", e.span,
+                            "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
         return weak.adapt(value, I64)
 
     def guarded(self, e: sx.Guarded, whole: bool) -> Value:

@@ -32,15 +32,19 @@ class Param:
     dtype: str | None = None
     rank: int | None = None
 
+    @property
+    def is_scalar(self) -> bool:
+        return self.kind == "scalar"
+
 
 @dataclass(frozen=True)
 class Signature:
-    """name: of the def or op, 'program' for bare statements; inputs in signature order, or of first appearance; attrs: names of
-    the attributes of an op."""
+    """name: of the def or op, 'program' for bare statements; inputs in signature order, or of first appearance; outputs:
+    their names; attrs: names of the attributes of an op."""
 
     name: str
     inputs: tuple[Param, ...]
-    outputs: tuple[Param, ...]
+    outputs: tuple[str, ...]
     attrs: tuple[str, ...]
 
 
@@ -58,9 +62,7 @@ def signature(text: str, entry: str | None = None) -> Signature:
         inputs.sort(key=lambda p: order.index(p.name))
     else:
         inputs = [_param(p) for p in f.params]
-    outputs = tuple(_param(p) if p.dims is not None else Param(p.name, "tensor", p.dtype, _rank(f, p.name))
-                    for p in f.outputs) if f.outputs is not None else tuple(
-                        Param(n, "tensor", None, _rank(f, n)) for n in implied_outputs(f))
+    outputs = implied_outputs(f) if f.outputs is None else tuple(p.name for p in f.outputs)
     return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes))
 
 
@@ -131,10 +133,6 @@ def _count(dims: tuple[sx.Expr, ...]) -> int | None:
     return None if any(isinstance(d, sx.Pack) and not d.single for d in dims) else len(dims)
 
 
-def _rank(f: sx.Function, name: str) -> int | None:
-    return next((_count(s.subscripts) for s in statements(f) if s.target == name), None)
-
-
 def _param(p: sx.Param) -> Param:
     if p.dims is None:
         return Param(p.name, "scalar", p.dtype)
@@ -153,7 +151,7 @@ def _loose_names(f: sx.Function) -> list[str]:
             indices |= {n.id for e in clause_expressions(c) for n in nodes(e) if isinstance(n, sx.Name)}
         for e in expressions(s):
             for n in nodes(e):
-                if isinstance(n, sx.Access) or isinstance(n, sx.Call) and n.fn in tensors:
+                if isinstance(n, sx.Access) or (isinstance(n, sx.Call) and n.fn in tensors):
                     dims = n.subscripts if isinstance(n, sx.Access) else n.args
                     indices |= {x.id for d in dims for x in nodes(d) if isinstance(x, sx.Name)}
         indices |= {x.id for d in s.subscripts for x in nodes(d) if isinstance(x, sx.Name)}

@@ -108,18 +108,18 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 def _fold(op: str, a: Value, b: Value) -> Value | None:
     """The value of an operation on two weak numbers, or of one with a neutral element; None where nothing folds."""
     x, y = a.number, b.number
-    if x is not None and y is not None and (a.weak and b.weak or a.dtype == b.dtype == BOOL):
+    if x is not None and y is not None and ((a.weak and b.weak) or a.dtype == b.dtype == BOOL):
         try:
             return number(_FOLD[op](x, y))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):
             return None
     if a.dtype != I64 or b.dtype != I64 or not (a.weak and b.weak):
         return None
-    if y == 0 and op in ("+", "-") or y == 1 and op in ("*", "//"):
+    if (y == 0 and op in ("+", "-")) or (y == 1 and op in ("*", "//")):
         return a
-    if x == 0 and op == "+" or x == 1 and op == "*":
+    if (x == 0 and op == "+") or (x == 1 and op == "*"):
         return b
-    return number(0) if op == "*" and 0 in (x, y) or op == "%" and y == 1 else None
+    return number(0) if (op == "*" and 0 in (x, y)) or (op == "%" and y == 1) else None
 
 
 def binary(op: str, a: Value, b: Value) -> Value:
@@ -232,14 +232,14 @@ def fold(e: pr.Expr) -> pr.Expr:
     operands = tuple(fold(c) for c in pr.children(e))
     e = pr.rebuild(e, operands) if operands else e
     match e:
-        case pr.Binary() if e.a.dtype == I64 and e.b.dtype == I64 or e.a.dtype == e.b.dtype == BOOL:
+        case pr.Binary() if (e.a.dtype == I64 and e.b.dtype == I64) or e.a.dtype == e.b.dtype == BOOL:
             folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
             return e if folded is None or folded.dtype != e.dtype else folded.expr
-        case pr.Unary(op="-", a=pr.Const(dtype=scalars.I64)):
-            return pr.Const(-e.a.value, I64)
-        case pr.Cast(a=pr.Const(dtype=scalars.I64)) if e.dtype.is_float:
-            return pr.Const(float(e.a.value), e.dtype)
-        case pr.Select(cond=pr.Const()):
-            return e.a if e.cond.value else e.b
+        case pr.Unary(op="-", a=pr.Const(value=value, dtype=scalars.I64)):
+            return pr.Const(-value, I64)
+        case pr.Cast(a=pr.Const(value=value, dtype=scalars.I64)) if e.dtype.is_float:
+            return pr.Const(float(value), e.dtype)
+        case pr.Select(cond=pr.Const(value=value)):
+            return e.a if value else e.b
         case _:
             return e
