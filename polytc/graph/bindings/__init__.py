@@ -1,0 +1,20 @@
+"""The table of operators: op type -> binding row. Adding an operator: a few lines in graph/ops/*.ein and one row here."""
+
+from collections.abc import Mapping
+
+from polytc.graph.binding import Binder
+from polytc.graph.bindings import (
+    convolution,
+    elementwise,
+    indexing,
+    linear,
+    movement,
+    normalisation,
+    pooling,
+    reduction,
+    resize,
+    views,
+)
+
+TABLE: Mapping[str, Binder] = (elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | reduction.ROWS
+                               | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS)

@@ -1,0 +1,71 @@
+"""Matrix products and general contractions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step
+from polytc.graph.bindings.spelling import broadcast, indices, spell
+
+
+def matmul(site: Site) -> Lowering:
+    """numpy's matmul: vectors, and leading axes that broadcast."""
+    a, b = site.shape(0), site.shape(1)
+    if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
+        raise site.misfit("the inner extents of a product differ")
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise site.misfit("the leading extents of a product do not broadcast") from None
+    names = indices(len(batch), "b")
+    spelling = {"y": spell(names), "a": spell(broadcast(names, a[:-2])), "b": spell(broadcast(names, b[:-2]))}
+    entry = {(True, True): "MatMul", (True, False): "MatVec", (False, True): "VecMat", (False, False): "Dot"}[len(a) > 1, len(b) > 1]
+    return Apply(f"linear.{entry}", (0, 1), spell=spelling)
+
+
+def gemm(site: Site) -> Lowering:
+    """alpha * A' B' + beta * C; a constant B is stored as it is read."""
+    alpha, beta = site.attr("alpha", 1.0), site.attr("beta", 1.0)
+    turned = bool(site.attr("transB", 0))
+    weights = site.value(1)
+    b: Ref = 1
+    if weights is not None:
+        b = np.ascontiguousarray(weights.T) if turned else weights
+        if alpha != 1:
+            b, alpha = (np.float64(alpha) * b).astype(weights.dtype), 1
+        turned = False
+    entry = f"linear.Gemm{'T' if site.attr('transA', 0) else 'N'}{'T' if turned else 'N'}"
+    biased = site.has(2) and beta != 0
+    steps: list[Step] = [Apply(entry, (0, b), ("t",))]
+    if alpha != 1:
+        steps.append(Apply("linear.Scale", ("t",), ("s",), attrs={"alpha": alpha}))
+    if biased and beta == 1:
+        steps.append(Apply("elementwise.Add", (_last(steps), 2), ("r",)))
+    elif biased:
+        steps.append(Apply("linear.AddScaled", (_last(steps), 2), ("r",), attrs={"beta": beta}))
+    last = steps.pop()
+    assert isinstance(last, Apply)
+    return (*steps, Apply(last.entry, last.inputs, (0,), last.attrs))
+
+
+def _last(steps: list[Step]) -> int | str:
+    last = steps[-1]
+    assert isinstance(last, Apply)
+    return last.outputs[0]
+
+
+def einsum(site: Site) -> Lowering:
+    """One statement: an index a letter."""
+    equation = str(site.attr("equation", "")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    operands = left.split(",")
+    if "." in equation or not 1 <= len(operands) <= 3 or len(operands) != len(site.shapes):
+        raise site.unsupported(f"the equation {equation!r}", "one to three operands, without an ellipsis")
+    if not arrow:
+        right = "".join(c for c in sorted(set(left) - {","}) if left.count(c) == 1)
+    # upper and lower case letters are different indices; the text must not confuse them with the names A, B, C, Y
+    spelling = {k: spell(f"i_{c}" for c in word) for k, word in zip("abc", operands)}
+    return Apply(f"linear.Einsum{len(operands)}", tuple(range(len(operands))), spell={**spelling, "y": spell(f"i_{c}" for c in right)})
+
+
+ROWS: dict[str, Binder] = {"MatMul": matmul, "Gemm": gemm, "Einsum": einsum}

@@ -1,0 +1,185 @@
+"""Operators that put elements to other places."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
+from polytc.graph.bindings.spelling import broadcast, indices, ranges, scaled, spell
+
+
+def move(source: Ref, left: Sequence[str], right: Sequence[str], where: str, output: int | str = 0) -> Step:
+    """Y[left] = X[right] where ..."""
+    return Apply("movement.Move", (source,), (output,), spell={"y": spell(left), "x": spell(right), "ranges": where})
+
+
+def transpose(site: Site) -> Lowering:
+    rank = site.rank(0)
+    order = site.attr("perm") or list(range(rank))[::-1]
+    if sorted(order) != list(range(rank)):
+        raise site.misfit(f"perm {order} of a tensor of rank {rank}")
+    moved = [p for p in order if site.shape(0)[p] != 1]
+    if moved == sorted(moved):
+        return View(0, tuple(site.shape(0)[p] for p in order))
+    names = indices(rank)
+    return Apply("movement.Permute", (0,), spell={"x": spell(names), "y": spell(names[p] for p in order)})
+
+
+def concat(site: Site) -> Lowering:
+    shapes = [site.shape(i) for i in range(len(site.shapes))]
+    axis = site.axis(site.attr("axis", 1), len(shapes[0]))
+    others = {(*s[:axis], *s[axis + 1:]) for s in shapes}
+    if len(others) != 1:
+        raise site.misfit(f"the inputs differ in another axis than {axis}")
+    full = [i for i, s in enumerate(shapes) if s[axis]]
+    if len(full) == 1:
+        return View(full[0], shapes[full[0]])
+    writes, offset = [], 0
+    names = indices(len(shapes[0]))
+    for i in full:
+        places = [scaled(n, 1, offset) if a == axis else n for a, n in enumerate(names)]
+        writes.append(f"Y[{spell(places)}] = X{i}[{spell(names)}]")
+        offset += shapes[i][axis]
+    return Apply("movement.Assemble", tuple(full), spell={"inputs": spell(f"X{i}" for i in full), "writes": "; ".join(writes)})
+
+
+def split(site: Site) -> Lowering:
+    axis = site.axis(site.attr("axis", 0), site.rank(0))
+    extent, count = site.shape(0)[axis], len(site.node.outputs)
+    sizes = site.ints_of("split", 1)
+    if sizes is None:
+        each = -(-extent // site.attr("num_outputs", count))
+        sizes = [max(0, min(each, extent - i * each)) for i in range(count)]
+    if sum(sizes) != extent or len(sizes) != count:
+        raise site.misfit(f"extent {extent} does not split into {sizes}")
+    steps, offset = [], 0
+    for i, size in enumerate(sizes):
+        steps.append(_cut(site, {axis: (offset, 1, size)}, i))
+        offset += size
+    return tuple(steps)
+
+
+def _cut(site: Site, cuts: dict[int, tuple[int, int, int]], output: int = 0) -> Step:
+    """Take (start, step, count) elements of some axes."""
+    shape = list(site.shape(0))
+    names = indices(len(shape))
+    places = list(names)
+    if all(cut == (0, 1, shape[a]) for a, cut in cuts.items()):
+        return View(0, tuple(shape), output)
+    for a, (start, step, count) in cuts.items():
+        places[a], shape[a] = scaled(names[a], step, start), count
+    return move(0, names, places, ranges(names, shape), output)
+
+
+def slice_(site: Site) -> Lowering:
+    """Starts, ends, axes and steps as numpy understands them; attributes before opset 10, inputs since."""
+    starts, ends = site.ints_of("starts", 1) or [], site.ints_of("ends", 2) or []
+    axes = site.ints_of("axes", 3) or list(range(len(starts)))
+    steps = site.ints(4, "steps") if site.has(4) else [1] * len(starts)
+    cuts = {}
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        a = site.axis(axis, site.rank(0))
+        taken = range(*slice(start, end, step).indices(site.shape(0)[a]))
+        cuts[a] = (taken.start, taken.step, len(taken))
+    return _cut(site, cuts)
+
+
+def expand(site: Site) -> Lowering:
+    old = site.shape(0)
+    try:
+        new = np.broadcast_shapes(old, tuple(site.ints(1, "shape")))
+    except ValueError:
+        raise site.misfit("the shapes do not broadcast") from None
+    if len(new) == len(old) and new == old or np.prod(new) == np.prod(old):
+        return View(0, new)
+    names = indices(len(new))
+    return move(0, names, broadcast(names, old), ranges(names, new))
+
+
+def tile(site: Site) -> Lowering:
+    repeats = site.ints(1, "repeats")
+    shape = site.shape(0)
+    if site.opset < 6:
+        raise site.unsupported("Tile as before opset 6")
+    if all(r == 1 for r in repeats):
+        return View(0, shape)
+    names, copies = indices(len(shape)), indices(len(shape), "t")
+    places = [n if r == 1 else f"{e}*{c} + {n}" for n, c, r, e in zip(names, copies, repeats, shape)]
+    tiled = [(c, r) for c, r in zip(copies, repeats) if r != 1]
+    return move(0, places, names, ranges([*names, *(c for c, _ in tiled)], [*shape, *(r for _, r in tiled)]))
+
+
+def pad(site: Site) -> Lowering:
+    shape, rank = site.shape(0), site.rank(0)
+    given = site.ints_of("pads", 1) or site.attr("paddings") or []
+    axes = [site.axis(a, rank) for a in site.ints(3, "axes")] if site.has(3) else list(range(rank))
+    before, after = [0] * rank, [0] * rank
+    for i, a in enumerate(axes):
+        before[a], after[a] = given[i], given[i + len(axes)]
+    mode = site.attr("mode", "constant")
+    if not any(before) and not any(after):
+        return View(0, shape)
+    return _constant_pad(site, before, after) if mode == "constant" else _mirror_pad(site, mode, before, after)
+
+
+def _constant_pad(site: Site, before: list[int], after: list[int]) -> Lowering:
+    value = site.known(2, "constant_value").reshape(-1)[0].item() if site.has(2) else site.attr("value", 0.0)
+    names = indices(site.rank(0))
+    extents = [e + b + a for e, b, a in zip(site.shape(0), before, after)]
+    spelling = {"y": spell(names), "x": spell(scaled(n, 1, -b) for n, b in zip(names, before)), "ranges": ranges(names, extents)}
+    if site.dtype(0).kind == "b":
+        if value:
+            raise site.unsupported("padding of booleans with true")
+        return Apply("movement.PadConstantBool", (0,), spell=spelling)
+    number = float(value) if site.dtype(0).is_float else int(value)
+    return Apply("movement.PadConstant", (0,), attrs={"v": number}, spell=spelling)
+
+
+def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> Lowering:
+    """One axis after the other; each result consists of three pieces."""
+    if mode not in ("reflect", "edge", "wrap") or min(before + after) < 0:
+        raise site.unsupported(f"mode {mode!r} with pads {before + after}")
+    shape, steps = list(site.shape(0)), []
+    padded = [a for a in range(len(shape)) if before[a] or after[a]]
+    for a, last in itertools.zip_longest(padded, [False] * (len(padded) - 1), fillvalue=True):
+        n, b, e = shape[a], before[a], after[a]
+        first, final = {"reflect": (f"{b} - k", f"{n - 2} - k"), "edge": ("0", f"{n - 1}"), "wrap": (f"k + {n - b}", "k")}[mode]
+        if mode != "edge" and max(b, e) > n - (mode == "reflect"):
+            raise site.unsupported(f"{mode} padding wider than its axis")
+        pieces = [("k", first, b), (scaled("k", 1, b), "k", n), (scaled("k", 1, b + n), final, e)]
+        names = indices(len(shape))
+        rest = [(i, x) for i, (i_axis, x) in zip(names, enumerate(shape)) if i_axis != a]
+        writes = [f"Y[{_at(names, a, left)}] = X[{_at(names, a, right)}] "
+                  f"where {ranges(['k', *(i for i, _ in rest)], [count, *(x for _, x in rest)])}"
+                  for left, right, count in pieces if count]
+        source: Ref = steps[-1].outputs[0] if steps else 0
+        steps.append(Apply("movement.Assemble", (source,), (0 if last else f"t{a}",),
+                           spell={"inputs": "X", "writes": "; ".join(writes)}))
+        shape[a] += b + e
+    return tuple(steps)
+
+
+def _at(names: list[str], axis: int, slot: str) -> str:
+    return spell(slot if i == axis else name for i, name in enumerate(names))
+
+
+def depth_to_space(site: Site) -> Lowering:
+    b, (n, c, h, w) = site.attr("blocksize"), site.shape(0)
+    depth = c // (b * b)
+    channel = f"{b * b}*c + {b}*p + q" if site.attr("mode", "DCR") == "CRD" else f"{b * depth}*p + {depth}*q + c"
+    return move(0, ["n", "c", f"{b}*h + p", f"{b}*w + q"], ["n", channel, "h", "w"],
+                ranges(["n", "c", "h", "w", "p", "q"], [n, depth, h, w, b, b]))
+
+
+def space_to_depth(site: Site) -> Lowering:
+    b, (n, c, h, w) = site.attr("blocksize"), site.shape(0)
+    return move(0, ["n", f"{b * c}*p + {c}*q + c", "h", "w"], ["n", "c", f"{b}*h + p", f"{b}*w + q"],
+                ranges(["n", "c", "h", "w", "p", "q"], [n, c, h // b, w // b, b, b]))
+
+
+ROWS: dict[str, Binder] = {
+    "Transpose": transpose, "Concat": concat, "Split": split, "Slice": slice_, "Expand": expand, "Tile": tile, "Pad": pad,
+    "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth}

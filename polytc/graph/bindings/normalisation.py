@@ -1,0 +1,98 @@
+"""Normalisations by mean and deviation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
+from polytc.graph.bindings.spelling import broadcast, indices, spell
+
+
+def batch(site: Site) -> Lowering:
+    """With known statistics one multiplication and one addition for an element."""
+    if site.attr("training_mode", 0):
+        raise site.unsupported("training mode")
+    epsilon = site.attr("epsilon", 1e-5)
+    statistics = [site.value(i) for i in range(1, 5)]
+    if any(s is None for s in statistics):
+        return Apply("normalisation.BatchNormalization", (0, 1, 2, 3, 4), attrs={"epsilon": epsilon})
+    scale, shift = folded(*statistics, epsilon)  # type: ignore[arg-type]
+    dtype = site.dtype(0).numpy
+    return Apply("normalisation.Affine", (0, scale.astype(dtype), shift.astype(dtype)))
+
+
+def folded(scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, epsilon: float
+           ) -> tuple[np.ndarray, np.ndarray]:
+    """(a, b) with a*x + b == (x - mean) / sqrt(variance + epsilon) * scale + bias, in double precision."""
+    a = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
+    return a, bias - mean * a
+
+
+def layer(site: Site) -> Lowering:
+    rank = site.rank(0)
+    axis = site.axis(site.attr("axis", -1), rank)
+    names = indices(rank)
+    attrs = {"count": math.prod(site.shape(0)[axis:]), "epsilon": site.attr("epsilon", 1e-5)}
+    spelling = {"x": spell(names), "y": spell(names[:axis]), "s": spell(broadcast(names, site.shape(1)))}
+    if site.has(2):
+        main = Apply("normalisation.LayerNormalizationBias", (0, 1, 2), attrs=attrs,
+                     spell={**spelling, "b": spell(broadcast(names, site.shape(2)))})
+    else:
+        main = Apply("normalisation.LayerNormalization", (0, 1), attrs=attrs, spell=spelling)
+    steps: list[Step] = [main]
+    asked = [i for i, name in enumerate(site.node.outputs) if i and name]
+    if asked:
+        kept = {**spelling, "k": spell(names[:axis] + ["0"] * (rank - axis))}
+        outputs = tuple(i if i in asked else f"unused{i}" for i in (1, 2))
+        steps.append(Apply("normalisation.Moments", (0,), outputs, attrs=attrs, spell=kept))
+    return tuple(steps)
+
+
+def root_mean_square(site: Site) -> Lowering:
+    rank = site.rank(0)
+    axis = site.axis(site.attr("axis", -1), rank)
+    names = indices(rank)
+    return Apply("normalisation.RMSNormalization", (0, 1), attrs={
+        "count": math.prod(site.shape(0)[axis:]), "epsilon": site.attr("epsilon", 1e-5)}, spell={
+        "x": spell(names), "y": spell(names[:axis]), "s": spell(broadcast(names, site.shape(1)))})
+
+
+def mean_variance(site: Site) -> Lowering:
+    names = indices(site.rank(0))
+    axes = {site.axis(a, len(names)) for a in site.attr("axes", [0, 2, 3])}
+    return Apply("normalisation.MeanVarianceNormalization", (0,), attrs={"count": math.prod(site.shape(0)[a] for a in axes)},
+                 spell={"x": spell(names), "y": spell(n for i, n in enumerate(names) if i not in axes)})
+
+
+def _grouped(site: Site, groups: int, by_group: bool) -> Lowering:
+    shape = site.shape(0)
+    if shape[1] % groups:
+        raise site.misfit(f"{shape[1]} channels do not divide into {groups} groups")
+    size = shape[1] // groups
+    return Apply("normalisation.GroupNormalization", (0, 1, 2), attrs={
+        "count": size * math.prod(shape[2:]), "epsilon": site.attr("epsilon", 1e-5), "G": groups, "C": size},
+        spell={"w": "g" if by_group else "g*C + c"})
+
+
+def instance(site: Site) -> Lowering:
+    return _grouped(site, site.shape(0)[1], by_group=False)
+
+
+def group(site: Site) -> Lowering:
+    """Opset 18 had one scale and bias a group; since opset 21 there is one a channel."""
+    return _grouped(site, site.attr("num_groups"), by_group=site.opset < 21)
+
+
+def local_response(site: Site) -> Lowering:
+    size = site.attr("size")
+    return Apply("normalisation.LRN", (0,), attrs={
+        "size": size, "before": (size - 1) // 2, "alpha": site.attr("alpha", 1e-4), "beta": site.attr("beta", 0.75),
+        "bias": site.attr("bias", 1.0)})
+
+
+ROWS: dict[str, Binder] = {
+    "BatchNormalization": batch, "LayerNormalization": layer, "RMSNormalization": root_mean_square,
+    "MeanVarianceNormalization": mean_variance, "InstanceNormalization": instance, "GroupNormalization": group,
+    "LRN": local_response}

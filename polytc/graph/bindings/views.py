@@ -1,0 +1,67 @@
+"""Operators that only give the same elements another shape, or a result that shapes alone decide."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from polytc.graph.binding import Binder, Known, Lowering, Site, View
+
+
+def same(site: Site) -> Lowering:
+    return View(0, site.shape(0))
+
+
+def dropout(site: Site) -> Lowering:
+    """At inference every element passes; the mask, if asked for, says so."""
+    training = site.value(2)
+    if site.has(2) and (training is None or bool(training.item())):
+        ratio = site.value(1)
+        if ratio is None or ratio.item() != 0:
+            raise site.unsupported("training mode is not deterministic")
+    if len(site.node.outputs) > 1 and site.node.outputs[1]:
+        mask = np.ones(site.shape(0), bool if site.opset >= 10 else site.dtype(0).numpy)
+        return View(0, site.shape(0)), Known(mask, 1)
+    return View(0, site.shape(0))
+
+
+def reshape(site: Site) -> Lowering:
+    """0 copies an extent of the input (unless allowzero), -1 takes what remains."""
+    asked = site.ints_of("shape", 1) or []
+    shape, size = site.shape(0), math.prod(site.shape(0))
+    if not site.attr("allowzero", 0):
+        asked = [shape[i] if d == 0 and i < len(shape) else d for i, d in enumerate(asked)]
+    rest = math.prod(d for d in asked if d != -1)
+    result = tuple((size // rest if rest else 0) if d == -1 else d for d in asked)
+    if math.prod(result) != size:
+        raise site.misfit(f"{size} elements cannot take the shape {list(asked)}")
+    return View(0, result)
+
+
+def flatten(site: Site) -> Lowering:
+    axis = site.attr("axis", 1)
+    axis = axis + site.rank(0) if axis < 0 else axis
+    shape = site.shape(0)
+    return View(0, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+
+
+def squeeze(site: Site) -> Lowering:
+    shape = site.shape(0)
+    given = site.ints_of("axes", 1)
+    axes = {i for i, d in enumerate(shape) if d == 1} if given is None else {site.axis(a, len(shape)) for a in given}
+    if any(shape[a] != 1 for a in axes):
+        raise site.misfit(f"an axis of {sorted(axes)} is not of extent 1")
+    return View(0, tuple(d for i, d in enumerate(shape) if i not in axes))
+
+
+def unsqueeze(site: Site) -> Lowering:
+    given = site.ints_of("axes", 1) or []
+    rank = site.rank(0) + len(given)
+    axes = {site.axis(a, rank) for a in given}
+    old = iter(site.shape(0))
+    return View(0, tuple(1 if i in axes else next(old) for i in range(rank)))
+
+
+ROWS: dict[str, Binder] = {"Identity": same, "Dropout": dropout, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
+                           "Unsqueeze": unsqueeze}

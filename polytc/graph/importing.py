@@ -1,0 +1,45 @@
+"""An ONNX model from the file to the graph that is compiled: read, import, refuse what is missing, run the passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polytc import errors
+from polytc.errors import Diagnostic, ModelError, fail
+from polytc.graph import passes
+from polytc.graph.bindings import TABLE
+from polytc.graph.ir import Graph, Node
+
+try:
+    from polytc.graph import onnx as door
+except ModuleNotFoundError as missing:
+    raise fail("E600", f"the library {missing.name!r} is not installed", kind=ModelError,
+               notes=["pip install 'polytc[onnx]'"]) from None
+
+errors.register(E600="the onnx library is not installed")
+
+
+def load(source: Any) -> Graph:
+    """See `polytc.graph.load_onnx`."""
+    graph = door.import_model(door.read_model(source))
+    refuse_missing(graph)
+    return passes.run(graph)
+
+
+def refuse_missing(graph: Graph) -> None:
+    """Raise ModelError with one diagnostic for each node whose operator polytc does not have.
+
+    An operator that only works on constants and shapes needs no code: onnx's own evaluator computes it.
+    """
+    known = set(graph.constants)
+    missing: list[Node] = []
+    for node in graph.nodes:
+        body = any(isinstance(v, Graph) for v in node.attributes.values())
+        if node.op in ("Shape", "Size", "Constant"):
+            known.update(node.outputs)
+        elif not body and "::" not in node.op and all(n in known or not n for n in node.inputs):
+            known.update(node.outputs)
+        elif node.op not in TABLE:
+            missing.append(node)
+    if missing:
+        raise ModelError(Diagnostic("E605", f"polytc does not have the operator {n.op} ({n.label})") for n in missing)

@@ -1,0 +1,154 @@
+"""Graph: a model as named values and the nodes that compute them; what an importer makes and every graph pass returns.
+
+Semantics. Each value is computed by one node, given by the caller (`inputs`) or stored (`constants`). Nodes are in an order in
+which each value is computed before it is used. A dimension may be a number, a name (one number for all its uses within a run)
+or unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from polytc.lang.scalars import DType, from_numpy
+
+if TYPE_CHECKING:
+    from polytc.graph.model import Model
+
+Dim: TypeAlias = int | str | None
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of a value before a run. dtype None: unknown or not a scalar type of polytc; shape None: unknown rank."""
+
+    name: str
+    dtype: DType | None = None
+    shape: tuple[Dim, ...] | None = None
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape, if every extent of it is a number."""
+        if self.shape is None:
+            return None
+        numbers = tuple(d for d in self.shape if isinstance(d, int))
+        return numbers if len(numbers) == len(self.shape) else None
+
+    def __str__(self) -> str:
+        dims = "[...]" if self.shape is None else f"[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+        return f"{self.name}: {self.dtype or '?'}{dims}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator. op: its type, e.g. 'Conv', prefixed 'domain::' outside of the standard operators.
+
+    inputs: names of values, '' for an optional input that is left out. attributes: Python numbers, strings, lists of them,
+    arrays, or a Graph for a body. opset: the version of the operator set that gives `op` its meaning.
+    """
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    opset: int = 1
+
+    @property
+    def label(self) -> str:
+        """How messages call this node."""
+        return f"{self.op} node {self.name!r}" if self.name else f"{self.op} node that computes {self.outputs[0]!r}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """values: what is known about values, by name. constants: stored arrays, by name. folder: where the model file lay."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: Mapping[str, np.ndarray]
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return format_graph(self)
+
+    def report(self) -> str:
+        """Sizes and operator counts, a few lines."""
+        weights = sum(a.size for a in self.constants.values())
+        counts = Counter(n.op for n in self.nodes).most_common()
+        return "\n".join([
+            f"graph {self.name}: {len(self.nodes)} nodes, {weights:,} weights",
+            *(f"  input   {v}" for v in self.inputs), *(f"  output  {v}" for v in self.outputs),
+            "  " + ", ".join(f"{op} {n}" for op, n in counts)])
+
+    def compile(self, target: str = "cpu", threads: int | None = None,
+                shapes: Mapping[str, tuple[int, ...]] | None = None, **options: Any) -> Model:
+        """A Model that runs this graph; see `polytc.graph.model.compile_graph`."""
+        from polytc.graph.model import compile_graph  # the model builds on this module
+
+        return compile_graph(self, target=target, threads=threads, shapes=shapes, **options)
+
+
+def consumers(graph: Graph) -> dict[str, list[Node]]:
+    """value -> the nodes that read it, in order."""
+    found: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(node.inputs):
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def without_dead_nodes(graph: Graph) -> Graph:
+    """The graph without nodes and constants that no output needs."""
+    needed = {v.name for v in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            kept.append(node)
+            needed.update(node.inputs)
+    constants = {k: a for k, a in graph.constants.items() if k in needed}
+    return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
+
+
+# ---- printing
+
+def _attribute(value: Any) -> str:
+    match value:
+        case np.ndarray():
+            return f"{value.dtype}{list(value.shape)}" if value.size > 8 else f"{value.dtype}{value.tolist()}"
+        case Graph():
+            return f"graph {value.name}"
+        case float():
+            return f"{value:.6g}"
+        case list() | tuple():
+            return f"[{', '.join(map(_attribute, value))}]"
+        case _:
+            return str(value)
+
+
+def _constant(name: str, array: np.ndarray) -> str:
+    dtype = from_numpy(array.dtype)
+    return f"{name}: {dtype or array.dtype}{list(array.shape)}"
+
+
+def _typed(names: Iterable[str], values: Mapping[str, Value]) -> str:
+    return ", ".join(str(values[n]) if n in values else n for n in names if n)
+
+
+def format_graph(g: Graph) -> str:
+    """The graph as text: inputs, constants with their shapes, one line for each node, outputs."""
+    lines = [f"graph {g.name} {{"]
+    lines += [f"    input {v}" for v in g.inputs]
+    lines += [f"    constant {_constant(k, a)}" for k, a in g.constants.items()]
+    for n in g.nodes:
+        attributes = ", ".join(f"{k}={_attribute(v)}" for k, v in sorted(n.attributes.items()))
+        call = f"{n.op}({', '.join(x or '-' for x in n.inputs)})"
+        lines.append(f"    {_typed(n.outputs, g.values)} = {call}{' {' + attributes + '}' if attributes else ''}")
+    lines += [f"    output {v}" for v in g.outputs]
+    return "\n".join([*lines, "}"])

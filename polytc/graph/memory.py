@@ -1,0 +1,60 @@
+"""Where each intermediate value lies: offsets in one arena, reused as soon as a value is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """A value of `bytes` bytes that step `first` writes and step `last` is the last to read."""
+
+    name: str
+    bytes: int
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        """Are both alive in some step?"""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Arena:
+    """offsets: name -> bytes from the start, a multiple of ALIGNMENT. bytes: size of the whole."""
+
+    offsets: dict[str, int]
+    bytes: int
+
+
+def plan(lives: Iterable[Life]) -> Arena:
+    """Place values so that no two that are alive together overlap. Largest first, each into the tightest gap that holds it."""
+    placed: list[tuple[int, Life]] = []
+    offsets: dict[str, int] = {}
+    total = 0
+    for life in sorted(lives, key=lambda v: (-v.bytes, v.first, v.name)):
+        busy = sorted((start, start + _rounded(other.bytes)) for start, other in placed if life.meets(other))
+        offset = _tightest(busy, _rounded(life.bytes))
+        placed.append((offset, life))
+        offsets[life.name] = offset
+        total = max(total, offset + _rounded(life.bytes))
+    return Arena(offsets, total)
+
+
+def _rounded(size: int) -> int:
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _tightest(busy: list[tuple[int, int]], size: int) -> int:
+    """Start of the smallest gap of at least `size` between busy ranges, or the end of the last one."""
+    best, best_gap, end = None, 0, 0
+    for start, stop in busy:
+        gap = start - end
+        if gap >= size and (best is None or gap < best_gap):
+            best, best_gap = end, gap
+        end = max(end, stop)
+    return end if best is None else best

@@ -1,0 +1,221 @@
+"""Model: a compiled graph. Compiles for the shapes it meets, plans memory, and runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polytc import errors
+from polytc.errors import ArgumentError, fail
+from polytc.graph import memory
+from polytc.graph.executables import Compile, compiler_for
+from polytc.graph.ir import Graph, Value
+from polytc.graph.partition import fuse
+from polytc.graph.plan import Array, Plan
+from polytc.graph.specialise import specialise
+
+errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
+
+Progress = Callable[[int, int, str], None]
+"""Called with (kernels compiled so far, all kernels, name of the next)."""
+
+
+@dataclass
+class Instance:
+    """A model for one set of input shapes. inputs, outputs: buffers at fixed addresses; steps: bound code, in order."""
+
+    plan: Plan
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    steps: list[Callable[[], None]]
+    arena: memory.Arena
+    keep: list[Any] = field(default_factory=list)
+
+
+class Model:
+    """A graph compiled for a target. Calling it follows ONNX Runtime: `run(output_names, feeds)`; `model(x)` and
+    `model(name=x)` return the only output, or a list. Safe to call from several threads: runs take turns.
+
+    inputs, outputs: what the graph declares, with names, types and shapes.
+    """
+
+    def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
+                 progress: Progress | None = None) -> None:
+        self.graph, self.target, self.threads = graph, target, threads
+        self.inputs: tuple[Value, ...] = graph.inputs
+        self.outputs: tuple[Value, ...] = graph.outputs
+        self._fusion, self._progress = fusion, progress
+        self._compile: Compile = compiler_for(target, threads)
+        self._instances: dict[tuple[tuple[int, ...], ...], Instance] = {}
+        self._lock = threading.RLock()
+
+    # ---- compiling
+
+    def prepare(self, shapes: Mapping[str, Sequence[int]]) -> Instance:
+        """Compile for these shapes of all inputs, unless that was done before."""
+        key = tuple(tuple(int(d) for d in shapes[v.name]) for v in self.inputs)
+        with self._lock:
+            if key not in self._instances:
+                chosen = dict(zip((v.name for v in self.inputs), key, strict=True))
+                self._check_dims(chosen)
+                self._instances[key] = self._build(specialise(self.graph, chosen))
+            return self._instances[key]
+
+    def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Given shapes agree with the declared ones; equal names mean equal extents."""
+        names: dict[str, tuple[int, str]] = {}
+        for v in self.inputs:
+            shape = shapes[v.name]
+            fits = v.shape is None or len(v.shape) == len(shape)
+            for declared, extent in zip(v.shape or (), shape):
+                if isinstance(declared, str):
+                    known, other = names.setdefault(declared, (extent, v.name))
+                    if known != extent:
+                        raise fail("E611", f"{declared!r} is {known} in {other!r} and {extent} in {v.name!r}", kind=ArgumentError)
+                fits = fits and (not isinstance(declared, int) or declared == extent)
+            if not fits:
+                raise fail("E611", f"the input {v.name!r} has the shape {list(shape)}", kind=ArgumentError,
+                           notes=[f"the model declares {v}"])
+
+    def _build(self, plan: Plan) -> Instance:
+        plan = fuse(plan) if self._fusion else plan
+        arena = memory.plan(lifetimes(plan))
+        store = aligned_bytes(arena.bytes)
+        buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
+        for name in (plan.base(n) for n in plan.outputs):
+            if name not in buffers and name not in plan.constants:
+                buffers[name] = aligned_array(plan.types[name])
+        buffers |= {n: aligned_copy(a) for n, a in plan.constants.items()}
+        for name, offset in arena.offsets.items():
+            t = plan.types[name]
+            buffers[name] = store[offset:offset + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+
+        def buffer(name: str) -> np.ndarray:
+            return buffers[plan.base(name)].reshape(plan.types[name].shape)
+
+        steps = []
+        for k, call in enumerate(plan.calls):
+            if self._progress:
+                self._progress(k, len(plan.calls), call.label)
+            executable = self._compile(call.program)
+            steps.append(executable.bind([buffer(n) for n in (*call.inputs, *call.outputs)]))
+        if self._progress:
+            self._progress(len(plan.calls), len(plan.calls), "")
+        return Instance(plan, {n: buffers[n] for n in plan.inputs}, {n: buffer(n) for n in plan.outputs}, steps, arena, [store, buffers])
+
+    # ---- running
+
+    def run(self, output_names: Iterable[str] | None, feeds: Mapping[str, Any]) -> list[np.ndarray]:
+        """The named outputs (all for None) as fresh arrays. feeds: input name -> array of the declared type.
+
+        Raises ArgumentError (E610, E611) for names, types and shapes that do not fit.
+        """
+        arrays = self._checked(feeds)
+        wanted = [v.name for v in self.outputs] if output_names is None else list(output_names)
+        for name in wanted:
+            if name not in {v.name for v in self.outputs}:
+                raise fail("E610", f"there is no output {name!r}", kind=ArgumentError,
+                           notes=[f"the outputs are {', '.join(v.name for v in self.outputs)}"])
+        with self._lock:
+            instance = self.prepare({n: a.shape for n, a in arrays.items()})
+            for name, array in arrays.items():
+                np.copyto(instance.inputs[name], array)
+            for step in instance.steps:
+                step()
+            return [instance.outputs[n].copy() for n in wanted]
+
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        names = [v.name for v in self.inputs]
+        missing, unknown = [n for n in names if n not in feeds], [n for n in feeds if n not in names]
+        if missing or unknown:
+            problems = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
+            raise fail("E610", f"the inputs do not fit ({'; '.join(problems)})", kind=ArgumentError,
+                       notes=[f"the model has the inputs {', '.join(map(str, self.inputs))}"])
+        arrays = {}
+        for v in self.inputs:
+            array = np.asarray(feeds[v.name])
+            if v.dtype is not None and array.dtype != v.dtype.numpy:
+                raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}", kind=ArgumentError,
+                           notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
+            arrays[v.name] = array
+        return arrays
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Inputs by position or name; the output itself if there is one, else a list."""
+        if len(arrays) > len(self.inputs):
+            raise fail("E610", f"{len(arrays)} inputs given, the model has {len(self.inputs)}", kind=ArgumentError)
+        feeds = dict(zip((v.name for v in self.inputs), arrays)) | named
+        results = self.run(None, feeds)
+        return results[0] if len(results) == 1 else results
+
+    # ---- looking
+
+    def report(self) -> str:
+        """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values."""
+        lines = [f"model {self.graph.name} for {self.target}"]
+        for instance in self._instances.values():
+            plan = instance.plan
+            lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "
+                         f"arena {instance.arena.bytes / 1e6:.2f} MB, constants {sum(a.nbytes for a in plan.constants.values()) / 1e6:.2f} MB")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.report()
+
+
+def lifetimes(plan: Plan) -> list[memory.Life]:
+    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
+    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.outputs)}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, call in enumerate(plan.calls):
+        for name in (*call.inputs, *call.outputs):
+            base = plan.base(name)
+            first.setdefault(base, k)
+            last[base] = k
+    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """Zeroed memory whose address is a multiple of memory.ALIGNMENT."""
+    raw = np.zeros(size + memory.ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % memory.ALIGNMENT
+    return raw[start:start + size]
+
+
+def aligned_array(t: Array) -> np.ndarray:
+    return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
+
+
+def aligned_copy(a: np.ndarray) -> np.ndarray:
+    """`a` itself if it is aligned and contiguous already."""
+    if a.flags.c_contiguous and a.ctypes.data % memory.ALIGNMENT == 0 and a.dtype.isnative:
+        return a
+    new = aligned_bytes(a.nbytes).view(a.dtype.newbyteorder("=")).reshape(a.shape)
+    np.copyto(new, a)
+    return new
+
+
+def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
+                  shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True, progress: Progress | None = None) -> Model:
+    """A Model for `graph`.
+
+    target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
+    shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
+    model is compiled at once, otherwise at the first run (and again for each new set of shapes).
+    fusion: False gives one kernel for each operator, to find out which one is wrong.
+    """
+    model = Model(graph, target, threads, fusion=fusion, progress=progress)
+    given = dict(shapes or {})
+    names = [v.name for v in graph.inputs]
+    for name in given:
+        if name not in names:
+            raise fail("E610", f"there is no input {name!r}", kind=ArgumentError, notes=[f"the inputs are {', '.join(names)}"])
+    known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape for v in graph.inputs}
+    if all(s is not None for s in known.values()):
+        model.prepare({n: s for n, s in known.items() if s is not None})
+    return model

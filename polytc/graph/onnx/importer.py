@@ -1,0 +1,116 @@
+"""ModelProto to Graph: names, types, constants and attributes become plain Python and numpy values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+from onnx import numpy_helper
+
+from polytc import errors
+from polytc.errors import Diagnostic, ModelError, fail
+from polytc.graph.ir import Dim, Graph, Node, Value
+from polytc.lang.scalars import DType, from_numpy
+
+errors.register(E606="broken graph", E607="tensor that cannot be read")
+
+_STANDARD = ("", "ai.onnx")
+
+
+def import_model(model: onnx.ModelProto) -> Graph:
+    """The main graph of a model, with model-local functions inlined. Raises ModelError for a graph that is not well formed."""
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
+    graph = _graph(model.graph, opsets)
+    problems = _problems(graph, set())
+    if problems:
+        raise ModelError(Diagnostic("E606", p) for p in problems)
+    return graph
+
+
+def _graph(proto: onnx.GraphProto, opsets: dict[str, int]) -> Graph:
+    constants = {t.name: _array(t) for t in proto.initializer}
+    constants |= {s.values.name: _dense(s) for s in proto.sparse_initializer}
+    inputs = tuple(_value(v) for v in proto.input if v.name not in constants)
+    values = {v.name: _value(v) for v in (*proto.value_info, *proto.input, *proto.output)}
+    nodes = tuple(_node(n, opsets) for n in proto.node)
+    return Graph(proto.name or "graph", nodes, inputs, tuple(map(_value, proto.output)), constants, values)
+
+
+def _node(proto: onnx.NodeProto, opsets: dict[str, int]) -> Node:
+    domain = "" if proto.domain in _STANDARD else proto.domain
+    attributes = {a.name: _attribute(a, opsets) for a in proto.attribute}
+    op = f"{domain}::{proto.op_type}" if domain else proto.op_type
+    return Node(op, proto.name, tuple(proto.input), tuple(proto.output), attributes, opsets.get(domain, 1))
+
+
+def _attribute(a: onnx.AttributeProto, opsets: dict[str, int]) -> Any:
+    kinds = onnx.AttributeProto
+    if a.type == kinds.GRAPH:
+        return _graph(a.g, opsets)
+    if a.type == kinds.TENSOR:
+        return _array(a.t)
+    value = onnx.helper.get_attribute_value(a)
+    if a.type == kinds.STRING:
+        return value.decode("utf-8", "replace")
+    if a.type == kinds.STRINGS:
+        return [s.decode("utf-8", "replace") for s in value]
+    return list(value) if a.type in (kinds.INTS, kinds.FLOATS) else value
+
+
+def _array(tensor: onnx.TensorProto) -> np.ndarray:
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise fail("E607", f"the tensor {tensor.name!r} cannot be read: {error}", kind=ModelError) from None
+    return array if array.ndim == 0 else np.ascontiguousarray(array)
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    values, places = _array(sparse.values), _array(sparse.indices)
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    if places.ndim == 1:
+        dense.reshape(-1)[places] = values
+    else:
+        dense[tuple(places.T)] = values
+    return dense
+
+
+def _value(v: onnx.ValueInfoProto) -> Value:
+    if not v.type.HasField("tensor_type"):
+        return Value(v.name)
+    tensor = v.type.tensor_type
+    shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return Value(v.name, dtype_of(tensor.elem_type), shape)
+
+
+def _dim(d: Any) -> Dim:
+    """Exporters write 0, -1 and '?' for an extent they do not know."""
+    if d.HasField("dim_param"):
+        return d.dim_param if d.dim_param not in ("", "?") else None
+    return int(d.dim_value) if d.HasField("dim_value") and d.dim_value > 0 else None
+
+
+def dtype_of(element: int) -> DType | None:
+    """The scalar type of an onnx element type, None where polytc has none."""
+    try:
+        return from_numpy(onnx.helper.tensor_dtype_to_np_dtype(element))
+    except KeyError:
+        return None
+
+
+def _problems(graph: Graph, outer: set[str]) -> list[str]:
+    """What is wrong with the wiring: values that nothing computes, values computed twice."""
+    known = outer | set(graph.constants) | {v.name for v in graph.inputs}
+    found: list[str] = []
+    for node in graph.nodes:
+        found += [f"{node.label} reads {name!r}, which nothing before it computes"
+                  for name in node.inputs if name and name not in known]
+        found += [f"{node.label} computes {name!r} a second time"
+                  for name in node.outputs if name and name in known - outer]
+        known.update(n for n in node.outputs if n)
+    found += [f"nothing computes the output {v.name!r}" for v in graph.outputs if v.name not in known]
+    return found

@@ -1,0 +1,242 @@
+"""Which calls share a program: element-wise work joins the kernel that makes or needs its data.
+
+    conv -> bias -> relu          becomes one program
+    matmul -> add -> gelu         becomes one program
+    add -> softmax                becomes one program
+
+Only the grouping is decided here; loops are fused, and inner values contracted, by the compiler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from polytc.graph.plan import Call, Plan
+from polytc.lang import program as pr
+from polytc.lang.compose import Part, concatenate
+
+LARGEST_GROUP = 16
+"""Statements: beyond this a program takes longer to schedule than fusion saves."""
+
+
+@dataclass
+class Group:
+    """Calls that will be one program. light: all reductions in it read each element once (softmax, means), or there are none.
+
+    size: elements of the largest domain of a light group.
+    """
+
+    number: int
+    calls: list[Call] = field(default_factory=list)
+    light: bool = True
+    reduces: bool = False
+    size: int = 0
+
+    @property
+    def statements(self) -> int:
+        return sum(len(c.program.statements) for c in self.calls)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What fusion needs to know of a call. pointwise: every statement is `=` over its own result's indices; light: as in Group;
+    size: points of its largest statement."""
+
+    pointwise: bool
+    light: bool
+    size: int
+
+
+def fuse(plan: Plan) -> Plan:
+    """The plan with fewer, larger calls, in an order in which every value is computed before it is used."""
+    return _Fusion(plan).run()
+
+
+def shape_of(p: pr.Program) -> Shape:
+    """Classify a program."""
+    sizes = {s.name: _points(s) for s in p.statements}
+    updates = [s for s in p.statements if s.op is not None]
+    light = all(_reads_once(p, s, sizes[s.name]) for s in updates)
+    pointwise = not updates and all(_plain(s.subscripts) for s in p.statements)
+    return Shape(pointwise, light, max(sizes.values(), default=0))
+
+
+def _points(s: pr.Statement) -> int:
+    n = 1
+    for r in s.ranges:
+        n *= r.extent
+    return n
+
+
+def _reads_once(p: pr.Program, s: pr.Statement, points: int) -> bool:
+    """Does an update touch each element of the largest array that it reads only once?"""
+    sizes = [p.tensor(r.tensor).size for r in pr.reads(s)]
+    return bool(sizes) and points <= max(sizes)
+
+
+def _plain(subscripts: tuple[pr.Expr, ...]) -> bool:
+    """Distinct bare indices, and zeros for axes of extent 1."""
+    names = [e.name for e in subscripts if isinstance(e, pr.Index)]
+    return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, pr.I64) for e in subscripts)
+
+
+class _Fusion:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.maker: dict[str, Group] = {}
+        self.groups: list[Group] = []
+        self.readers: dict[str, int] = {}
+        for call in plan.calls:
+            for name in dict.fromkeys(call.inputs):
+                self.readers[plan.base(name)] = self.readers.get(plan.base(name), 0) + 1
+        self.kept = {plan.base(n) for n in plan.outputs}
+
+    def run(self) -> Plan:
+        for call in self.plan.calls:
+            shape = shape_of(call.program)
+            group = self.host(call, shape) or self.fresh()
+            self.add(group, call, shape)
+            if shape.light and not shape.pointwise:
+                self.pull(group, call)
+        calls = tuple(self.merge(g) for g in self.order())
+        return replace(self.plan, calls=calls)
+
+    def fresh(self) -> Group:
+        self.groups.append(Group(len(self.groups)))
+        return self.groups[-1]
+
+    def add(self, group: Group, call: Call, shape: Shape) -> None:
+        group.calls.append(call)
+        group.reduces |= any(s.op is not None for s in call.program.statements)
+        group.light &= shape.light
+        group.size = max(group.size, shape.size)
+        for name in call.outputs:
+            self.maker[name] = group
+
+    # ---- joining the group of a producer
+
+    def host(self, call: Call, shape: Shape) -> Group | None:
+        """The group that the call may join: of the latest producer that suits."""
+        makers = {self.maker[n].number: self.maker[n] for n in call.inputs if n in self.maker}
+        for number in sorted(makers, reverse=True):
+            group = makers[number]
+            full = group.statements + len(call.program.statements) > LARGEST_GROUP
+            if not full and self.suits(call, shape, group) and not self.circular(call, group):
+                return group
+        return None
+
+    def suits(self, call: Call, shape: Shape, group: Group) -> bool:
+        inner = [n for n in call.inputs if self.maker.get(n) is group]
+        if shape.pointwise and all(self.same_place(call, n, group) for n in inner):
+            return True
+        rows = group.light and group.reduces and shape.light
+        return rows and shape.size in (group.size, *(self.elements(n) for n in inner)) and all(
+            self.aligned(call, n) for n in inner)
+
+    def elements(self, name: str) -> int:
+        n = 1
+        for extent in self.plan.types[name].shape:
+            n *= extent
+        return n
+
+    def same_place(self, call: Call, name: str, group: Group) -> bool:
+        """Does the call read `name` exactly where it writes, and was it written index by index?"""
+        if self.plan.types[call.outputs[0]].shape != self.plan.types[name].shape:
+            return False
+        maker = next(c for c in group.calls if name in c.outputs)
+        written = maker.program.outputs[maker.outputs.index(name)]
+        if not all(_plain(s.subscripts) for s in maker.program.statements if s.target == written):
+            return False
+        return all(r.subscripts == s.subscripts and r.default is None for t in self.tensors(call, name)
+                   for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
+
+    def aligned(self, call: Call, name: str) -> bool:
+        """Does the call read `name` at bare indices (or 0) only, so that rows meet rows?"""
+        return all(_plain(r.subscripts) and r.default is None for t in self.tensors(call, name)
+                   for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
+
+    def tensors(self, call: Call, name: str) -> list[str]:
+        return [t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name]
+
+    def circular(self, call: Call, group: Group) -> bool:
+        """Would the group then need something that needs the group? A view of its own values counts: it must lie in memory."""
+        for name in call.inputs:
+            other = self.maker.get(self.plan.base(name))
+            if other is group and name in self.plan.aliases:
+                return True
+            if other is not None and other is not group and group.number in self.ancestors(other):
+                return True
+        return False
+
+    def ancestors(self, group: Group) -> set[int]:
+        """Numbers of all groups that `group` needs, itself included."""
+        seen: set[int] = set()
+        todo = [group]
+        while todo:
+            g = todo.pop()
+            if g.number not in seen:
+                seen.add(g.number)
+                todo += self.needs(g)
+        return seen
+
+    def needs(self, group: Group) -> list[Group]:
+        found = {self.maker[b].number: self.maker[b] for c in group.calls for n in c.inputs if (b := self.plan.base(n)) in self.maker}
+        found.pop(group.number, None)
+        return list(found.values())
+
+    # ---- taking in element-wise producers
+
+    def pull(self, group: Group, call: Call) -> None:
+        """Join the element-wise groups whose only reader is this call, which reads each of their elements once."""
+        for name in dict.fromkeys(call.inputs):
+            maker = self.maker.get(name)
+            if maker is None or maker is group or maker.reduces or not self.aligned(call, name):
+                continue
+            results = [n for c in maker.calls for n in c.outputs if self.leaves(n, maker)]
+            if results != [name] or self.readers[name] != 1 or name in self.kept or maker.size > group.size:
+                continue
+            if maker.statements + group.statements > LARGEST_GROUP:
+                continue
+            group.calls = maker.calls + group.calls
+            for c in maker.calls:
+                self.maker |= dict.fromkeys(c.outputs, group)
+            maker.calls = []
+
+    def leaves(self, name: str, group: Group) -> bool:
+        """Is a value of the group needed outside of it?"""
+        inside = sum(name in c.inputs for c in group.calls)
+        return name in self.kept or self.readers.get(name, 0) > inside
+
+    # ---- the result
+
+    def order(self) -> list[Group]:
+        """Groups after all that they need; otherwise in the order in which they began."""
+        done: set[int] = set()
+        result: list[Group] = []
+
+        def visit(g: Group) -> None:
+            if g.number in done:
+                return
+            done.add(g.number)
+            for other in sorted(self.needs(g), key=lambda x: x.number):
+                visit(other)
+            result.append(g)
+
+        for g in self.groups:
+            if g.calls:
+                visit(g)
+        return result
+
+    def merge(self, group: Group) -> Call:
+        """One call; values are called v0, v1, ... in it, so that equal groups have equal texts."""
+        made = [n for c in group.calls for n in c.outputs]
+        inputs = tuple(dict.fromkeys(n for c in group.calls for n in c.inputs if n not in made))
+        outputs = tuple(n for n in made if self.leaves(n, group)) or tuple(made[-1:])
+        short = {n: f"v{k}" for k, n in enumerate(dict.fromkeys((*inputs, *made)))}
+        parts = []
+        for c in group.calls:
+            tensors = dict(zip((*c.program.inputs, *c.program.outputs), (*c.inputs, *c.outputs), strict=True))
+            parts.append(Part(c.program, {t: short[n] for t, n in tensors.items()}))
+        label = "_".join(c.label for c in group.calls[:6])
+        program = concatenate(parts, [short[n] for n in inputs], [short[n] for n in outputs], label)
+        return Call(program, inputs, outputs, label)

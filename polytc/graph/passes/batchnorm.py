@@ -1,0 +1,48 @@
+"""Batch normalisation after a convolution becomes part of its weights (before -> after: BN(Conv(x, w, b)) -> Conv(x, w', b'))."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from polytc.graph.bindings.normalisation import folded
+from polytc.graph.ir import Graph, Node, consumers, without_dead_nodes
+
+
+def merge_batchnorm(graph: Graph) -> Graph:
+    """No BatchNormalization with constant statistics follows a convolution with constant weights that nothing else reads."""
+    constants = dict(graph.constants)
+    readers = consumers(graph)
+    outputs = {v.name for v in graph.outputs}
+    makers = {n.outputs[0]: n for n in graph.nodes}
+    merged: dict[str, Node] = {}
+    dropped: set[str] = set()
+    for node in graph.nodes:
+        conv = makers.get(node.inputs[0]) if node.op == "BatchNormalization" else None
+        if conv is None or not _mergeable(node, conv, constants) or conv.outputs[0] in outputs or len(readers[conv.outputs[0]]) > 1:
+            continue
+        weights, bias = _merged(node, conv, constants)
+        names = (f"{node.outputs[0]}.weights", f"{node.outputs[0]}.bias")
+        constants |= dict(zip(names, (weights, bias), strict=True))
+        merged[conv.outputs[0]] = replace(conv, inputs=(conv.inputs[0], *names), outputs=(node.outputs[0],))
+        dropped.add(node.outputs[0])
+    nodes = [merged.get(n.outputs[0], n) for n in graph.nodes if not (n.op == "BatchNormalization" and n.outputs[0] in dropped)]
+    return without_dead_nodes(replace(graph, nodes=tuple(nodes), constants=constants))
+
+
+def _mergeable(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> bool:
+    transposed_groups = conv.op == "ConvTranspose" and conv.attributes.get("group", 1) != 1
+    return (conv.op in ("Conv", "ConvTranspose") and not transposed_groups and not norm.attributes.get("training_mode", 0)
+            and not any(norm.outputs[1:]) and all(n in constants for n in (*norm.inputs[1:], *conv.inputs[1:]) if n))
+
+
+def _merged(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and bias, computed in double precision."""
+    scale, shift = folded(*(constants[n] for n in norm.inputs[1:5]), norm.attributes.get("epsilon", 1e-5))
+    weights = constants[conv.inputs[1]]
+    channels = 0 if conv.op == "Conv" else 1
+    along = [1] * weights.ndim
+    along[channels] = -1
+    bias = constants[conv.inputs[2]] if len(conv.inputs) > 2 and conv.inputs[2] else np.zeros(1)
+    return ((weights * scale.reshape(along)).astype(weights.dtype), (bias * scale + shift).astype(weights.dtype))
