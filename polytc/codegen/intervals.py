@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from polytc.codegen import loops
+from polytc.lang.scalars import I64, DType
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def interval(e: loops.Expr, env: Env) -> Interval:
             return _of_dtype(e.dtype)
 
 
-def _of_dtype(dtype: loops.DType) -> Interval:
+def _of_dtype(dtype: DType) -> Interval:
     match dtype.kind:
         case "i":
             return Interval(-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
@@ -134,11 +135,11 @@ def is_index(e: loops.Expr) -> bool:
     """Whether `e` is arithmetic (or a condition) on loop variables and integer constants only, so that it cannot overflow."""
     match e:
         case loops.Var() | loops.Const():
-            return e.dtype == loops.I64
-        case loops.Ramp() | loops.Broadcast():
-            return e.dtype == loops.I64 and all(map(is_index, loops.operands(e)))
+            return e.dtype == I64
+        case loops.Ramp() | loops.Broadcast() | loops.Unary(op="-"):
+            return e.dtype == I64 and all(map(is_index, loops.operands(e)))
         case loops.Binary():
-            known = e.dtype == loops.I64 if e.op in _AFFINE else e.op in _COMPARE
+            known = e.dtype == I64 if e.op in _AFFINE else e.op in _COMPARE
             return known and is_index(e.a) and is_index(e.b)
         case loops.Call():
             return e.fn in ("min", "max") and all(map(is_index, e.args))

@@ -1,13 +1,14 @@
 """NDRange: how the block and thread loops of a kernel become work-groups and work-items.
 
-Block loops are outermost: one around the other, with nothing but allocations and guards between them. Thread loops lie
-anywhere inside, each axis of one meaning the same work-item everywhere. Without any block or thread loop, up to three perfectly
-nested outermost 'parallel' loops of constant extents become work-groups of one work-item; the rest of a kernel is sequential.
+Block loops are outermost: one around the other, with nothing but allocations and guards between them; several may share an
+axis, whose group number they divide among themselves as digits. Thread loops lie anywhere inside, each axis meaning the same
+work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant extents
+become work-groups of one work-item; the rest of a kernel is sequential.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from polytc import errors
@@ -17,13 +18,24 @@ errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrie
 
 
 @dataclass(frozen=True)
+class Digit:
+    """The iteration of a block loop as a part of its axis' group number: number // divisor % count (without the remainder where
+    it is the highest digit)."""
+
+    divisor: int
+    count: int
+    highest: bool
+
+
+@dataclass(frozen=True)
 class NDRange:
     """groups: work-groups on axes 0, 1, 2; items: work-items of a group on each axis (both 1 where an axis is unused).
-    thread_axes: the axes that some thread loop uses."""
+    thread_axes: the axes that some thread loop uses. digits: block loop variable -> its part of the group number."""
 
     groups: tuple[int, ...]
     items: tuple[int, ...]
     thread_axes: tuple[int, ...]
+    digits: Mapping[str, Digit]
 
     @property
     def rank(self) -> int:
@@ -63,7 +75,7 @@ def trips(s: loops.For, env: intervals.Env) -> int | None:
 def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:
     """Whether every work-item (or group) of the axis runs the body exactly once, so that no guard is needed."""
     lower, upper = intervals.interval(s.lower, env), intervals.interval(s.upper, env)
-    size = (nd.groups if s.kind == "block" else nd.items)[s.axis]
+    size = nd.digits[s.var].count if s.kind == "block" else nd.items[s.axis]
     return lower.low == lower.high and upper.low == upper.high and trips(s, env) == size
 
 
@@ -73,27 +85,39 @@ def extract(kernel: loops.Kernel) -> NDRange:
     Raises TargetError E510 if a block or thread loop has no constant extent or stands in the wrong place, E511 for a barrier
     that some work-items of a group may not reach.
     """
-    groups, items, axes = [1, 1, 1], [1, 1, 1], set()
-    seen: set[int] = set()
-    for loop, around, env in mapped_loops(kernel.body):
+    found = list(mapped_loops(kernel.body))
+    items, axes = [1, 1, 1], set()
+    counts: dict[str, tuple[int, int]] = {}
+    for loop, around, env in found:
         count = trips(loop, env)
         if count is None or loop.axis not in (0, 1, 2):
             raise _refuse(kernel, f"the {loop.kind} loop over '{loop.var}' has no constant extent on axis 0, 1 or 2")
         if loop.kind == "block":
-            if loop.axis in seen:
-                raise _refuse(kernel, f"two block loops use axis {loop.axis}; the second is over '{loop.var}'")
-            if any(isinstance(s, loops.For) and s.kind != "block" or isinstance(s, loops.Block) for s in around):
+            outermost = not any(isinstance(s, loops.For) and s.kind != "block" or isinstance(s, loops.Block) for s in around)
+            if not outermost or loop.var in counts:
                 raise _refuse(kernel, f"the block loop over '{loop.var}' is not outermost")
-            seen.add(loop.axis)
-            groups[loop.axis] = max(1, count)
+            counts[loop.var] = (loop.axis, max(1, count))
         else:
             if any(isinstance(s, loops.For) and s.kind == "thread" and s.axis == loop.axis for s in around):
                 raise _refuse(kernel, f"the thread loop over '{loop.var}' lies in another one of axis {loop.axis}")
             items[loop.axis] = max(items[loop.axis], 1, count)
             axes.add(loop.axis)
-    nd = NDRange(tuple(groups), tuple(items), tuple(sorted(axes)))
+    groups, digits = _digits(counts)
+    nd = NDRange(groups, tuple(items), tuple(sorted(axes)), digits)
     _check_barriers(kernel, kernel.body, nd, {}, frozenset(), None)
     return nd
+
+
+def _digits(counts: dict[str, tuple[int, int]]) -> tuple[tuple[int, ...], dict[str, Digit]]:
+    """Groups on each axis and each block loop's digit. counts: variable -> axis and extent, outermost first."""
+    groups, digits = [1, 1, 1], {}
+    for var, (axis, count) in reversed(counts.items()):
+        divisor, groups[axis] = groups[axis], groups[axis] * count
+        digits[var] = Digit(divisor, count, highest=True)
+    for var, (axis, _) in counts.items():
+        d = digits[var]
+        digits[var] = replace(d, highest=d.divisor * d.count == groups[axis])
+    return tuple(groups), digits
 
 
 def mapped_loops(s: loops.Stmt, around: tuple[loops.Stmt, ...] = (), env: intervals.Env | None = None,
@@ -109,9 +133,9 @@ def mapped_loops(s: loops.Stmt, around: tuple[loops.Stmt, ...] = (), env: interv
             for part in s.stmts:
                 yield from mapped_loops(part, (*around, s), env)
         case loops.If():
-            for part in (s.then, s.orelse):
-                if part is not None:
-                    yield from mapped_loops(part, (*around, s), env)
+            yield from mapped_loops(s.then, (*around, s), env)
+            if s.orelse is not None:
+                yield from mapped_loops(s.orelse, (*around, s), env)
         case loops.Alloc():
             yield from mapped_loops(s.body, (*around, s), env)
         case _:
@@ -136,9 +160,9 @@ def _check_barriers(kernel: loops.Kernel, s: loops.Stmt, nd: NDRange, env: inter
         case loops.If():
             if _varies(s.cond, divergent):
                 reason = reason or "a condition that differs among work-items"
-            for part in (s.then, s.orelse):
-                if part is not None:
-                    _check_barriers(kernel, part, nd, env, divergent, reason)
+            for branch in (s.then, s.orelse):
+                if branch is not None:
+                    _check_barriers(kernel, branch, nd, env, divergent, reason)
         case loops.Block():
             for part in s.stmts:
                 _check_barriers(kernel, part, nd, env, divergent, reason)
@@ -155,4 +179,4 @@ def _varies(e: loops.Expr, divergent: frozenset[str]) -> bool:
 
 def _refuse(kernel: loops.Kernel, why: str) -> errors.CompileError:
     return errors.fail("E510", f"kernel '{kernel.name}': {why}", kind=errors.TargetError,
-                       notes=["block loops must be the outermost loops of a kernel, of constant extent, one for each axis"])
+                       notes=["block loops must be the outermost loops of a kernel; block and thread loops have constant extents"])

@@ -64,9 +64,15 @@ def pyopencl() -> Any:
     except ImportError as e:
         raise errors.fail("E501", f"the OpenCL target needs pyopencl, which cannot be imported: {e}", kind=errors.TargetError,
                           notes=["pip install 'polytc[opencl]' installs it, with a runtime for x86-64 CPUs on Linux"]) from e
-    # Intel's compiler writes a log for every build
-    warnings.filterwarnings("ignore", category=cl.CompilerWarning)
     return cl
+
+
+def build(context: Any, text: str, options: list[str]) -> Any:
+    """The compiled program. Without the warning that the compiler had something to say, as Intel's has for every build."""
+    cl = pyopencl()
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=cl.CompilerWarning)
+        return cl.Program(context, text).build(options)
 
 
 def find() -> list[Device]:
@@ -140,7 +146,7 @@ def _probe(device: Device) -> str | None:
     try:
         context = cl.Context([device.handle])
         queue = cl.CommandQueue(context)
-        kernel = cl.Kernel(cl.Program(context, PROBE).build("-cl-std=CL1.2"), "polytc_probe")
+        kernel = cl.Kernel(build(context, PROBE, ["-cl-std=CL1.2"]), "polytc_probe")
         flags = cl.mem_flags
         source = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
         result = cl.Buffer(context, flags.WRITE_ONLY, y.nbytes)

@@ -120,7 +120,7 @@ def _build(source: Source, on: Session) -> Any:
         # its simulation of optimised code is wrong for some branches
         options.append("-cl-opt-disable")
     try:
-        return cl.Program(on.context, source.text).build(options)
+        return devices.build(on.context, source.text, options)
     except cl.Error as e:
         lines = [line.rstrip() for line in str(e).splitlines() if "error" in line.lower()][:8]
         raise errors.fail("E506", f"the compiler of {on.device} refuses '{source.module.name}'", kind=errors.TargetError,

@@ -126,6 +126,8 @@ class _KernelWriter(Emitter):
                 return self.names.of("var", e.name)
             case loops.Const():
                 return str(int(e.value))
+            case loops.Unary():
+                return f"(-{self.index(e.a)})"
             case loops.Call():
                 return f"{e.fn}({', '.join(map(self.index, e.args))})"
             case loops.Binary():

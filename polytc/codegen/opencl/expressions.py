@@ -7,6 +7,7 @@ signed arithmetic is done unsigned, because it wraps here and is undefined in C.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from polytc.codegen import intervals, lanes, loops
 from polytc.codegen.opencl import intrinsics, types
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.opencl.preamble import Preamble
-from polytc.lang.scalars import BOOL, DType
+from polytc.lang.scalars import BOOL, I64, DType
 
 errors.register(E512="a vector width that OpenCL C does not have", E513="an operation that OpenCL C does not have")
 
@@ -48,11 +49,11 @@ class Expressions:
             case loops.Ramp() | loops.Broadcast():
                 parts = [bare(self.index(lanes.lane(e, k))) for k in range(e.lanes)]
                 return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
+            case loops.Unary():
+                return f"(-{self.index(e.a)})"
             case loops.Call():
-                text = self.index(e.args[0])
-                for arg in e.args[1:]:
-                    text = f"{e.fn}({self._exact(bare(text))}, {self._exact(bare(self.index(arg)))})"
-                return text
+                first, *others = (self._exact(bare(self.index(a)), e.lanes) for a in e.args)
+                return functools.reduce(lambda a, b: f"{e.fn}({a}, {b})", others, first)
             case loops.Binary(op="//" | "%") if e.lanes == 1:
                 return self._floor_index(e)
             case loops.Binary(op="//" | "%"):
@@ -63,9 +64,9 @@ class Expressions:
             case _:
                 raise AssertionError(e)
 
-    def _exact(self, text: str) -> str:
+    def _exact(self, text: str, width: int) -> str:
         """min and max are overloaded: a literal must have the index type."""
-        return f"({self.itype})({text})" if self.itype != "int" else text
+        return f"(long)({text})" if self.itype == "long" and width == 1 else text
 
     def _floor_index(self, e: loops.Binary) -> str:
         a, b = self.index(e.a), self.index(e.b)
@@ -110,7 +111,7 @@ class Expressions:
             case loops.Const():
                 return self._spread(types.constant(e.value, e.dtype), e)
             case loops.Ramp():
-                return f"convert_{types.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=loops.I64))})" \
+                return f"convert_{types.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=I64))})" \
                     if intervals.is_index(e) else self._by_lane(e)
             case loops.Broadcast():
                 return self._spread(bare(self.value(e.a)), e)
@@ -335,7 +336,7 @@ class Expressions:
             return a
         if dtype == BOOL:
             if e.op == "^":
-                return f"({' ^ '.join(f'({a}).{types.component(k)}' for k in range(width))} & 1)"
+                return f"(({' ^ '.join(f'({a}).{types.component(k)}' for k in range(width))}) & 1)"
             return f"{'any' if e.op in ('+', '|', 'max') else 'all'}({a})"
         words = {"+": "sum", "*": "product", "&": "and", "|": "or", "^": "xor"}
         t = types.vector(dtype, width)

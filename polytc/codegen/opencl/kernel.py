@@ -11,7 +11,7 @@ from polytc.codegen.opencl import types
 from polytc.codegen.opencl.expressions import Expressions, bare
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.opencl.preamble import Preamble
-from polytc.lang.scalars import BOOL
+from polytc.lang.scalars import BOOL, I64
 
 
 class KernelWriter(Emitter):
@@ -88,10 +88,10 @@ class KernelWriter(Emitter):
     def mapped(self, s: loops.For, env: Mapping[str, intervals.Interval]) -> None:
         """A block or thread loop: its variable follows from the id; a guard where not every id has an iteration."""
         var = self.names.of("var", s.var)
-        number = f"get_{'group' if s.kind == 'block' else 'local'}_id({s.axis})"
-        lower = bare(self.index(s.lower), "+")
+        number, lower = self.iteration(s), bare(self.index(s.lower), "+")
         if s.step != 1 or lower != "0":
-            number = f"({self.itype}){number}" + ("" if s.step == 1 else f" * {s.step}")
+            number = f"({self.itype}){number}" if number.endswith(f"_id({s.axis})") else f"({number})"
+            number += "" if s.step == 1 else f" * {s.step}"
             number = number if lower == "0" else f"{lower} + {number}"
         self.line(f"const {self.itype} {var} = {number};")
         exact = ndrange.fills(s, self.ndrange, self.env)
@@ -105,6 +105,17 @@ class KernelWriter(Emitter):
             self.emit(s.body)
         if s.kind == "thread":
             self.open_axes.remove(s.axis)
+
+    def iteration(self, s: loops.For) -> str:
+        """Which iteration of a block or thread loop this work-item runs, counted from 0."""
+        if s.kind == "thread":
+            return f"get_local_id({s.axis})"
+        digit, number = self.ndrange.digits[s.var], f"get_group_id({s.axis})"
+        if digit.divisor == 1 and digit.highest:
+            return number
+        # cast first: 32-bit division is much cheaper
+        text = f"({self.itype}){number}" + ("" if digit.divisor == 1 else f" / {digit.divisor}")
+        return text if digit.highest else f"{text} % {digit.count}"
 
     def enter(self, env: Mapping[str, intervals.Interval]) -> None:
         self.env = dict(env)
@@ -131,9 +142,8 @@ class KernelWriter(Emitter):
         width = max([s.value.lanes, *(i.lanes for i in s.indices)])
         place, write = self.memory.place(s.buffer), self.expressions
         value = s.value if s.value.lanes == width else loops.Broadcast(s.value, width, s.value.dtype)
-        text = bare(write.value(value))
-        if s.buffer.dtype == BOOL and width > 1:
-            text = f"as_uchar{width}({text} & (char)1)"
+        text = write.value(value)
+        text = f"as_uchar{width}({text} & (char)1)" if s.buffer.dtype == BOOL and width > 1 else bare(text)
         if width == 1:
             offset = write.flat(s.buffer, s.indices)
             if place.ctype == "half":
@@ -198,7 +208,7 @@ def _fits(s: loops.Stmt, env: Mapping[str, intervals.Interval]) -> bool:
 
 def _expr_fits(e: loops.Expr, env: Mapping[str, intervals.Interval], as_index: bool) -> bool:
     """as_index: `e` is written as an index, whatever it is; pure index arithmetic always is."""
-    if (as_index or intervals.is_index(e)) and e.dtype == loops.I64 and not intervals.interval(e, env).fits32:
+    if (as_index or intervals.is_index(e)) and e.dtype == I64 and not intervals.interval(e, env).fits32:
         return False
     if isinstance(e, loops.Load):
         return all(_expr_fits(i, env, True) for i in e.indices)
