@@ -294,6 +294,11 @@ def team(threads: int) -> tuple[int, int]:
     return found.launch, found.address
 
 
+def workers() -> int:
+    """How many worker threads there are now."""
+    return len(_POOL.workers) if _POOL is not None else 0
+
+
 def _after_fork() -> None:
     global _LOCK
     _LOCK = threading.Lock()

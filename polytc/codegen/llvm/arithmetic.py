@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polytc.codegen.llvm import ir
-from polytc.lang.scalars import DType
+from polytc.lang.scalars import F32, F64, DType
 
 FAST = "reassoc nsz contract "
 """Float flags of a kernel that is not precise. Never nnan or ninf: NaN and infinity keep their meaning."""
@@ -163,6 +163,11 @@ def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType) -> ir.Value
     scalar = ir.register_type(target)
     if target.kind == "b":
         return fn.compare("fcmp une" if source.is_float else "icmp ne", a, ir.constant(0, a.type))
+    if source.bits == 16 and source.is_float:
+        return cast(fn, fn.convert("fpext", a, "float"), F32, target)
+    if target.bits == 16 and target.is_float:
+        single = _odd_single(fn, a) if source == F64 else cast(fn, a, source, F32)
+        return fn.convert("fptrunc", single, "half")
     if source.is_float and target.is_float:
         return fn.convert("fpext" if target.bits > source.bits else "fptrunc", a, scalar)
     if target.is_float:
@@ -174,6 +179,19 @@ def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType) -> ir.Value
     if target.bits < source.bits:
         return fn.convert("trunc", a, scalar)
     return fn.convert("sext" if source.kind == "i" else "zext", a, scalar)
+
+
+def _odd_single(fn: ir.Function, a: ir.Value) -> ir.Value:
+    """f64 to f32 towards zero, with the last bit set if that lost anything: rounding it again to f16 is right."""
+    near = fn.convert("fptrunc", a, "float")
+    back = fn.convert("fpext", near, "double")
+    integer = ir.vector("i32", ir.lanes_of(a.type))
+    bits = fn.emit(integer, f"bitcast {near} to {integer}")
+    beyond = fn.compare("fcmp ogt", fn.intrinsic("fabs", (back,)), fn.intrinsic("fabs", (a,)))
+    bits = fn.choose(beyond, fn.binary("sub", bits, ir.constant(1, integer)), bits)
+    inexact = fn.compare("fcmp one", back, a)
+    bits = fn.choose(inexact, fn.binary("or", bits, ir.constant(1, integer)), bits)
+    return fn.emit(near.type, f"bitcast {bits} to {near.type}")
 
 
 def _float_to_int(fn: ir.Function, a: ir.Value, target: DType) -> ir.Value:

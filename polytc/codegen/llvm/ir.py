@@ -83,6 +83,15 @@ class Text:
     def __init__(self) -> None:
         self.functions: list[Function] = []
         self.declarations: dict[str, str] = {}
+        self.metadata: list[str] = []
+
+    def loop_metadata(self, *properties: str) -> str:
+        """A new loop's metadata, e.g. of 'llvm.loop.unroll.disable', as an operand of its branch."""
+        number = len(self.metadata)
+        facts = [f"!{number + 1 + i}" for i in range(len(properties))]
+        self.metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(facts)}}}")
+        self.metadata += [f'{f} = !{{!"{p}"}}' for f, p in zip(facts, properties, strict=True)]
+        return f"!llvm.loop !{number}"
 
     def declare(self, name: str, result: str, params: Sequence[str]) -> None:
         """Make an external function known."""
@@ -94,7 +103,7 @@ class Text:
     def render(self, header: Sequence[str], attributes: str) -> str:
         """The module's text. attributes: of every function defined here (group #0)."""
         return "\n".join([*header, *(f.render() for f in self.functions), *self.declarations.values(),
-                          f"attributes #0 = {{ {attributes} }}", ""])
+                          f"attributes #0 = {{ {attributes} }}", *self.metadata, ""])
 
 
 class Function:

@@ -17,6 +17,9 @@ from polytc.machine import Machine
 STACK_BYTES = 64 << 10
 """Local buffers larger than this live in the arena instead of the stack."""
 
+UNROLL_LINES = 40
+"""A loop over vectors with more instructions than this is not unrolled further: it costs time to compile and gains nothing."""
+
 ALIGN = 64
 RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
 
@@ -119,7 +122,8 @@ class _Writer:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
         fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
-        fn.do(f"br label %{head}")
+        large = len(fn.lines) - phi > UNROLL_LINES and any("<" in line for line in fn.lines[phi:])
+        fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
 
     def _if(self, s: loops.If) -> None:

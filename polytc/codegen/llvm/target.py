@@ -6,13 +6,17 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 
+from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops
 from polytc.codegen.llvm import arithmetic, statements
 from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.target import Launch, Source
+from polytc.lang.scalars import F16
 from polytc.machine import Machine
 from polytc.runtime import jit
+
+errors.register(E530="f16 needs a processor that converts it")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class LLVMTarget:
 
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see statements.py."""
+        self._refuse_halves(module)
         text, arena = statements.emit_module(module, self.machine, arithmetic.FAST)
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
@@ -46,6 +51,14 @@ class LLVMTarget:
         """The optimised machine code as text."""
         cpu, features = self._processor()
         return jit.assembly(source.text, cpu, features, self._tuning(source))
+
+    def _refuse_halves(self, module: loops.Module) -> None:
+        """Raises TargetError E530 where the processor does not convert f16: software would need functions we do not ship."""
+        m = self.machine
+        able = m.vector_bytes >= 32 or "+f16c" in m.features or platform.machine().lower() in ("aarch64", "arm64")
+        if not able and any(b.dtype == F16 for b in (*module.args, *module.scratch)):
+            raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
+                              notes=["use f32, or target='opencl'"])
 
     def _tuning(self, source: Source) -> jit.Tuning:
         return jit.Tuning(slp=source.options["slp"] == "1")

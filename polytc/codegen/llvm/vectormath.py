@@ -1,8 +1,8 @@
 """Exponentials, logarithms, tanh, sigmoid and erf without branches, so that vectors stay vectors.
 
-The polynomials are minimax fits (Remez exchange on the functions named beside them, weighted by the relative error of the result).
-Errors measured by the tests: at most 3 units in the last place of f32, 4 of f64. Nothing here carries fast-math flags: the splitting
-of constants into high and low parts relies on the order of operations.
+The polynomials are minimax fits (Remez exchange on the functions named beside them, weighted by the relative error of the
+result). Errors measured by the tests: at most 3 units in the last place of f32, 4 of f64. Nothing here carries fast-math flags:
+the splitting of constants into high and low parts relies on the order of operations.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Math:
         return self.fn.emit(self.type, f"bitcast {a} to {self.type}")
 
     def nearest(self, a: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The nearest whole number as a float and as an integer, for moderate a: by a sum that leaves no bits for a fraction."""
+        """The nearest whole number as a float and as an integer, for moderate a: a sum that leaves no bits for a fraction."""
         magic = self.number(1.5 * 2.0**self.format.mantissa)
         shifted = self.add(a, magic)
         return self.sub(shifted, magic), self.fn.binary("sub", self.bits(shifted), self.bits(magic))

@@ -1,0 +1,428 @@
+"""The CPU target on hand-made Loop ASTs against numpy."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from polytc import machine as machines
+from polytc.codegen import loops, verify
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I8, I32, I64, U8, U64, DType
+from polytc.machine import Machine
+
+TARGET = LLVMTarget()
+c, V, add = loops.const, loops.Var, lambda a, b: loops.binary("+", a, b)
+
+
+def module(body: loops.Stmt, *args: loops.Buffer, scratch: tuple[loops.Buffer, ...] = (), precise: bool = False) -> loops.Module:
+    """One kernel; the last argument is the output."""
+    writes = (args[-1].name, *(b.name for b in scratch))
+    kernel = loops.Kernel("k", (*args, *scratch), writes, body, precise)
+    return verify.verify(loops.Module("m", args, (args[-1].name,), scratch, (kernel,)))
+
+
+def run(m: loops.Module, *arrays: np.ndarray, threads: int = 1) -> np.ndarray:
+    out = np.zeros(m.args[-1].shape, m.args[-1].dtype.numpy)
+    TARGET.load(TARGET.emit(m), threads).run([*arrays, out])
+    return out
+
+
+def load(b: loops.Buffer, *indices: loops.Expr, lanes: int = 1) -> loops.Load:
+    return loops.Load(b, indices, b.dtype, lanes)
+
+
+def elementwise(value, out: loops.Buffer, *args: loops.Buffer, lanes: int = 1) -> loops.Module:
+    n = out.shape[0]
+    at: loops.Expr = V("i") if lanes == 1 else loops.Ramp(V("i"), 1, lanes)
+    body = loops.For("i", c(0), c(n), lanes, loops.Store(out, (at,), value(at, lanes)))
+    return module(body, *args, out)
+
+
+# ---- matmul with a register tile
+
+def tiled_matmul(m: int, n: int, k: int, rows: int, vectors: int, lanes: int, kind: loops.LoopKind) -> loops.Module:
+    a, b, out = loops.Buffer("A", F32, (m, k)), loops.Buffer("B", F32, (k, n)), loops.Buffer("C", F32, (m, n))
+    acc = loops.Buffer("acc", F32, (rows, vectors * lanes), "private")
+    tile = [(r, s) for r in range(rows) for s in range(vectors)]
+
+    def reg(r: int, s: int) -> tuple[loops.Expr, loops.Expr]:
+        return c(r), loops.Ramp(c(s * lanes), 1, lanes)
+
+    def column(s: int) -> loops.Ramp:
+        return loops.Ramp(add(V("j"), c(s * lanes)), 1, lanes)
+
+    def product(r: int, s: int) -> loops.Expr:
+        x = loops.Broadcast(load(a, add(V("i"), c(r)), V("k")), lanes, F32)
+        return loops.binary("*", x, load(b, V("k"), column(s), lanes=lanes))
+
+    start = [loops.Store(acc, reg(r, s), loops.Const(0.0, F32, lanes)) for r, s in tile]
+    step = [loops.Store(acc, reg(r, s), loops.binary("+", load(acc, *reg(r, s), lanes=lanes), product(r, s))) for r, s in tile]
+    finish = [loops.Store(out, (add(V("i"), c(r)), column(s)), load(acc, *reg(r, s), lanes=lanes)) for r, s in tile]
+    inner = loops.Alloc(acc, loops.block(*start, loops.For("k", c(0), c(k), 1, loops.block(*step)), *finish))
+    body = loops.For("i", c(0), c(m), rows, loops.For("j", c(0), c(n), vectors * lanes, inner), kind)
+    return module(body, a, b, out)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matmul(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((48, 37), np.float32), rng.random((37, 64), np.float32)
+    got = run(tiled_matmul(48, 64, 37, 6, 2, 8, "parallel"), a, b, threads=threads)
+    assert np.allclose(got, a @ b, rtol=1e-5)
+
+
+def test_a_register_tile_stays_in_registers() -> None:
+    """12 accumulators, 2 vectors of B and a broadcast fit 16 registers: no vector goes through the stack."""
+    if TARGET.machine.vector_bytes < 32:
+        pytest.skip("checks AVX code")
+    text = TARGET.assembly(TARGET.emit(tiled_matmul(48, 64, 256, 6, 2, 8, "sequential")))
+    assert len(re.findall(r"vfmadd\w+", text)) >= 12
+    assert not [line for line in text.splitlines() if "rsp" in line and re.search("[xyz]mm", line)]
+
+
+def test_code_for_another_machine() -> None:
+    """Emission needs no such machine, and wide vectors are used where it has them."""
+    target = LLVMTarget(machines.AVX512)
+    text = target.assembly(target.emit(tiled_matmul(48, 64, 37, 6, 2, 16, "sequential")))
+    assert "zmm" in text
+    assert target.emit(tiled_matmul(8, 16, 4, 2, 1, 8, "sequential")).text.count("x86-64-v4")
+
+
+# ---- addresses
+
+def strided(stride: int, base: int, lanes: int) -> loops.Ramp:
+    return loops.Ramp(add(loops.binary("*", V("i"), c(abs(stride))), c(base)), stride, lanes)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I8, BOOL], ids=str)
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 7, -1, -2, 0])
+def test_strided_loads(stride: int, dtype: DType) -> None:
+    lanes, n = 8, 32
+    size = max(1, abs(stride)) * n
+    base = 0 if stride >= 0 else -stride * (lanes - 1)
+    a, out = loops.Buffer("a", dtype, (size,)), loops.Buffer("out", dtype, (n,))
+    m = elementwise(lambda at, w: load(a, strided(stride, base, w), lanes=w), out, a, lanes=lanes)
+    x = np.random.default_rng(0).integers(0, 100, size).astype(dtype.numpy)
+    i = np.arange(n)
+    want = x[abs(stride) * (i // lanes * lanes) + base + stride * (i % lanes)]
+    assert np.array_equal(run(m, x), want)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 5, -1])
+def test_strided_stores(stride: int) -> None:
+    lanes, n = 4, 16
+    base = 0 if stride > 0 else lanes - 1
+    a, out = loops.Buffer("a", F32, (n,)), loops.Buffer("out", F32, (n * abs(stride),))
+    value = load(a, loops.Ramp(V("i"), 1, lanes), lanes=lanes)
+    body = loops.For("i", c(0), c(n), lanes, loops.Store(out, (strided(stride, base, lanes),), value))
+    x = np.random.default_rng(0).random(n, np.float32)
+    want = np.zeros(n * abs(stride), np.float32)
+    i = np.arange(n)
+    want[abs(stride) * (i // lanes * lanes) + base + stride * (i % lanes)] = x
+    assert np.array_equal(run(module(body, a, out), x), want)
+
+
+def test_ramps_in_two_dimensions_and_divided_ramps() -> None:
+    """A diagonal, and ramp // 2 of an even base: both are known patterns."""
+    a, out = loops.Buffer("a", F32, (16, 16)), loops.Buffer("out", F32, (16,))
+    ramp = loops.Ramp(V("i"), 1, 8)
+    assert np.array_equal(run(elementwise(lambda at, w: load(a, ramp, ramp, lanes=w), out, a, lanes=8),
+                              x := np.random.default_rng(0).random((16, 16), np.float32)), np.diag(x))
+    even = loops.Ramp(loops.binary("*", V("i"), c(2)), 1, 8)
+    half = loops.binary("//", even, c(2, 8))
+    rest = loops.binary("%", even, c(2, 8))
+    got = run(elementwise(lambda at, w: load(a, rest, half, lanes=w), out, a, lanes=8), x)
+    i = np.concatenate([np.arange(8), np.arange(16, 24)])
+    assert np.array_equal(got, x[i % 2, i // 2])
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("index", [I32, I64, U8], ids=str)
+def test_gather_and_scatter(index: DType, lanes: int) -> None:
+    a, at, out = loops.Buffer("a", F32, (9, 5)), loops.Buffer("at", index, (16,)), loops.Buffer("out", F32, (16, 9))
+    where = V("i") if lanes == 1 else loops.Ramp(V("i"), 1, lanes)
+    picked = loops.Cast(load(at, where, lanes=lanes), I64, lanes)
+    value = load(a, picked, c(3, lanes), lanes=lanes)
+    body = loops.For("i", c(0), c(16), lanes, loops.Store(out, (where, picked), value))
+    x = np.random.default_rng(0).random((9, 5), np.float32)
+    i = np.random.default_rng(1).integers(0, 9, 16).astype(index.numpy)
+    want = np.zeros((16, 9), np.float32)
+    want[np.arange(16), i] = x[i, 3]
+    assert np.array_equal(run(module(body, a, at, out), x, i), want)
+
+
+# ---- guarded loads
+
+@pytest.mark.parametrize("stride", [1, 2, 0, -1])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_guarded_loads_touch_nothing_outside(lanes: int, stride: int) -> None:
+    """a[stride*i - 3] else 7, at the very start and end of a mapping that faults outside."""
+    import mmap
+    page = mmap.PAGESIZE
+    n, count = page // 4, page // 4 + 64
+    a, out = loops.Buffer("a", F32, (n,)), loops.Buffer("out", F32, (count,))
+
+    def value(at: loops.Expr, w: int) -> loops.Expr:
+        one = add(loops.binary("*", V("i"), c(stride)), c(-3))
+        where = one if w == 1 else loops.Ramp(one, stride, w)
+        inside = loops.binary("&&", loops.binary(">=", where, c(0, w)), loops.binary("<", where, c(n, w)))
+        return loops.Select(inside, loops.binary("*", load(a, where, lanes=w), loops.Const(2.0, F32, w)),
+                            loops.Const(7.0, F32, w), F32, w)
+
+    memory = mmap.mmap(-1, 3 * page)
+    whole = np.frombuffer(memory, np.float32)
+    import ctypes
+    base = whole.ctypes.data
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(ctypes.c_void_p(base), page, 0) == 0
+    assert protect(ctypes.c_void_p(base + 2 * page), page, 0) == 0
+    x = whole[n:2 * n]
+    x[:] = np.arange(n)
+    got = run(elementwise(value, out, a, lanes=lanes), x)
+    i = stride * np.arange(count) - 3
+    want = np.where((i >= 0) & (i < n), 2.0 * np.clip(i, 0, n - 1), 7.0)
+    protect(ctypes.c_void_p(base), page, 3)
+    protect(ctypes.c_void_p(base + 2 * page), page, 3)
+    assert np.array_equal(got, want)
+
+
+def test_nested_guards_and_scalar_conditions() -> None:
+    a, out = loops.Buffer("a", F32, (4, 16)), loops.Buffer("out", F32, (6, 16))
+    row = add(V("r"), c(-1))
+    column = loops.Ramp(add(V("i"), c(-2)), 1, 8)
+    in_row = loops.binary("&&", loops.binary(">=", row, c(0)), loops.binary("<", row, c(4)))
+    in_column = loops.binary(">=", column, c(0, 8))
+    one = loops.Const(1.0, F32, 8)
+    value = loops.Select(in_row, loops.Select(in_column, load(a, row, column, lanes=8), one, F32, 8), one, F32, 8)
+    store = loops.Store(out, (V("r"), loops.Ramp(V("i"), 1, 8)), value)
+    body = loops.For("r", c(0), c(6), 1, loops.For("i", c(0), c(16), 8, store))
+    x = np.random.default_rng(0).random((4, 16), np.float32)
+    want = np.pad(x, ((1, 1), (2, 0)), constant_values=1)[:, :16]
+    assert np.array_equal(run(module(body, a, out), x), want)
+
+
+def test_if_else_and_bool() -> None:
+    a, out = loops.Buffer("a", BOOL, (10,)), loops.Buffer("out", BOOL, (10,))
+    even = loops.binary("==", loops.binary("%", V("i"), c(2)), c(0))
+    body = loops.For("i", c(0), c(10), 1, loops.If(
+        even, loops.Store(out, (V("i"),), loops.Unary("!", load(a, V("i")), BOOL)), loops.Store(out, (V("i"),), load(a, V("i")))))
+    x = np.random.default_rng(0).random(10) > 0.5
+    assert np.array_equal(run(module(body, a, out), x), np.where(np.arange(10) % 2 == 0, ~x, x))
+
+
+# ---- arithmetic
+
+def edge_values(dtype: DType, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype.is_float:
+        return np.concatenate([rng.uniform(-9, 9, 40), rng.integers(-4, 5, 24)]).astype(dtype.numpy)
+    if dtype.kind == "b":
+        return rng.random(64) > 0.5
+    info = np.iinfo(dtype.numpy)
+    ends = np.array([info.min, info.max, 0, 1, 2, info.max - 1, info.min, 3], dtype.numpy)
+    return np.concatenate([rng.integers(info.min, info.max, 48, dtype.numpy, endpoint=True), rng.permutation(ends), ends])
+
+
+NUMPY = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.remainder,
+         "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift,
+         "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+COMPARE = ("==", "!=", "<", "<=", ">", ">=")
+
+
+def operators(dtype: DType) -> list[str]:
+    if dtype.kind == "b":
+        return ["+", "*", "&", "|", "^", *COMPARE]
+    if dtype.is_float:
+        return ["+", "-", "*", "/", "//", "%", *COMPARE]
+    return ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", *COMPARE]
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_binary_operators(dtype: DType, lanes: int) -> None:
+    """All operators of a type in one module, with zero divisors, the smallest number divided by -1, and overflow."""
+    x, y = edge_values(dtype, 1), edge_values(dtype, 2)
+    a, b = loops.Buffer("a", dtype, (64,)), loops.Buffer("b", dtype, (64,))
+    for op in operators(dtype):
+        if dtype.kind == "i" and op in ("<<", ">>"):
+            y = np.abs(y // 2)
+        out = loops.Buffer("out", BOOL if op in COMPARE else dtype, (64,))
+        m = elementwise(lambda at, w, op=op: loops.binary(op, load(a, at, lanes=w), load(b, at, lanes=w)), out, a, b, lanes=lanes)
+        with np.errstate(all="ignore"):
+            want = NUMPY[op](x, y)
+        assert np.array_equal(run(m, x, y), want, equal_nan=True), op
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 8, 10, -3, -4])
+@pytest.mark.parametrize("dtype", [I8, I32, I64, U8, U64], ids=str)
+def test_division_by_constants(dtype: DType, divisor: int, lanes: int) -> None:
+    if divisor < 0 and dtype.kind == "u":
+        divisor = -divisor
+    x = edge_values(dtype, 1)
+    a, out = loops.Buffer("a", dtype, (64,)), loops.Buffer("out", dtype, (64,))
+    for op in ("//", "%"):
+        m = elementwise(lambda at, w, op=op: loops.binary(op, load(a, at, lanes=w), loops.Const(divisor, dtype, w)),
+                        out, a, lanes=lanes)
+        with np.errstate(all="ignore"):
+            want = NUMPY[op](x, np.array(divisor, dtype.numpy))
+        assert np.array_equal(run(m, x), want)
+
+
+@pytest.mark.parametrize("lower", [-20, 0])
+def test_floor_division_of_indices(lower: int) -> None:
+    out = loops.Buffer("out", I64, (40, 4))
+    at = loops.binary("-", V("i"), c(lower))
+    cases = [("//", 3), ("%", 3), ("//", 4), ("%", 4)]
+    body = loops.block(*[loops.Store(out, (at, c(n)), loops.binary(op, V("i"), c(d))) for n, (op, d) in enumerate(cases)])
+    got = run(module(loops.For("i", c(lower), c(lower + 40), 1, body), out))
+    i = np.arange(lower, lower + 40)
+    assert np.array_equal(got, np.stack([i // 3, i % 3, i // 4, i % 4], 1))
+
+
+@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+def test_casts(source: DType) -> None:
+    x = edge_values(source, 5)
+    for target in DTYPES.values():
+        y = np.abs(x) if source.is_float and target.kind == "u" else x
+        a, out = loops.Buffer("a", source, (64,)), loops.Buffer("out", target, (64,))
+        with np.errstate(all="ignore"):
+            want = y.astype(target.numpy)
+        for lanes in (1, 8):
+            m = elementwise(lambda at, w, a=a, t=target: loops.Cast(load(a, at, lanes=w), t, w), out, a, lanes=lanes)
+            assert np.array_equal(run(m, y), want), target
+
+
+def test_casts_of_what_is_no_number_of_the_target_are_harmless() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 300, -300, 1] * 2, np.float32)
+    for target in (I8, U8, I32, I64, U64, BOOL):
+        a, out = loops.Buffer("a", F32, (16,)), loops.Buffer("out", target, (16,))
+        got = run(elementwise(lambda at, w, a=a, t=target: loops.Cast(load(a, at, lanes=w), t, w), out, a, lanes=8), x)
+        assert got[7] == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_reductions_of_lanes(dtype: DType) -> None:
+    x = edge_values(dtype, 7)[:16]
+    a = loops.Buffer("a", dtype, (16,))
+    ops = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
+    if not dtype.is_float:
+        ops |= {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+    for op, f in ops.items():
+        out = loops.Buffer("out", dtype, ())
+        value = loops.Reduce(op, load(a, loops.Ramp(c(0), 1, 16), lanes=16), dtype)
+        got = run(module(loops.Store(out, (), value), a, out), x)
+        with np.errstate(over="ignore"):
+            want = f.reduce(x, dtype=dtype.numpy)
+        tolerance = {"f16": 2e-2, "f32": 1e-5, "f64": 1e-13}.get(dtype.name, 0)
+        assert np.allclose(got.astype(float), np.asarray(want).astype(float), rtol=tolerance, atol=tolerance), op
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_reduced_nan_stays(op: str) -> None:
+    a, out = loops.Buffer("a", F32, (8,)), loops.Buffer("out", F32, ())
+    value = loops.Reduce(op, load(a, loops.Ramp(c(0), 1, 8), lanes=8), F32)
+    x = np.array([1, 2, np.nan, 3, 4, 5, 6, 7], np.float32)
+    assert np.isnan(run(module(loops.Store(out, (), value), a, out), x))
+
+
+@pytest.mark.parametrize("precise", [False, True])
+def test_scalar_sum(precise: bool) -> None:
+    """A plain reduction loop: in order when precise (so the rounding is that of a running sum), vectorised otherwise."""
+    a, out = loops.Buffer("a", F32, (1000,)), loops.Buffer("out", F32, ())
+    step = loops.Store(out, (), loops.binary("+", load(out), load(a, V("i"))))
+    m = module(loops.block(loops.Store(out, (), loops.Const(0.0, F32)), loops.For("i", c(0), c(1000), 1, step)), a, out,
+               precise=precise)
+    x = np.random.default_rng(0).random(1000, np.float32)
+    got = run(m, x)
+    assert np.allclose(got, x.sum(), rtol=1e-5)
+    text = TARGET.assembly(TARGET.emit(m))
+    if precise:
+        assert got == np.cumsum(x, dtype=np.float32)[-1]
+        assert "addps" not in text
+    else:
+        assert "addps" in text
+
+
+def test_precise_does_not_fuse() -> None:
+    a, out = loops.Buffer("a", F32, (8,)), loops.Buffer("out", F32, (8,))
+    at = loops.Ramp(c(0), 1, 8)
+    x = load(a, at, lanes=8)
+    value = loops.binary("+", loops.binary("*", x, x), x)
+    assert "fmadd" not in TARGET.assembly(TARGET.emit(module(loops.Store(out, (at,), value), a, out, precise=True)))
+
+
+# ---- scratch and allocations
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [64, 40000])
+def test_local_buffers_per_thread(size: int, threads: int) -> None:
+    """Each parallel iteration fills its own buffer, on the stack or in the arena, and sums it backwards."""
+    out = loops.Buffer("out", I64, (37,))
+    tmp, other = loops.Buffer("tmp", I64, (size,), "local"), loops.Buffer("other", I64, (size,), "local")
+    fill = loops.For("q", c(0), c(size), 1, loops.block(
+        loops.Store(tmp, (V("q"),), add(V("q"), V("p"))), loops.Store(other, (V("q"),), V("p"))))
+    total = loops.binary("-", add(load(out, V("p")), load(tmp, V("r"))), load(other, V("r")))
+    collect = loops.For("r", c(0), c(size), 1, loops.Store(out, (V("p"),), total))
+    body = loops.For("p", c(0), c(37), 1, loops.block(
+        loops.Store(out, (V("p"),), c(0)), loops.Alloc(tmp, loops.Alloc(other, loops.block(fill, collect)))), "parallel")
+    assert np.array_equal(run(module(body, out), threads=threads), np.full(37, size * (size - 1) // 2))
+
+
+def test_shared_scratch_between_parallel_loops_inside_a_sequential_one() -> None:
+    """A buffer made outside of a parallel loop is one buffer for all of its threads; outer variables are seen inside."""
+    out = loops.Buffer("out", I64, (4, 64))
+    tmp = loops.Buffer("tmp", I64, (64,), "local")
+    write = loops.For("p", c(0), c(64), 3, loops.block(*[
+        loops.If(loops.binary("<", add(V("p"), c(d)), c(64)),
+                 loops.Store(tmp, (add(V("p"), c(d)),), loops.binary("*", add(V("p"), c(d)), V("t")))) for d in range(3)]), "parallel")
+    read = loops.For("p", c(0), c(64), 1, loops.Store(
+        out, (V("t"), V("p")), load(tmp, loops.binary("-", c(63), V("p")))), "parallel")
+    body = loops.For("t", c(0), c(4), 1, loops.Alloc(tmp, loops.block(write, read)))
+    want = np.arange(4)[:, None] * np.arange(63, -1, -1)[None]
+    for threads in (1, 2, 3):
+        assert np.array_equal(run(module(body, out), threads=threads), want)
+
+
+def test_several_kernels_share_scratch_buffers() -> None:
+    a, out, t = loops.Buffer("a", F32, (8,)), loops.Buffer("out", F32, (8,)), loops.Buffer("t", F32, (8,))
+    at = loops.Ramp(c(0), 1, 8)
+    first = loops.Kernel("expf", (a, t), ("t",), loops.Store(t, (at,), loops.Call("exp", (load(a, at, lanes=8),), F32, 8)))
+    second = loops.Kernel("run", (t, out), ("out",), loops.Store(out, (at,), loops.Call("log", (load(t, at, lanes=8),), F32, 8)))
+    m = verify.verify(loops.Module("m", (a, out), ("out",), (t,), (first, second)))
+    x = np.random.default_rng(0).random(8, np.float32)
+    assert np.allclose(run(m, x), x, rtol=1e-5)
+
+
+def test_empty_loops_and_zero_dimensions() -> None:
+    out = loops.Buffer("out", F32, ())
+    never = loops.For("i", c(5), c(5), 1, loops.Store(out, (), loops.Const(1.0, F32)), "parallel")
+    body = loops.block(loops.Store(out, (), loops.Const(3.0, F32)), never)
+    assert run(module(body, out), threads=2) == 3
+
+
+def test_bound_calls() -> None:
+    m = tiled_matmul(8, 16, 8, 2, 2, 8, "parallel")
+    executable = TARGET.load(TARGET.emit(m), 2)
+    a, b, out = np.eye(8, dtype=np.float32), np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    call = executable.bind([a, b, out])
+    call()
+    assert np.array_equal(out, b)
+    b *= 3
+    call()
+    assert np.array_equal(out, b)
+
+
+def test_inputs_are_not_written() -> None:
+    """The arguments that a kernel only reads say so to LLVM."""
+    text = TARGET.emit(tiled_matmul(8, 16, 8, 2, 2, 8, "sequential")).text
+    assert re.search(r"readonly dereferenceable\(\d+\) align 4 %p.A", text)
+    assert not re.search(r"readonly [^,]*%p.C", text)
+
+
+def test_the_machine_is_this_one() -> None:
+    assert isinstance(TARGET.machine, Machine)
+    assert TARGET.machine.cpu
