@@ -17,11 +17,10 @@ TARGET = LLVMTarget()
 c, V, add = loops.const, loops.Var, lambda a, b: loops.binary("+", a, b)
 
 
-def module(body: loops.Stmt, *args: loops.Buffer, scratch: tuple[loops.Buffer, ...] = (), precise: bool = False) -> loops.Module:
+def module(body: loops.Stmt, *args: loops.Buffer, precise: bool = False) -> loops.Module:
     """One kernel; the last argument is the output."""
-    writes = (args[-1].name, *(b.name for b in scratch))
-    kernel = loops.Kernel("k", (*args, *scratch), writes, body, precise)
-    return verify.verify(loops.Module("m", args, (args[-1].name,), scratch, (kernel,)))
+    kernel = loops.Kernel("k", args, (args[-1].name,), body, precise)
+    return verify.verify(loops.Module("m", args, (args[-1].name,), (), (kernel,)))
 
 
 def run(m: loops.Module, *arrays: np.ndarray, threads: int = 1) -> np.ndarray:
@@ -129,8 +128,8 @@ def test_ramps_in_two_dimensions_and_divided_ramps() -> None:
     """A diagonal, and ramp // 2 of an even base: both are known patterns."""
     a, out = loops.Buffer("a", F32, (16, 16)), loops.Buffer("out", F32, (16,))
     ramp = loops.Ramp(V("i"), 1, 8)
-    assert np.array_equal(run(elementwise(lambda at, w: load(a, ramp, ramp, lanes=w), out, a, lanes=8),
-                              x := np.random.default_rng(0).random((16, 16), np.float32)), np.diag(x))
+    x = np.random.default_rng(0).random((16, 16), np.float32)
+    assert np.array_equal(run(elementwise(lambda at, w: load(a, ramp, ramp, lanes=w), out, a, lanes=8), x), np.diag(x))
     even = loops.Ramp(loops.binary("*", V("i"), c(2)), 1, 8)
     half = loops.binary("//", even, c(2, 8))
     rest = loops.binary("%", even, c(2, 8))
@@ -207,8 +206,8 @@ def test_nested_guards_and_scalar_conditions() -> None:
 def test_if_else_and_bool() -> None:
     a, out = loops.Buffer("a", BOOL, (10,)), loops.Buffer("out", BOOL, (10,))
     even = loops.binary("==", loops.binary("%", V("i"), c(2)), c(0))
-    body = loops.For("i", c(0), c(10), 1, loops.If(
-        even, loops.Store(out, (V("i"),), loops.Unary("!", load(a, V("i")), BOOL)), loops.Store(out, (V("i"),), load(a, V("i")))))
+    negated = loops.Store(out, (V("i"),), loops.Unary("!", load(a, V("i")), BOOL))
+    body = loops.For("i", c(0), c(10), 1, loops.If(even, negated, loops.Store(out, (V("i"),), load(a, V("i")))))
     x = np.random.default_rng(0).random(10) > 0.5
     assert np.array_equal(run(module(body, a, out), x), np.where(np.arange(10) % 2 == 0, ~x, x))
 
@@ -250,7 +249,8 @@ def test_binary_operators(dtype: DType, lanes: int) -> None:
         if dtype.kind == "i" and op in ("<<", ">>"):
             y = np.abs(y // 2)
         out = loops.Buffer("out", BOOL if op in COMPARE else dtype, (64,))
-        m = elementwise(lambda at, w, op=op: loops.binary(op, load(a, at, lanes=w), load(b, at, lanes=w)), out, a, b, lanes=lanes)
+        m = elementwise(lambda at, w, op=op: loops.binary(op, load(a, at, lanes=w), load(b, at, lanes=w)),
+                        out, a, b, lanes=lanes)
         with np.errstate(all="ignore"):
             want = NUMPY[op](x, y)
         assert np.array_equal(run(m, x, y), want, equal_nan=True), op
@@ -376,9 +376,9 @@ def test_shared_scratch_between_parallel_loops_inside_a_sequential_one() -> None
     """A buffer made outside of a parallel loop is one buffer for all of its threads; outer variables are seen inside."""
     out = loops.Buffer("out", I64, (4, 64))
     tmp = loops.Buffer("tmp", I64, (64,), "local")
-    write = loops.For("p", c(0), c(64), 3, loops.block(*[
-        loops.If(loops.binary("<", add(V("p"), c(d)), c(64)),
-                 loops.Store(tmp, (add(V("p"), c(d)),), loops.binary("*", add(V("p"), c(d)), V("t")))) for d in range(3)]), "parallel")
+    three = [add(V("p"), c(d)) for d in range(3)]
+    guarded = [loops.If(loops.binary("<", p, c(64)), loops.Store(tmp, (p,), loops.binary("*", p, V("t")))) for p in three]
+    write = loops.For("p", c(0), c(64), 3, loops.block(*guarded), "parallel")
     read = loops.For("p", c(0), c(64), 1, loops.Store(
         out, (V("t"), V("p")), load(tmp, loops.binary("-", c(63), V("p")))), "parallel")
     body = loops.For("t", c(0), c(4), 1, loops.Alloc(tmp, loops.block(write, read)))
@@ -390,8 +390,9 @@ def test_shared_scratch_between_parallel_loops_inside_a_sequential_one() -> None
 def test_several_kernels_share_scratch_buffers() -> None:
     a, out, t = loops.Buffer("a", F32, (8,)), loops.Buffer("out", F32, (8,)), loops.Buffer("t", F32, (8,))
     at = loops.Ramp(c(0), 1, 8)
-    first = loops.Kernel("expf", (a, t), ("t",), loops.Store(t, (at,), loops.Call("exp", (load(a, at, lanes=8),), F32, 8)))
-    second = loops.Kernel("run", (t, out), ("out",), loops.Store(out, (at,), loops.Call("log", (load(t, at, lanes=8),), F32, 8)))
+    exp, log = (loops.Call(f, (load(b, at, lanes=8),), F32, 8) for f, b in (("exp", a), ("log", t)))
+    first = loops.Kernel("expf", (a, t), ("t",), loops.Store(t, (at,), exp))
+    second = loops.Kernel("run", (t, out), ("out",), loops.Store(out, (at,), log))
     m = verify.verify(loops.Module("m", (a, out), ("out",), (t,), (first, second)))
     x = np.random.default_rng(0).random(8, np.float32)
     assert np.allclose(run(m, x), x, rtol=1e-5)
