@@ -17,7 +17,7 @@ def matmul(site: Site) -> Lowering:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise site.misfit("the leading extents of a product do not broadcast") from None
-    names = indices(len(batch), "b")
+    names = ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]
     spelling = {"y": spell(names), "a": spell(broadcast(names, a[:-2])), "b": spell(broadcast(names, b[:-2]))}
     entry = {(True, True): "MatMul", (True, False): "MatVec", (False, True): "VecMat", (False, False): "Dot"}[len(a) > 1, len(b) > 1]
     return Apply(f"linear.{entry}", (0, 1), spell=spelling)

@@ -1,0 +1,1 @@
+"""The operators of models, as text: one .ein file for each family."""
