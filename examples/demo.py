@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -90,7 +91,8 @@ def report(table: Table, name: str, compiled: Mapping[str, float], calls: Mappin
     peer = times["ONNX Runtime"].median
     for target, seconds in compiled.items():
         own = times[target].median
-        table.add_row(name, target, f"{errors[target]:.1e}", duration(seconds), duration(own), duration(peer), f"{peer / own:.2f}")
+        table.add_row(name, target, f"{errors[target]:.1e}", duration(seconds), duration(own), duration(peer),
+                      f"{peer / own:.2f}")
         name = ""
 
 
@@ -109,7 +111,7 @@ def run_operators(table: Table, targets: list[str]) -> float:
             found = op(**case.arrays)
             compiled[target] = time.perf_counter() - start
             errors[target] = largest_error(found, expected)
-            calls[target] = lambda op=op: op(*ordered)  # type: ignore[misc]
+            calls[target] = functools.partial(op, *ordered)
         report(table, case.name, compiled, calls, errors)
         worst = max(worst, *errors.values())
     return worst
@@ -134,7 +136,7 @@ def run_model(table: Table, path: Path, shape: tuple[int, ...], targets: list[st
         found = model.run(None, feeds)
         compiled[target] = time.perf_counter() - start
         errors[target] = max(largest_error(f, e) for f, e in zip(found, expected))
-        calls[target] = lambda model=model: model.run(None, feeds)  # type: ignore[misc]
+        calls[target] = functools.partial(model.run, None, feeds)
     report(table, f"{path.stem} {'x'.join(map(str, shape))}", compiled, calls, errors)
     return max(errors.values())
 
@@ -144,9 +146,10 @@ def main(folder: Path) -> int:
     console = console if console.is_terminal else Console(highlight=False, width=140)
     targets = usable_targets(console)
     table = Table("what", "target", "largest error", "compile and first run", "run", "ONNX Runtime", "speed against it",
-                  title=f"polytc {polytc.__version__}, all threads, medians of alternating calls; errors relative to the largest "
-                        f"magnitude, operators against the reference evaluator, the model against ONNX Runtime")
-    worst = max(run_operators(table, targets), run_model(table, folder / "ppocrv4_det.onnx", (1, 3, 320, 320), targets))
+                  title=f"polytc {polytc.__version__}, all threads, medians of alternating calls; errors relative to the "
+                        "largest magnitude: operators against the reference evaluator, the model against ONNX Runtime")
+    worst = run_operators(table, targets)
+    worst = max(worst, run_model(table, folder / "ppocrv4_det.onnx", (1, 3, 320, 320), targets))
     console.print(table)
     if worst > TOLERANCE:
         console.print(f"WRONG: the largest error {worst:.1e} is above {TOLERANCE:.0e}", style="red")

@@ -9,24 +9,25 @@ from typing import Any
 from polytc import compiler, lang
 from polytc.contraction import einsum
 from polytc.lang.program import Program
-from polytc.op import DTypes, Op, Shapes, check_dtypes
-from polytc.runtime.arrays import as_input, dtype_of
+from polytc.op import DTypes, Op, Shapes, check_dtypes, check_shapes
 
 __all__ = ["Op", "compile", "einsum", "evaluate", "lower", "run"]
 
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: Any = None) -> Op:
+            threads: int | None = None, schedule: str | None = None) -> Op:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
-    threads: how many may work on one call; None is all of the machine's.  schedule: a schedule instead of the automatic one.
+    threads: how many may work on one call; None is all of the machine's.
+    schedule: YAML of a schedule to use, 'isl' for isl's own scheduler, None for the automatic one.
     Raises CompileError with every diagnostic of the program.
     """
-    return Op(text, target=target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads, schedule=schedule)
+    return Op(text, target=target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
+              schedule=schedule)
 
 
 def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, out: Any = None, **arrays: Any) -> Any:
@@ -49,18 +50,18 @@ def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
 
 def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: Any = None) -> compiler.Lowered:
+          schedule: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
     dtypes: f32 where nothing is said. Raises CompileError.
     """
-    return compiler.lower_program(build(text, shapes, dtypes, attrs, scalars), target=target, schedule=schedule)
+    return compiler.lower_program(build(text, shapes, dtypes, attrs, scalars), target, schedule)
 
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
           scalars: Mapping[str, int | float] | None = None) -> Program:
     """The checked program for given shapes."""
     signature = lang.signature(text)
-    types = check_dtypes(dtypes or {}, [p.name for p in signature.inputs])
-    extents = {n: tuple(s) if isinstance(s, (tuple, list)) else (int(s),) for n, s in (shapes or {}).items()}  # type: ignore[call-overload]
-    return lang.build(text, extents, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}))
+    names = [p.name for p in signature.inputs]
+    return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
+                      scalars=dict(scalars or {}))

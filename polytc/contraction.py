@@ -13,7 +13,7 @@ import numpy as np
 from polytc import errors
 from polytc.lang.scalars import DType
 from polytc.op import Op
-from polytc.runtime.arrays import argument_error, as_input, dtype_of
+from polytc.runtime.arrays import argument_error, as_input, as_output, dtype_of
 
 errors.register(E411="einsum subscripts are not valid")
 
@@ -42,9 +42,24 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, target: str = "cp
     spec, values = _split(operands)
     arrays = [as_input(f"operand {k}", v) for k, v in enumerate(values)]
     element = np.result_type(*arrays) if dtype is None else np.dtype(dtype)
-    text = text_of(spec, tuple(a.shape for a in arrays), dtype_of("the result", element))
-    result = _op(text, target, threads)(*arrays, out=out)
+    shapes = tuple(a.shape for a in arrays)
+    if any(0 in s for s in shapes):
+        return _empty(spec, shapes, element, out)
+    op = _op(text_of(spec, shapes, dtype_of("the result", element)), target, threads)
+    # A program's inputs come in the order in which its statements read them.
+    result = op(*[arrays[int(name[1:])] for name in op.inputs], out=out)
     return result[()] if out is None and result.ndim == 0 else result
+
+
+def _empty(spec: str, shapes: tuple[tuple[int, ...], ...], dtype: np.dtype, out: Any) -> Any:
+    """The result where an operand has no elements: sums of nothing, which no program expresses (its ranges are not empty)."""
+    terms, labels = parse(spec, shapes)
+    extents = _extents(spec, terms)
+    shape = tuple(extents[x] for x in labels)
+    if out is None:
+        return np.zeros(shape, dtype)[()]
+    as_output("the result", out, shape, dtype)[...] = 0
+    return out
 
 
 @functools.lru_cache(maxsize=512)
@@ -137,7 +152,8 @@ def _extents(spec: str, terms: Sequence[Term]) -> dict[str, int]:
             if known == 1:
                 found[x] = n
             elif n not in (1, known):
-                raise _refuse(spec, f"{x[2:] if x[1] == '_' else 'an axis of ...'!r} is {known} in one place and {n} in another")
+                label = repr(x[2:]) if x[1] == "_" else "an axis of ..."
+                raise _refuse(spec, f"{label} is {known} in one place and {n} in another")
     return found
 
 
@@ -147,15 +163,24 @@ def _order(terms: Sequence[Term], result: tuple[str, ...], extents: dict[str, in
     steps: list[tuple[int, ...]] = []
     labels = [frozenset(t.labels) for t in terms]
     while len(labels) > 2:
-        def cost(pair: tuple[int, int]) -> tuple[int, int]:
-            a, b = labels[pair[0]], labels[pair[1]]
-            rest = frozenset(result).union(*(x for k, x in enumerate(labels) if k not in pair))
-            return _size((a | b) & rest, extents) - _size(a, extents) - _size(b, extents), _size(a | b, extents)
-        i, j = min(((i, j) for j in range(len(labels)) for i in range(j)), key=cost)
-        rest = frozenset(result).union(*(x for k, x in enumerate(labels) if k not in (i, j)))
-        labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [(labels[i] | labels[j]) & rest]
+        costs = {(i, j): _cost(labels, result, (i, j), extents) for j in range(len(labels)) for i in range(j)}
+        i, j = min(costs, key=lambda pair: costs[pair])
+        labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [_kept(labels, result, (i, j))]
         steps.append((i, j))
     return [*steps, tuple(range(len(labels)))]
+
+
+def _kept(labels: list[frozenset[str]], result: tuple[str, ...], pair: tuple[int, int]) -> frozenset[str]:
+    """Labels of the product of a pair that something still needs."""
+    rest = frozenset(result).union(*(x for k, x in enumerate(labels) if k not in pair))
+    return (labels[pair[0]] | labels[pair[1]]) & rest
+
+
+def _cost(labels: list[frozenset[str]], result: tuple[str, ...], pair: tuple[int, int], extents: dict[str, int]
+          ) -> tuple[int, int]:
+    a, b = labels[pair[0]], labels[pair[1]]
+    growth = _size(_kept(labels, result, pair), extents) - _size(a, extents) - _size(b, extents)
+    return growth, _size(a | b, extents)
 
 
 def _size(labels: frozenset[str], extents: dict[str, int]) -> int:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from polytc import compiler, errors, lang
+from polytc.codegen.target import Executable
 from polytc.lang.program import Program
 from polytc.lang.scalars import DTYPES, DType
 from polytc.runtime.arrays import argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.reference import Reference
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number", E410="option is not valid")
@@ -24,10 +26,14 @@ DTypes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Specialisation:
-    """Compiled code for one combination of shapes. outputs: (shape, dtype) of each array that it writes, in order."""
+    """Compiled code for one combination of shapes.
+
+    order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
+    """
 
     program: Program
-    executable: Any
+    executable: Executable
+    order: tuple[str, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
 
 
@@ -43,21 +49,21 @@ class Op:
 
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-                 threads: int | None = None, schedule: Any = None) -> None:
+                 threads: int | None = None, schedule: str | None = None) -> None:
         signature = lang.signature(text)
         self.text, self.name, self.target = text, signature.name, target
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
-        self.outputs = tuple(signature.outputs)
-        self._numbers = frozenset(p.name for p in params if p.is_scalar)
+        self.outputs = signature.outputs
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), schedule
-        self._shapes = _check_shapes(shapes or {}, self.inputs)
+        self._shapes = check_shapes(shapes or {}, self.inputs)
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
-        self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None  # noqa: PYI024
+        self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
+        self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = threading.Lock()
-        if not self._numbers and all(n in self._shapes for n in self.inputs):
+        if all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
     def __repr__(self) -> str:
@@ -78,21 +84,23 @@ class Op:
         found = self._ready.get(tuple(key))
         if found is None:
             return self._call_converted(args, out)
+        if found.order != self.inputs:
+            args = tuple(args[self.inputs.index(n)] for n in found.order)
         return self._run(found, args, out)
 
     def specialise(self, shapes: Shapes, dtypes: DTypes | None = None,
                    scalars: Mapping[str, int | float] | None = None) -> Specialisation:
         """Compile for these shapes now, or take it from the cache. dtypes: f32 where nothing is said."""
-        named = {n: tuple(shapes[n]) for n in self.inputs if n in shapes}
-        types = check_dtypes(dtypes or {}, self.inputs)
-        missing = [n for n in self.inputs if n not in named and n not in self._numbers]
+        fitting = {n: tuple(shapes[n]) for n in self.inputs if n in shapes}
+        types = dict.fromkeys(fitting, DTYPES["f32"]) | check_dtypes(dtypes or {}, self.inputs)
+        numbers = dict(scalars or {})
+        missing = [n for n in self.inputs if n not in fitting and n not in numbers]
         if missing:
             raise argument_error("E401", f"the shape of {', '.join(missing)} is not given", self._usage())
-        values = {n: (scalars or {})[n] for n in self._numbers if n in (scalars or {})}
         key: list[Any] = []
         for n in self.inputs:
-            key += (values.get(n), type(values.get(n))) if n in self._numbers else (named[n], types.get(n, DTYPES["f32"]).numpy)
-        return self._specialise(tuple(key), named, types, values)
+            key += (fitting[n], types[n].numpy) if n in fitting else (repr(numbers[n]), type(numbers[n]))
+        return self._specialise(tuple(key), fitting, types, numbers)
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
                     scalars: dict[str, int | float]) -> Specialisation:
@@ -100,9 +108,9 @@ class Op:
             found = self._ready.get(key)
             if found is None:
                 program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **scalars})
-                executable = compiler.compile_program(program, target=self.target, threads=self._threads, schedule=self._schedule)
+                executable = load(program, self.target, self._threads, self._schedule)
                 tensors = [program.tensor(n) for n in program.outputs]
-                found = Specialisation(program, executable, tuple((t.shape, t.dtype.numpy) for t in tensors))
+                found = Specialisation(program, executable, program.inputs, tuple((t.shape, t.dtype.numpy) for t in tensors))
                 self._ready[key] = found
         return found
 
@@ -132,16 +140,31 @@ class Op:
         dtypes: dict[str, DType] = {}
         key: list[Any] = []
         for name, value in zip(self.inputs, args):
-            if name in self._numbers:
-                scalars[name] = _as_number(name, value)
-                key += (scalars[name], type(scalars[name]))
+            value = self._number(name, value) if name in self._numbers else value
+            if name in self._numbers and not isinstance(value, (np.ndarray, np.generic)):
+                scalars[name] = value
+                key += (repr(value), type(value))
                 continue
             array = as_input(name, value)
             self._check_declared(name, array)
             arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
             key += (array.shape, array.dtype)
         found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
-        return self._run(found, tuple(arrays.values()), out)
+        return self._run(found, tuple(arrays[n] for n in found.order), out)
+
+    def _number(self, name: str, value: Any) -> Any:
+        """A scalar argument: a Python number, on whose value the program specialises, or an array of one element.
+
+        A declared float, or a typed (numpy) number for an undeclared scalar, is data; integers may stand in subscripts.
+        """
+        declared = self._numbers[name]
+        if isinstance(value, (np.generic, np.ndarray)) and value.shape == ():
+            if declared is None:
+                return value
+            value = value.item()
+        if not isinstance(value, (bool, int, float)):
+            raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")
+        return np.asarray(value, declared.numpy) if declared is not None and declared.is_float else value
 
     def _check_declared(self, name: str, array: np.ndarray) -> None:
         shape, dtype = self._shapes.get(name), self._dtypes.get(name)
@@ -171,8 +194,15 @@ class Op:
         if len(given) != len(self.outputs):
             raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
         results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, given, found.outputs)]
-        check_overlap([n for n in self.inputs if n not in self._numbers], inputs, self.outputs, results)
+        check_overlap(found.order, inputs, self.outputs, results)
         return results
+
+
+def load(program: Program, target: str, threads: int | None, schedule: str | None) -> Executable:
+    """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
+    if target == "evaluate":
+        return Reference(program)
+    return compiler.compile_program(program, target, threads, schedule)
 
 
 def check_threads(threads: int | None) -> int | None:
@@ -199,7 +229,8 @@ def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:
     return found
 
 
-def _check_shapes(shapes: Shapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def check_shapes(shapes: Shapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Names of inputs -> extents; a single number is a vector's. Raises E401, E410."""
     _check_known(shapes, inputs, "shapes")
     found = {}
     for name, shape in shapes.items():
@@ -215,12 +246,3 @@ def _check_known(given: Mapping[str, Any], inputs: Sequence[str], option: str) -
     if unknown:
         raise argument_error("E401", f"{option} names {', '.join(map(str, unknown))}, which is no input",
                              f"the inputs are: {', '.join(inputs) or 'none'}")
-
-
-def _as_number(name: str, value: Any) -> int | float:
-    """A scalar argument as a Python number."""
-    if isinstance(value, (np.generic, np.ndarray)) and value.shape == ():
-        value = value.item()
-    if isinstance(value, (bool, int, float)):
-        return value
-    raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")

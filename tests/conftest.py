@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden("matmul.cl", text)`: `text` must be the contents of goldens/matmul.cl beside the test; --update-golden writes it."""
+    """`golden("matmul.cl", text)`: `text` must be what goldens/matmul.cl beside the test holds; --update-golden writes it."""
     folder = Path(request.path).parent / "goldens"
 
     def compare(name: str, text: str) -> None:

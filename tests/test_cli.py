@@ -69,7 +69,8 @@ def test_run_on_random_arrays() -> None:
     first = good("run", MATMUL, *SHAPES, "--random", "3", "--target", "interp", "--check").splitlines()[:-2]
     assert first == good("run", MATMUL, *SHAPES, "--random", "3", "--target", "interp", "--check").splitlines()[:-2]
     assert "5x3" in "".join(first)
-    assert "int64" in good("run", "C[i] = A[i] + n", "--shape", "A=4", "--dtype", "A=i64", "--shape", "n=()", "--dtype", "n=i64")
+    integers = ["--dtype", "A=i64", "--shape", "n=()", "--dtype", "n=i64"]
+    assert "int64" in good("run", "C[i] = A[i] + n", "--shape", "A=4", *integers)
 
 
 def test_attributes_and_scalars() -> None:

@@ -11,12 +11,14 @@ import polytc
 from polytc.errors import ArgumentError
 
 CASES = [
-    ("ij,jk->ik", (5, 4), (4, 3)), ("ij,jk", (5, 4), (4, 3)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("ij,jk->ik", (5, 4), (4, 3)), ("ij,jk->ik", (5, 0), (0, 3)), ("ij->ji", (0, 3)),
+    ("ij,jk", (5, 4), (4, 3)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
     ("ii", (4, 4)), ("ii->i", (4, 4)), ("iij->j", (3, 3, 2)), ("ij->ji", (2, 3)), ("ji", (2, 3)), ("ij->", (2, 3)),
     ("i,i", (5,), (5,)), ("i,j->ij", (3,), (4,)), ("ij,ij->ij", (1, 3), (2, 3)), ("ij,ij->i", (2, 1), (2, 5)),
     ("...ij->...ji", (2, 3, 4, 5)), ("...ij,...jk->...ik", (2, 3, 4), (1, 4, 5)), ("...", (2, 3)),
     ("i...,i...->...", (4, 2, 3), (4, 3)), ("...i,...i", (2, 3, 4), (3, 4)), ("ij...->...", (2, 3, 4)),
-    ("ij,jk,kl->il", (3, 4), (4, 5), (5, 2)), ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 4)), ("ij,jk,ki->", (2, 3), (3, 4), (4, 2)),
+    ("ij,jk,kl->il", (3, 4), (4, 5), (5, 2)), ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 4)),
+    ("ij,jk,ki->", (2, 3), (3, 4), (4, 2)),
     ("aab,b->a", (2, 2, 3), (3,)), (",i->i", (), (3,)), (",", (), ()), ("Aa,aB->AB", (2, 3), (3, 4)), ("b a -> a b", (2, 3)),
     ("ijk,ijl->kl", (3, 2, 4), (3, 2, 5)), ("ij,k->i", (2, 3), (4,)), ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)),
 ]
@@ -63,7 +65,8 @@ def test_types() -> None:
     a, b = np.ones((3, 4), "f4"), np.ones((4, 2), "i4")
     assert polytc.einsum("ij,jk", a, b).dtype == np.einsum("ij,jk", a, b).dtype == np.float64
     assert polytc.einsum("ij,jk", a, a.T, dtype="f8").dtype == np.float64
-    assert polytc.einsum("i,i", np.full(3, 100, "i1"), np.full(3, 1, "i1")) == np.einsum("i,i", np.full(3, 100, "i1"), np.full(3, 1, "i1"))
+    wraps = np.full(3, 100, "i1"), np.ones(3, "i1")
+    assert polytc.einsum("i,i", *wraps) == np.einsum("i,i", *wraps) == 44
     flags = np.array([[True, False], [False, False]])
     assert np.array_equal(polytc.einsum("ij->i", flags), np.einsum("ij->i", flags))
     assert polytc.einsum(",i", 3, np.arange(3)).tolist() == [0, 3, 6]

@@ -22,7 +22,7 @@ def python(code: str) -> str:
 
 
 def test_every_package_of_the_tree_is_listed() -> None:
-    holding = {p.parent for suffix in ("*.py", "*.ein") for p in (ROOT / "polytc").rglob(suffix) if "__pycache__" not in p.parts}
+    holding = {p.parent for suffix in ("*.py", "*.ein") for p in (ROOT / "polytc").rglob(suffix)}
     tree = {".".join(folder.relative_to(ROOT).parts) for folder in holding}
     assert tree | {"polytc.grammar"} == set(PROJECT["tool"]["setuptools"]["packages"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -27,7 +28,8 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _options(version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True)) -> None:
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version,
+                                                   is_eager=True)] = False) -> None:
     pass
 
 

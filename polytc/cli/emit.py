@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,11 +29,11 @@ def emit(program: options.Program,
          stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-         schedule: Annotated[Path | None, typer.Option(help="A schedule as --stage schedule prints it, to use instead.")] = None,
+         schedule: Annotated[Path | None, typer.Option(help="A schedule, as --stage schedule prints it, to use.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     text = options.read_text(program)
-    arguments = {"shapes": options.shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
+    arguments: dict[str, Any] = {"shapes": options.shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
     if stage is Stage.program:
         printed = str(api.build(text, **arguments))

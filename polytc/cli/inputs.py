@@ -31,7 +31,8 @@ def load(files: Sequence[str] | None) -> dict[str, np.ndarray]:
     return found
 
 
-def random(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], seed: int) -> dict[str, np.ndarray]:
+def random(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], seed: int
+           ) -> dict[str, np.ndarray]:
     """Random arrays: floats from a normal distribution, integers in 0:100, booleans fair."""
     rng = np.random.default_rng(seed)
     return {name: random_array(rng, shapes[name], np.dtype(_numpy(dtypes.get(name, "f32")))) for name in names}

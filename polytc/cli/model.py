@@ -16,19 +16,19 @@ from rich.table import Table
 
 from polytc import graph as graphs
 from polytc.cli import inputs, options, tables
-from polytc.cli.run import TOLERANCE
+from polytc.cli.run import TOLERANCE, Input, Seed
 from polytc.cli.timing import duration, interleaved
 
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, dir_okay=False, help="An ONNX file.")]
 
-def compile_model(model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, dir_okay=False, help="An ONNX file.")],
-                  target: options.Target = "cpu", threads: options.Threads = None, shape: options.Shape = None,
-                  input: Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy",
-                                                                 help="Where inputs come from.")] = None,
-                  random: Annotated[int, typer.Option("--random", metavar="SEED", help="Other inputs are random.")] = 0,
+
+def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
+                  shape: options.Shape = None, input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")] = None,
                   report: Annotated[bool, typer.Option("--report", help="Print what the model consists of.")] = False,
                   text: Annotated[bool, typer.Option("--text", help="Print the graph and stop.")] = False,
-                  check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, and time both.")] = False) -> None:
+                  check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, time both.")] = False
+                  ) -> None:
     """Compile an ONNX model and run it once. Dimensions without a number are 1 unless --shape says otherwise."""
     graph = graphs.load_onnx(model)
     if text:
@@ -39,7 +39,8 @@ def compile_model(model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", ex
     feeds = _feeds(graph, options.shapes(shape), inputs.load(input), random)
     start = time.perf_counter()
     with _progress(f"compiling {model.name}") as advance:
-        compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()}, progress=advance)
+        compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
+                                 progress=advance)
     seconds = time.perf_counter() - start
     results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
     if output is not None:
@@ -50,10 +51,12 @@ def compile_model(model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", ex
         raise typer.Exit(1)
 
 
-def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    unknown = [n for n in (*shapes, *given) if n not in {v.name for v in graph.inputs}]
+def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
+           ) -> dict[str, np.ndarray]:
+    known = [v.name for v in graph.inputs]
+    unknown = [n for n in (*shapes, *given) if n not in known]
     if unknown:
-        raise typer.BadParameter(f"the model has no input {', '.join(unknown)}; it has {', '.join(v.name for v in graph.inputs)}")
+        raise typer.BadParameter(f"the model has no input {', '.join(unknown)}; it has {', '.join(known)}")
     rng = np.random.default_rng(seed)
     feeds = {}
     for value in graph.inputs:
@@ -67,7 +70,8 @@ def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Ma
             extents = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
         dtype = np.dtype(np.float32) if value.dtype is None else value.dtype.numpy
         # Integers are mostly indices into tables: 0 and 1 are valid in all of them.
-        feeds[value.name] = rng.integers(0, 2, extents).astype(dtype) if dtype.kind in "iub" else inputs.random_array(rng, extents, dtype)
+        small = rng.integers(0, 2, extents).astype(dtype)
+        feeds[value.name] = inputs.random_array(rng, extents, dtype) if dtype.kind == "f" else small
     return feeds
 
 
@@ -92,7 +96,8 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
         bar.stop()
 
 
-def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dict[str, np.ndarray], threads: int | None) -> bool:
+def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dict[str, np.ndarray],
+           threads: int | None) -> bool:
     """Compare with ONNX Runtime and print both times; False where a result is wrong."""
     try:
         import onnxruntime  # a peer to compare with, not a dependency
@@ -106,7 +111,8 @@ def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dic
         error = tables.largest_error(found, expected)
         allowed = TOLERANCE.get(expected.dtype.str[1:], 0.0)
         good &= error <= allowed
-        print(f"{name}: largest error {error:.2g} relative to ONNX Runtime's largest magnitude" + ("" if error <= allowed else "  WRONG"))
+        print(f"{name}: largest error {error:.2g} relative to ONNX Runtime's largest magnitude"
+              + ("" if error <= allowed else "  WRONG"))
     times = interleaved({"polytc": lambda: compiled.run(None, feeds), "ONNX Runtime": lambda: session.run(None, feeds)})
     table = Table("", "median", "best", "calls")
     for name, t in times.items():

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text itself, or - for standard input.")]
+Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate.")]
-Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input; () for a scalar.")]
-DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE", help="Element type of an input; f32 if not said.")]
-Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="An attribute of an op: a number or a list.")]
+Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
+DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE", help="Type of an input; else f32.")]
+Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="Attribute: a number or a list.")]
 Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; all of the machine's if not said.")]
 

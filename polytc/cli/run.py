@@ -13,8 +13,8 @@ from polytc import api
 from polytc.cli import inputs, options, tables
 from polytc.op import Op
 
-Input = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy", help="Where inputs come from.")]
-Seed = Annotated[int, typer.Option("--random", metavar="SEED", help="Inputs without a file are random, from this seed.")]
+Input = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy", help="Arrays.")]
+Seed = Annotated[int, typer.Option("--random", metavar="SEED", help="Inputs without an array are random, from this seed.")]
 
 TOLERANCE = {"f2": 2e-2, "f4": 1e-4, "f8": 1e-10}
 """What --check allows, relative to the largest magnitude of the result; integers must be equal."""
@@ -48,7 +48,8 @@ def prepare(text: str, files: list[str] | None, seed: int, target: str, threads:
     missing = [n for n in op.inputs if n not in arrays]
     unknown = [n for n in missing if n not in shapes]
     if unknown:
-        raise typer.BadParameter(f"no array and no shape for {', '.join(unknown)}: give --input NAME=FILE.npy or --shape NAME=...")
+        raise typer.BadParameter(f"no array and no shape for {', '.join(unknown)}: give --input NAME=FILE.npy "
+                                 "or --shape NAME=...")
     arrays.update(inputs.random(missing, shapes, options.pairs(dtype, "--dtype"), seed))
     return op, {n: arrays[n] for n in op.inputs}
 
@@ -58,7 +59,8 @@ def named(op: Op, result: Any) -> dict[str, np.ndarray]:
     return dict(zip(op.outputs, result if len(op.outputs) > 1 else (result,)))
 
 
-def _check(op: Op, arrays: dict[str, Any], results: dict[str, np.ndarray], attrs: dict[str, Any], scalars: dict[str, Any]) -> bool:
+def _check(op: Op, arrays: dict[str, Any], results: dict[str, np.ndarray], attrs: dict[str, Any],
+           scalars: dict[str, Any]) -> bool:
     reference = api.compile(op.text, "evaluate", attrs=attrs, scalars=scalars)
     good = True
     for name, expected in named(reference, reference(**arrays)).items():

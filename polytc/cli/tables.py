@@ -25,7 +25,7 @@ def print_arrays(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, relative to the largest magnitude that is expected; equal NaNs and infinities are no difference."""
+    """The largest difference, relative to the largest magnitude that is expected; equal NaNs and infinities do not differ."""
     if found.shape != expected.shape:
         return float("inf")
     if not expected.size:

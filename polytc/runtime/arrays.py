@@ -44,7 +44,7 @@ def dtype_of(name: str, dtype: np.dtype) -> DType:
         raise argument_error("E404", f"{name} has elements of type {dtype.str!r}, which are not in this machine's byte order",
                              f"convert it once: {name}.astype({name}.dtype.newbyteorder('='))")
     known = ", ".join(str(t.numpy) for t in scalars.DTYPES.values())
-    raise argument_error("E403", f"{name} has elements of type {dtype}, which polytc does not compute with", f"supported: {known}")
+    raise argument_error("E403", f"{name} has elements of type {dtype}, which polytc cannot compute", f"supported: {known}")
 
 
 def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -99,7 +99,8 @@ def _view(name: str, value: Any) -> np.ndarray:
             raise argument_error("E402", f"{name} is {_kind(value)} that numpy cannot view", str(error)) from error
         if array.dtype != object:
             return array
-    raise argument_error("E402", f"{name} is {_kind(value)}, not an array", "pass a numpy array, or an object with DLPack or __array__")
+    raise argument_error("E402", f"{name} is {_kind(value)}, not an array",
+                         "pass a numpy array, or an object with DLPack or __array__")
 
 
 def _number(name: str, value: bool | int | float | np.generic) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Schedule to Loop AST to source text, for each target; no scheduling decision is made here."""

@@ -1,0 +1,1 @@
+"""The CPU target: Loop AST to LLVM IR to machine code."""

@@ -1,0 +1,1 @@
+"""Arrays in and out, threads, machine code in memory, devices."""
