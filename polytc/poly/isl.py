@@ -125,7 +125,7 @@ def sample(m: islpy.Map) -> tuple[str, str] | None:
     pair = m.sample()
     sides = []
     for kind in (islpy.dim_type.in_, islpy.dim_type.out):
-        side = pair.domain() if kind == islpy.dim_type.in_ else pair.range()
+        side = (pair.domain() if kind == islpy.dim_type.in_ else pair.range()).to_set()
         values = [side.plain_get_val_if_fixed(islpy.dim_type.set, d) for d in range(side.dim(islpy.dim_type.set))]
         names = [m.get_dim_name(kind, d) for d in range(m.dim(kind))]
         known = [f"{n or f'x{d}'}={v.to_python()}" for d, (n, v) in enumerate(zip(names, values, strict=True))]

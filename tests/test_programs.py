@@ -1,0 +1,145 @@
+"""A table of programs, on every target and with every way of scheduling, against the evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polytc import compiler
+from polytc.lang import build, evaluate
+from polytc.lang.program import Program
+
+Shapes = dict[str, tuple[int, ...]]
+
+SMALL: dict[str, tuple[str, Shapes]] = {
+    "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (7, 5), "B": (5, 19)}),
+    "matmul transposed left": ("C[i,j] += A[k,i]*B[k,j]", {"A": (6, 7), "B": (6, 9)}),
+    "matmul transposed right": ("C[i,j] += A[i,k]*B[j,k]", {"A": (5, 37), "B": (6, 37)}),
+    "batched, bias, relu": ("T[b,i,j] += A[b,i,k]*B[b,k,j]; D[b,i,j] = max(T[b,i,j] + v[j], 0)",
+                            {"A": (2, 5, 7), "B": (2, 7, 10), "v": (10,)}),
+    "accumulate on a bias": ("C[i,j] = b[j] where i in 0:7; C[i,j] += A[i,k]*B[k,j]", {"A": (7, 5), "B": (5, 9), "b": (9,)}),
+    "padded strided conv": ("O[m,h,w] += (I[c,2*h+r-1,2*w+s-1] else 0) * W[m,c,r,s] where h in 0:4, w in 0:5",
+                            {"I": (3, 8, 9), "W": (4, 3, 3, 3)}),
+    "padded conv, bias, relu": ("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:5, w in 0:11\n"
+                                "Y[m,h,w] = max(O[m,h,w] + b[m], 0)", {"I": (2, 5, 11), "W": (3, 2, 3, 3), "b": (3,)}),
+    "depthwise conv": ("O[c,h,w] += I[c,h+r,w+s] * W[c,r,s]", {"I": (3, 8, 14), "W": (3, 3, 3)}),
+    "transposed conv": ("O[m,2*h+r,2*w+s] += I[c,h,w]*W[c,m,r,s]", {"I": (2, 4, 5), "W": (2, 3, 3, 3)}),
+    "max pool, partial windows": ("P[c,h,w] max= (I[c,2*h+r-1,2*w+s-1] else identity) "
+                                  "where r in 0:3, s in 0:3, h in 0:5, w in 0:6", {"I": (2, 9, 11)}),
+    "softmax, long rows": ("M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]", {"X": (33, 70)}),
+    "softmax, short rows": ("M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]", {"X": (40, 7)}),
+    "layernorm": ("m[i] += X[i,k]/24; v[i] += (X[i,k]-m[i])*(X[i,k]-m[i])/24\n"
+                  "Y[i,j] = (X[i,j]-m[i])*rsqrt(v[i]+1e-5)*g[j]+b[j]", {"X": (34, 24), "g": (24,), "b": (24,)}),
+    "transpose": ("Y[j,i] = X[i,j]", {"X": (9, 13)}),
+    "permute": ("Y[i,k,j] = X[i,j,k]*2", {"X": (3, 5, 9)}),
+    "sum of all": ("S[] += X[i,j]", {"X": (9, 31)}),
+    "sum of rows": ("S[i] += X[i,j]", {"X": (9, 131)}),
+    "sum of columns": ("S[j] += X[i,j]", {"X": (9, 31)}),
+    "product and minimum": ("Y[i] *= X[i,j]; Z[i] min= X[i,j]", {"X": (5, 40)}),
+    "triangular": ("y[i] += A[i,k]*x[k] where k <= i", {"A": (17, 17), "x": (17,)}),
+    "every second": ("y[i] += A[i,k] where k % 2 == 0, i <= 2*k", {"A": (12, 13)}),
+    "shifted": ("O[i] = A[i-1]", {"A": (10,)}),
+    "chain of shifts": ("P[h] = X[h-5]; T[h] += P[2*h+k]*W[k]", {"X": (20,), "W": (3,)}),
+    "concat": ("O[i] = A[i]; O[10+i] = B[i]", {"A": (10,), "B": (13,)}),
+    "pixel shuffle": ("O[c,2*h+a,2*w+b] = I[4*c+2*a+b,h,w] where a in 0:2, b in 0:2, c in 0:3", {"I": (12, 3, 5)}),
+    "nearest": ("Y[i] = X[i//2] where i in 0:20", {"X": (10,)}),
+    "guarded stencil": ("T[h] = (X[h-1] else 0) + (X[h+1] else 0) where h in 0:20", {"X": (20,)}),
+    "chain": ("A[i]=X[i]+1; B[i]=A[i]*2; C[i]=B[i]-X[i]; Y[i]=C[i]*C[i]", {"X": (37,)}),
+    "pool, then dense": ("G[n,c] += X[n,c,h,w]/49; F[n,m] += G[n,c]*W[m,c]; Y[n,m] = F[n,m]+b[m]",
+                         {"X": (1, 6, 7, 7), "W": (11, 6), "b": (11,)}),
+    "moments": ("G[n,c] += X[n,c,h,w]; V[n,c] += X[n,c,h,w]*X[n,c,h,w]", {"X": (2, 20, 5, 5)}),
+    "index values": ("Y[i,j] = X[i,j]*i - j // 2", {"X": (4, 19)}),
+}
+"""name -> (text, shapes): small enough for the interpreter, odd enough for partial tiles."""
+
+LARGE: dict[str, tuple[str, Shapes]] = {
+    "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (101, 67), "B": (67, 131)}),
+    "batched matmul": ("C[b,i,j] += A[b,i,k]*B[b,j,k]", {"A": (3, 33, 64), "B": (3, 45, 64)}),
+    "conv 3x3": ("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:28, w in 0:28",
+                 {"I": (16, 28, 28), "W": (32, 16, 3, 3)}),
+    "conv 1x1": ("O[n,m,h,w] += I[n,c,h,w] * W[m,c]; Y[n,m,h,w] = max(O[n,m,h,w] + R[n,m,h,w], 0)",
+                 {"I": (1, 64, 14, 14), "W": (48, 64), "R": (1, 48, 14, 14)}),
+    "attention scores": ("P[h,s,t] += Q[h,s,d]*K[h,t,d]; M[h,s] max= P[h,s,t]; E[h,s,t] = exp((P[h,s,t]-M[h,s])*0.125)\n"
+                         "Z[h,s] += E[h,s,t]; O[h,s,d] += E[h,s,t]*V[h,t,d]; Y[h,s,d] = O[h,s,d]/Z[h,s]",
+                         {"Q": (4, 33, 16), "K": (4, 40, 16), "V": (4, 40, 16)}),
+    "element-wise, 4-d": ("Y[a,b,c,d] = tanh(X[a,b,c,d]) + Z[c,d]", {"X": (3, 16, 17, 33), "Z": (17, 33)}),
+}
+
+
+def arrays(program: Program) -> dict[str, np.ndarray]:
+    """Seeded inputs of a program."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for name in program.inputs:
+        t = program.tensor(name)
+        values = rng.standard_normal(t.shape) if t.dtype.is_float else rng.integers(0, 10, t.shape)
+        made[name] = values.astype(t.dtype.numpy)
+    return made
+
+
+def check(program: Program, target: str, schedule: str | None = None, threads: int = 1) -> None:
+    """The compiled program gives what the evaluator gives."""
+    inputs = arrays(program)
+    expected = evaluate(program, inputs)
+    outputs = [np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs]
+    compiler.compile_program(program, target, threads, schedule).run([*(inputs[n] for n in program.inputs), *outputs])
+    for name, got in zip(program.outputs, outputs, strict=True):
+        scale = max(1.0, float(np.abs(expected[name]).max(initial=0)))
+        np.testing.assert_allclose(got, expected[name], rtol=1e-5, atol=2e-6 * scale, err_msg=f"{name} on {target}")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_on_every_target(name: str, targets: tuple[str, ...]) -> None:
+    program = build(*SMALL[name])
+    for target in targets:
+        check(program, target)
+
+
+@pytest.mark.parametrize("schedule", ["program", "isl"])
+@pytest.mark.parametrize("name", SMALL)
+def test_other_schedules(name: str, schedule: str) -> None:
+    check(build(*SMALL[name]), "cpu", schedule)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large(name: str, targets: tuple[str, ...]) -> None:
+    program = build(*LARGE[name])
+    for target in targets:
+        if target != "interp":
+            check(program, target, threads=2)
+
+
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_the_strategies_stand_the_legality_check(name: str) -> None:
+    text, shapes = (SMALL.get(name) or LARGE[name])
+    for target in ("cpu", "opencl"):
+        how = compiler.lower_program(build(text, shapes), target).schedule.how
+        assert "refused" not in how, how
+
+
+@pytest.mark.parametrize("dtype", ["f64", "i32", "i64", "u8", "i8"])
+@pytest.mark.parametrize("name", ["matmul", "matmul transposed right", "transpose", "sum of rows", "padded strided conv"])
+def test_dtypes(name: str, dtype: str, targets: tuple[str, ...]) -> None:
+    text, shapes = SMALL[name]
+    program = build(text, shapes, dict.fromkeys(shapes, dtype))
+    for target in targets:
+        check(program, target)
+
+
+def test_gather(targets: tuple[str, ...]) -> None:
+    program = build("Y[b,d] = T[I[b],d]", {"T": (20, 16), "I": (7,)}, {"T": "f32", "I": "i64"})
+    for target in targets:
+        check(program, target)
+
+
+def test_reductions_keep_their_order_when_precise() -> None:
+    program = build("def f(f32[N] X) -> (S) { S[] += X[i] }", {"X": (4096,)})
+    from dataclasses import replace
+    precise = replace(program, precise=True)
+    x = np.random.default_rng(1).standard_normal(4096).astype("f4")
+    out = np.zeros((), "f4")
+    compiler.compile_program(precise, "cpu").run([x, out])
+    total = np.float32(0)
+    for v in x:
+        total = np.float32(total + v)
+    assert out == total
