@@ -215,11 +215,8 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
                        s.lowered.source.target_span)
         elif not s.lowered.source.reset and complete:
             check.check_written(s, None, own, report)
-        if written is not None:
-            own.add(written)
-        elif s.lowered.op is None:
-            report.add("E204", f"which elements of `{s.lowered.target}` are written", s.lowered.source.target_span,
-                       "the domain is too large to look at every point")
+        own.add_region(s.forms, s.domain)
+        own.add(written)
     if complete:
         _check_outputs(coverage, hulls, d, report)
 

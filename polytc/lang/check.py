@@ -97,24 +97,31 @@ def check_injective(s: Placed, report: Report) -> bool:
     box = {i: b for i, b in s.domain.box.items() if b[1] > b[0]}
     if _full_rank(s.forms, box) or _mixed_radix(s.forms, box):
         return True
-    points = s.domain.points(s.domain.box)
+    points = s.domain.points(_entangled(s))
     span = s.lowered.source.target_span
     if points is None:
         report.add("E204", f"that the left side writes each element of `{s.lowered.target}` once", span,
                    "the domain is too large to look at every point: write the left side with plain indices")
         return False
-    address = _addresses(s.forms, points)
+    address = _addresses([f for f in s.forms if indices(f) <= set(points)], points)
     order = np.argsort(address, kind="stable")
     twice = np.nonzero(address[order][1:] == address[order][:-1])[0]
     if not len(twice):
         return True
     a, b = sorted((int(order[twice[0]]), int(order[twice[0] + 1])))
     first, second = ({i: int(p[k]) for i, p in points.items()} for k in (a, b))
-    place = [at(f, first) for f in s.forms]
+    rest = {i: low for i, (low, _) in s.domain.box.items()} | first
+    place = [at(f, rest) for f in s.forms]
     report.add("E210", f"`=` writes one element of `{s.lowered.target}` twice", span,
                f"{_point(first, first)} and {_point(second, second)} both write {_element(s.lowered.target, place)}",
                "use an update such as `+=` if they are to be combined")
     return False
+
+
+def _entangled(s: Placed) -> list[str]:
+    """The indices without those that a dimension of their own determines."""
+    alone = {f.index for f in s.forms if f.index is not None and sum(f.index in indices(g) for g in s.forms) == 1}
+    return [i for i in s.domain.box if i not in alone] or list(s.domain.box)
 
 
 def _addresses(forms: Iterable[Affine], points: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -247,7 +254,7 @@ def check_written(s: Placed, read: pr.Read | None, coverage: Coverage, report: R
     for f, (low, high) in zip(forms, coverage.hull, strict=True):
         a, b = interval(f, s.domain.box) if f is not None else (low, high)
         box.append((max(a, low), min(b, high)))
-    if any(a > b for a, b in box) or coverage.contains(tuple(box)):
+    if any(a > b for a, b in box) or coverage.contains(tuple(box)) or coverage.matches(forms, s.domain):
         return True
     raster = coverage.raster()
     points = s.domain.points(frozenset().union(*(indices(f) for f in forms if f is not None)))

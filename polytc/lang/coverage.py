@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Box, indices, interval, values
 from polytc.lang.domain import Domain
 from polytc.lang.ranges import Hull
@@ -67,12 +68,36 @@ class Coverage:
         self.hull = hull
         self.boxes: list[Hull] = []
         self.points: list[tuple[np.ndarray, ...]] = []
+        self.regions: list[tuple[tuple[str, ...], Domain]] = []
+        self.vague = False
 
-    def add(self, written: Image) -> None:
-        if written.points is None:
+    def add(self, written: Image | None) -> None:
+        """Note what a statement writes; None: it has too many points to list."""
+        if written is None:
+            self.vague = True
+        elif written.points is None:
             self.boxes.append(written.hull)
         else:
             self.points.append(written.points)
+
+    def add_region(self, forms: Sequence[Affine], domain: Domain) -> None:
+        """Remember a writer with plain indices on its left side as it stands: readers with the same conditions match it."""
+        names = tuple(f.index or "" for f in forms)
+        if all(names) and len(set(names)) == len(names) and domain.conditions:
+            self.regions.append((names, domain))
+
+    def matches(self, forms: Sequence[Affine | None], domain: Domain) -> bool:
+        """Does a reader with plain subscripts stay inside one writer, condition by condition?"""
+        names = tuple(f.index or "" if f is not None else "" for f in forms)
+        if not all(names):
+            return False
+        for own, region in self.regions:
+            renamed: dict[str, pr.Expr] = {w: pr.Index(r) for w, r in zip(own, names, strict=True)}
+            inside = all(region.box[w][0] <= domain.box[r][0] and domain.box[r][1] <= region.box[w][1]
+                         for w, r in zip(own, names, strict=True))
+            if inside and all(pr.substitute(c, renamed) in domain.conditions for c in region.conditions):
+                return True
+        return False
 
     def contains(self, box: Hull) -> bool:
         """Is all of `box` written? Exact for written boxes; listed points count only where there is a raster."""
@@ -81,9 +106,9 @@ class Coverage:
         return len(self.boxes) > 1 and _covered(box, self.boxes)
 
     def raster(self) -> np.ndarray | None:
-        """One bool an element of the tensor, in its own bounds; None if it is too large."""
+        """One bool an element of the tensor, in its own bounds; None if it is too large to know."""
         shape = [high - low + 1 for low, high in self.hull]
-        if math.prod(shape) > RASTER_LIMIT:
+        if self.vague or math.prod(shape) > RASTER_LIMIT:
             return None
         mask = np.zeros(shape, bool)
         for b in self.boxes:

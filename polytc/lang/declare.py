@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import syntax as sx
+from polytc.lang.expand import plain_number
 from polytc.lang.lower import ALIASES, dtype_of
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DTYPES, F32, DType
@@ -40,7 +41,7 @@ def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mappi
     """Match the declarations of `f` with what the caller gives. Diagnostics go to `report`."""
     d = Declarations()
     written = {s.target: s for s in reversed(statements(f))}
-    d.numbers |= scalars
+    d.numbers |= {n: plain_number(v) for n, v in scalars.items()}
     if f.kind == "bare":
         _bare_inputs(f, shapes, d, report)
     else:
@@ -101,7 +102,7 @@ def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapp
         if p.inout:
             report.add("E100", "`inout` is not in this version", p.span, "write to another tensor and return it")
         if p.dims is None and p.name in scalars:
-            _scalar(p, scalars[p.name], d, report)
+            _scalar(p, plain_number(scalars[p.name]), d, report)
         elif p.dims is None and p.name not in shapes:
             report.add("E215", f"no value is given for the scalar `{p.name}`", p.span)
         elif _input(p.name, shapes, p.span, d, report) and p.dims is not None and f.kind == "def":

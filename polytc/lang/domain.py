@@ -74,7 +74,11 @@ class Domain:
 
     @property
     def empty(self) -> bool:
-        return any(low > high for low, high in self.box.values())
+        """Is there no point at all? (Conditions count where their points can be listed.)"""
+        if any(low > high for low, high in self.box.values()):
+            return True
+        points = self.points(frozenset().union(*map(condition_indices, self.conditions))) if self.conditions else None
+        return points is not None and any(len(a) == 0 for a in points.values())
 
 
 def tighten(domain: Domain) -> Domain:

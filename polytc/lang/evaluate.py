@@ -105,7 +105,7 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
         return
     ufunc = _UFUNC[s.op]
     free = tuple(d for d in range(len(shape)) if all(p.ndim == 0 or p.shape[d] == 1 for p in places))
-    if free and not s.where:
+    if free:
         value = ufunc.reduce(np.broadcast_to(value, shape), axis=free, keepdims=True, dtype=target.dtype)
     rest = np.broadcast_shapes(value.shape, *(p.shape for p in places)) if places else ()
     index = tuple(np.broadcast_to(p, rest) for p in places)

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import syntax as sx
 from polytc.lang.report import Report, closest
 
 errors.register(E107="attribute missing, unknown or of the wrong kind", E110="index pack of unknown or unequal rank",
-                E207="extents do not broadcast")
+                E207="extents that do not agree")
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
@@ -35,17 +37,22 @@ def _attributes(function: sx.Function, attrs: Mapping[str, Any], report: Report)
         if name not in known:
             report.add("E107", f"`{function.name}` has no attribute `{name}`", function.span, closest(name, known),
                        f"its attributes are {', '.join(known) or 'none'}")
-    values = {name: attrs.get(name, a.default) for name, a in known.items()}
+    values = {name: plain_number(attrs.get(name, a.default)) for name, a in known.items()}
     for name, value in values.items():
         if value is None:
             report.add("E107", f"the attribute `{name}` of `{function.name}` must be given", known[name].span)
         elif isinstance(value, (list, tuple)):
-            values[name] = tuple(value)
-            if not all(isinstance(v, (int, float)) for v in value):
+            values[name] = tuple(map(plain_number, value))
+            if not all(isinstance(v, (int, float)) for v in values[name]):
                 report.add("E107", f"the attribute `{name}` must hold numbers, not {value!r}", known[name].span)
         elif not isinstance(value, (int, float)):
             report.add("E107", f"the attribute `{name}` must be a number or a list of numbers, not {value!r}", known[name].span)
     return values
+
+
+def plain_number(value: Any) -> Any:
+    """A numpy number as a Python number; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def names(e: sx.Expr) -> Iterator[str]:

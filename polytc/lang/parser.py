@@ -78,7 +78,7 @@ def _parser() -> Lark:
     import lark  # slow to import, and needed only for text
 
     return lark.Lark(_grammar(), parser="lalr", lexer="basic", postlex=_Lines(), propagate_positions=True,
-                     maybe_placeholders=False)  # type: ignore[arg-type]
+                     maybe_placeholders=False)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -155,18 +155,18 @@ class _Reader:
         return Span(0, 1, 1, 1) if meta.empty else Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
 
     def program(self, tree: Tree[Token]) -> tuple[syntax.Function, ...]:
-        items = [c for c in tree.children if c.data != "result"]  # type: ignore[union-attr]
-        results = [c for c in tree.children if c.data == "result"]  # type: ignore[union-attr]
-        functions = [self.visit(c) for c in items if c.data in ("def_", "op_")]  # type: ignore[union-attr]
-        rest = [c for c in items if c.data not in ("def_", "op_")]  # type: ignore[union-attr]
+        items = [c for c in tree.children if c.data != "result"]
+        results = [c for c in tree.children if c.data == "result"]
+        functions = [self.visit(c) for c in items if c.data in ("def_", "op_")]
+        rest = [c for c in items if c.data not in ("def_", "op_")]
         if not items:
             raise errors.fail("E004", "there is no statement", _end(self.text), source=self.text)
         if functions and (rest or results):
-            raise errors.fail("E005", "a statement outside of a definition", self.span((rest or results)[0]),  # type: ignore[arg-type]
+            raise errors.fail("E005", "a statement outside of a definition", self.span((rest or results)[0]),
                               ["put it into a `def` or `op`, or leave the definitions out"], source=self.text)
         if functions:
             return tuple(functions)
-        outputs = self.visit(results[0].children[0]) if results else None  # type: ignore[union-attr]
+        outputs = self.visit(results[0].children[0]) if results else None
         return (syntax.Function("bare", "program", (), (), outputs, tuple(self.visit(c) for c in rest), False,
                                 self.span(tree)),)
 
@@ -283,7 +283,7 @@ class _Reader:
         return syntax.Guarded(self.visit(c[0]), None if whole else default, self.span(tree))
 
     def read_ternary(self, tree: Any, c: list[Any]) -> syntax.Ternary:
-        return syntax.Ternary(*map(self.visit, c), self.span(tree))  # type: ignore[misc]
+        return syntax.Ternary(self.visit(c[0]), self.visit(c[1]), self.visit(c[2]), self.span(tree))
 
     def read_binary(self, tree: Any, c: list[Any]) -> syntax.Binary:
         return syntax.Binary(str(c[1]), self.visit(c[0]), self.visit(c[2]), self.span(tree))
@@ -292,7 +292,7 @@ class _Reader:
         return syntax.Unary(str(c[0]), self.visit(c[1]), self.span(tree))
 
     def read_parens(self, tree: Any, c: list[Any]) -> syntax.Expr:
-        return self.visit(c[0])  # type: ignore[no-any-return]
+        return self.visit(c[0])
 
     def read_number(self, tree: Any, c: list[Any]) -> syntax.Number:
         return syntax.Number(_number(c[0]), self.span(tree))

@@ -55,6 +55,8 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     for index, (low, high) in domain.box.items():
         if low > high:
             report.add("E202", f"the range of `{index}` is empty", s.source.span, *solver.sources(index))
+    if not any(low > high for low, high in domain.box.values()) and domain.empty:
+        report.add("E202", "no point satisfies all `where` conditions", s.source.span)
     return None if domain.empty else domain
 
 
