@@ -91,7 +91,7 @@ def _binary(op: str, a: Interval, b: Interval) -> Interval:
         case "//" if b.low == b.high and 0 < b.low < math.inf:
             return Interval(_floordiv(a.low, b.low), _floordiv(a.high, b.low))
         case "%" if b.low == b.high and 0 < b.low < math.inf:
-            return a if 0 <= a.low and a.high < b.low else Interval(0, b.low - 1)
+            return a if a.low >= 0 and a.high < b.low else Interval(0, b.low - 1)
         case "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||":
             return Interval(0, 1)
         case _:

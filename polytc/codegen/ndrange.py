@@ -2,8 +2,8 @@
 
 Block loops are outermost: one around the other, with nothing but allocations and guards between them; several may share an
 axis, whose group number they divide among themselves as digits. Thread loops lie anywhere inside, each axis meaning the same
-work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant extents
-become work-groups of one work-item; the rest of a kernel is sequential.
+work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant
+extents become work-groups of one work-item; the rest of a kernel is sequential.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def mapped_loops(s: loops.Stmt, around: tuple[loops.Stmt, ...] = (), env: interv
 
 def _check_barriers(kernel: loops.Kernel, s: loops.Stmt, nd: NDRange, env: intervals.Env,
                     divergent: frozenset[str], reason: str | None) -> None:
-    """reason: why not every work-item of a group reaches this place, None if all do. divergent: variables that differ among them."""
+    """reason: why not every work-item of a group reaches this place, None if all do. divergent: variables that differ among
+    the work-items of a group."""
     match s:
         case loops.Barrier() if reason is not None:
             raise errors.fail("E511", f"kernel '{kernel.name}': a barrier stands under {reason}", kind=errors.TargetError,
@@ -179,4 +180,4 @@ def _varies(e: loops.Expr, divergent: frozenset[str]) -> bool:
 
 def _refuse(kernel: loops.Kernel, why: str) -> errors.CompileError:
     return errors.fail("E510", f"kernel '{kernel.name}': {why}", kind=errors.TargetError,
-                       notes=["block loops must be the outermost loops of a kernel; block and thread loops have constant extents"])
+                       notes=["block loops must be outermost; block and thread loops must have constant extents"])

@@ -1,7 +1,7 @@
 """OpenCL devices: finding them, checking that they work, choosing one, describing it as a Machine.
 
-POLYTC_OPENCL_DEVICE chooses by a part of the device's or platform's name; else the order is GPUs, Intel's CPU runtime, PoCL, others,
-of those that pass the probe. pyopencl is imported when first needed, here and nowhere else.
+POLYTC_OPENCL_DEVICE chooses by a part of the device's or platform's name; else the order is GPUs, Intel's CPU runtime, PoCL,
+others, of those that pass the probe. pyopencl is imported when first needed, here and nowhere else.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _choose(wanted: str) -> Device:
             "pip install 'polytc[opencl]' brings a runtime for x86-64 CPUs on Linux; elsewhere install the device's driver"])
     matching = [d for d in found if wanted.lower() in f"{d.name} {d.platform}".lower()]
     if not matching:
-        raise errors.fail("E503", f"no OpenCL device has {wanted!r} in its name (POLYTC_OPENCL_DEVICE)", kind=errors.TargetError,
-                          notes=[f"found: {d}" for d in found])
+        raise errors.fail("E503", f"no OpenCL device has {wanted!r} in its name (POLYTC_OPENCL_DEVICE)",
+                          kind=errors.TargetError, notes=[f"found: {d}" for d in found])
     failures = []
     for device in matching:
         reason = probe(device)
@@ -153,7 +153,7 @@ def _probe(device: Device) -> str | None:
         kernel(queue, (8,), (4,), source, result)
         cl.enqueue_copy(queue, y, result)
         queue.finish()
-    except Exception as e:  # noqa: BLE001 - whatever a driver raises, it is not usable
+    except Exception as e:
         lines = [line.strip() for line in str(e).splitlines() if line.strip()]
         return f"cannot build or run a small kernel ({lines[0] if lines else type(e).__name__})"
     expected = np.repeat(np.exp(x).reshape(2, 4).sum(axis=1), 4)

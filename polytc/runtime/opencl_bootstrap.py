@@ -1,8 +1,8 @@
 """Makes an OpenCL runtime that pip installed visible, without hiding the system's drivers.
 
-Note: why this is needed. pip's intel-opencl-rt installs a driver but no entry that pyopencl's loader would read, and its library
-needs intel-cmplr-lib-rt, without which loading fails silently. Setting OCL_ICD_VENDORS hides /etc/OpenCL/vendors, so that the
-entries there are copied beside ours.
+Note: why this is needed. pip's intel-opencl-rt installs a driver but no entry that pyopencl's loader would read, and its
+library needs intel-cmplr-lib-rt, without which loading fails silently. Setting OCL_ICD_VENDORS hides /etc/OpenCL/vendors,
+so that the entries there are copied beside ours.
 """
 
 from __future__ import annotations

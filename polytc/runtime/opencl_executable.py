@@ -75,7 +75,8 @@ class OpenCLExecutable:
                         self._to_host(array, memory[b.name])
                 self._session.queue.finish()
             except cl.Error as e:
-                raise errors.fail("E507", f"running '{module.name}' on {self.device} failed: {e}", kind=errors.TargetError) from e
+                raise errors.fail("E507", f"running '{module.name}' on {self.device} failed: {e}",
+                                  kind=errors.TargetError) from e
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
         """A function that runs on these arrays, which it keeps alive."""
@@ -133,11 +134,13 @@ def check_limits(source: Source, device: Device) -> None:
     notes = []
     if source.options.get("fp64") and not devices.has_double(device):
         notes.append("it computes with f64, which the device lacks")
-    if int(source.options.get("local_bytes", "0")) > d.local_mem_size:
-        notes.append(f"a work-group uses {source.options['local_bytes']} bytes of local memory; the device has {d.local_mem_size}")
+    local = int(source.options.get("local_bytes", "0"))
+    if local > d.local_mem_size:
+        notes.append(f"a work-group uses {local} bytes of local memory; the device has {d.local_mem_size}")
     for b in (*source.module.args, *source.module.scratch):
-        if b.size * b.dtype.bytes > d.max_mem_alloc_size:
-            notes.append(f"'{b.name}' has {b.size * b.dtype.bytes} bytes; the device allocates at most {d.max_mem_alloc_size} at once")
+        size = b.size * b.dtype.bytes
+        if size > d.max_mem_alloc_size:
+            notes.append(f"'{b.name}' has {size} bytes; the device allocates at most {d.max_mem_alloc_size} at once")
     if notes:
         raise errors.fail("E505", f"'{source.module.name}' does not fit {device}", kind=errors.TargetError, notes=notes)
     for launch in source.launches:

@@ -29,7 +29,8 @@ def load(b: L.Buffer, *indices: L.Expr, lanes: int = 1) -> L.Load:
     return L.Load(b, indices, b.dtype, lanes)
 
 
-def loop(var: str, count: int | L.Expr, body: L.Stmt, kind: str = "sequential", axis: int = 0, lower: int = 0, step: int = 1) -> L.For:
+def loop(var: str, count: int | L.Expr, body: L.Stmt, kind: str = "sequential", axis: int = 0, lower: int = 0,
+         step: int = 1) -> L.For:
     upper = L.const(count) if isinstance(count, int) else count
     return L.For(var, L.const(lower), upper, step, body, kind, axis)  # type: ignore[arg-type]
 
@@ -106,10 +107,11 @@ def vector_matmul(m: int, n: int, k: int, rows: int, lanes: int) -> L.Module:
         right = load(b, L.Var("k"), ramp(scaled("j", 2 * lanes, L.const(v))), lanes=lanes)
         old = load(acc, L.const(r), ramp(v), lanes=lanes)
         step.append(L.Store(acc, (L.const(r), ramp(v)), L.Call("fma", (left, right, old), F32, lanes)))
-    out = [L.Store(c, (scaled("i", rows, L.const(r)), ramp(scaled("j", 2 * lanes, L.const(v)))), load(acc, L.const(r), ramp(v), lanes=lanes))
-           for r, v in cells]
+    out = [L.Store(c, (scaled("i", rows, L.const(r)), ramp(scaled("j", 2 * lanes, L.const(v)))),
+                   load(acc, L.const(r), ramp(v), lanes=lanes)) for r, v in cells]
     body: L.Stmt = L.Alloc(acc, L.block(*zero, loop("k", k, L.block(*step)), *out))
-    return module("vector_matmul", (a, b, c), ("C",), loop("i", m // rows, loop("j", n // (2 * lanes), body, "parallel"), "parallel"))
+    body = loop("i", m // rows, loop("j", n // (2 * lanes), body, "parallel"), "parallel")
+    return module("vector_matmul", (a, b, c), ("C",), body)
 
 
 SPECIAL = {"f": [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 7.0, -7.0], "b": [True, False],
@@ -137,7 +139,9 @@ def operations(dtype: DType) -> dict[str, tuple[str, ...]]:
     """kind -> the operations that the type has."""
     binary = {"f": ("+", "-", "*", "/", "//", "%"), "b": ("&", "|", "^", "+", "*"),
               "i": ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>")}
-    calls = [n for n, row in scalars.INTRINSICS.items() if row.result == "same" and (dtype.kind != "b" or n in ("min", "max", "clamp"))]
+    calls = [n for n, row in scalars.INTRINSICS.items() if row.result == "same"]
+    if dtype.kind == "b":
+        calls = ["min", "max", "clamp"]
     if dtype.is_float:
         calls += [n for n, row in scalars.INTRINSICS.items() if row.result in ("float", "bool")]
     if dtype.is_int:
@@ -170,11 +174,11 @@ def elementwise(dtype: DType, lanes: int, count: int) -> tuple[L.Module, list[tu
             outputs.append(out)
             which.append((kind, name))
             stores.append(L.Store(out, (index,), e))
-    m = module(f"elementwise_{dtype}", (*inputs, *outputs), [o.name for o in outputs], loop("i", count // lanes, L.block(*stores)))
-    return m, which
+    body = loop("i", count // lanes, L.block(*stores))
+    return module(f"elementwise_{dtype}", (*inputs, *outputs), [o.name for o in outputs], body), which
 
 
-def run(executable, m: L.Module, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ANN001
+def run(executable, m: L.Module, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs by name."""
     arrays = [inputs[b.name].copy() if b.name in inputs else np.zeros(b.shape, b.dtype.numpy) for b in m.args]
     executable.run(arrays)

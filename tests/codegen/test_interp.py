@@ -94,7 +94,8 @@ def test_guarded_load_is_not_performed() -> None:
     x, y = L.Buffer("x", F32, (4,)), L.Buffer("y", F32, (6,))
     at = P.add(L.Var("i"), L.const(-1))
     inside = P.all_of(L.binary(">=", at, L.const(0)), P.less(at, 4))
-    m = P.module("pad", (x, y), ("y",), P.loop("i", 6, L.Store(y, (L.Var("i"),), L.Select(inside, P.load(x, at), L.Const(9.0, F32), F32))))
+    value = L.Select(inside, P.load(x, at), L.Const(9.0, F32), F32)
+    m = P.module("pad", (x, y), ("y",), P.loop("i", 6, L.Store(y, (L.Var("i"),), value)))
     x0 = floats(4)
     np.testing.assert_array_equal(P.run(interp(m), m, {"x": x0})["y"], np.pad(x0, 1, constant_values=9))
 

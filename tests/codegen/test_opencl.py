@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import loop_programs as P
 import numpy as np
@@ -50,7 +51,8 @@ def both(m: L.Module, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs on OpenCL, which must be those of the interpreter, to the last bit except for floats."""
     got, want = P.run(opencl(m), m, inputs), P.run(interp(m), m, inputs)
     for name, x in want.items():
-        np.testing.assert_allclose(got[name], x, rtol=1e-5 if x.dtype.kind == "f" else 0, atol=1e-6 if x.dtype.kind == "f" else 0)
+        inexact = x.dtype.kind == "f"
+        np.testing.assert_allclose(got[name], x, rtol=1e-5 * inexact, atol=1e-6 * inexact)
     return got
 
 
@@ -72,7 +74,8 @@ def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
 def test_integer_power(dtype: DType) -> None:
     x, y, z = (L.Buffer(n, dtype, (20,)) for n in "xyz")
     i = L.Var("i")
-    m = P.module("power", (x, y, z), ("z",), P.loop("i", 20, L.Store(z, (i,), L.Call("pow", (P.load(x, i), P.load(y, i)), dtype))))
+    power = L.Call("pow", (P.load(x, i), P.load(y, i)), dtype)
+    m = P.module("power", (x, y, z), ("z",), P.loop("i", 20, L.Store(z, (i,), power)))
     inputs = {"x": P.samples(dtype, 20, 1), "y": np.arange(20, dtype=dtype.numpy)}
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(both(m, inputs)["z"], inputs["x"] ** inputs["y"])
@@ -101,7 +104,8 @@ def test_reductions_of_vectors(dtype: DType, lanes: int) -> None:
     vector = P.load(x, L.Var("i"), L.Ramp(L.const(0), 1, lanes), lanes=lanes)
     body = L.block(*(L.Store(o, (L.Var("i"),), L.Reduce(op, vector, dtype)) for op, o in zip(ops, outputs, strict=True)))
     m = P.module("reduce", (x, *outputs), [o.name for o in outputs], P.loop("i", 4, body))
-    x0 = RNG.integers(0, 2, (4, lanes)).astype(dtype.numpy) if dtype.kind == "b" else RNG.integers(-3, 4, (4, lanes)).astype(dtype.numpy)
+    low = 0 if dtype.kind in "ub" else -3
+    x0 = RNG.integers(low, 2 if dtype.kind == "b" else 4, (4, lanes)).astype(dtype.numpy)
     ufunc = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum,
              "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
     got = P.run(opencl(m), m, {"x": x0})
@@ -115,7 +119,7 @@ def test_guarded_loads_scalar_and_vector() -> None:
     scalar = L.Select(P.all_of(L.binary(">=", at, L.const(0)), P.less(at, 13)), P.load(x, at), L.Const(9.0, F32), F32)
     ramp = L.Ramp(P.scaled("j", 8), 1, 8)
     moved = L.Ramp(P.scaled("j", 8, L.const(-2)), 1, 8)
-    inside = L.Binary("&&", L.Binary(">=", moved, L.Const(0, I64, 8), BOOL, 8), L.Binary("<", moved, L.Const(13, I64, 8), BOOL, 8), BOOL, 8)
+    inside = L.binary("&&", L.binary(">=", moved, L.Const(0, I64, 8)), L.binary("<", moved, L.Const(13, I64, 8)))
     vector = L.Select(inside, P.load(x, moved, lanes=8), L.Const(9.0, F32, 8), F32, 8)
     m = P.module("pad", (x, y, z), ("y", "z"), P.loop("i", 16, L.Store(y, (L.Var("i"),), scalar)),
                  P.loop("j", 2, L.Store(z, (ramp,), vector)))
@@ -145,7 +149,8 @@ def test_strided_gathered_and_scattered_vectors() -> None:
     picked = L.Call("min", (P.load(at, L.Ramp(L.const(0), 1, 8), lanes=8), L.Const(19, I64, 8)), I64, 8)
     gathered = P.load(x, L.const(2), picked, lanes=8)
     column = P.load(x, L.Ramp(L.const(0), 1, 4), L.const(5), lanes=4)
-    body = L.block(L.Store(y, (L.const(0), L.Ramp(L.const(0), 2, 8)), strided), L.Store(y, (L.const(1), L.Ramp(L.const(4), 1, 8)), gathered),
+    body = L.block(L.Store(y, (L.const(0), L.Ramp(L.const(0), 2, 8)), strided),
+                   L.Store(y, (L.const(1), L.Ramp(L.const(4), 1, 8)), gathered),
                    L.Store(y, (L.const(2), L.Ramp(L.const(15), -1, 4)), column))
     m = P.module("strides", (x, at, y), ("y",), body)
     x0, at0 = floats(4, 20), np.array([5, 0, 19, 25, 3, 3, 7, 1], np.int64)
@@ -175,7 +180,8 @@ def test_group_writes_once_and_private_memory_outlives_thread_loops() -> None:
     work = P.loop("t", 4, L.block(L.Store(s, (t,), L.Cast(t, I32)), L.Store(p, (), L.Cast(t, I32))), "thread")
     bump = L.Store(y, (L.Var("b"),), P.add(P.load(y, L.Var("b")), P.load(s, L.const(3))))
     last = P.loop("t", 2, L.Store(z, (L.Var("b"), t), P.load(p)), "thread")
-    m = P.module("once", (y, z), ("y", "z"), P.loop("b", 3, L.Alloc(s, L.Alloc(p, L.block(work, L.Barrier(), bump, last))), "block"))
+    group = L.Alloc(s, L.Alloc(p, L.block(work, L.Barrier(), bump, last)))
+    m = P.module("once", (y, z), ("y", "z"), P.loop("b", 3, group, "block"))
     got = both(m, {"y": np.array([10, 20, 30], np.int32)})
     np.testing.assert_array_equal(got["y"], [13, 23, 33])
     np.testing.assert_array_equal(got["z"], [[0, 1, 0, 0]] * 3)
@@ -185,7 +191,7 @@ def test_block_loops_that_share_an_axis_with_bounds_and_steps() -> None:
     y = L.Buffer("y", I32, (3, 5, 12))
     t = P.add(L.Var("b2"), L.Var("t"))
     body: L.Stmt = L.Store(y, (L.Var("b0"), L.Var("b1"), t), L.Cast(P.add(P.scaled("b0", 100), P.scaled("b1", 10, t)), I32))
-    body = L.For("t", L.const(0), L.Call("min", (L.const(4), L.binary("-", L.const(10), L.Var("b2"))), I64), 1, body, "thread", 0)
+    body = P.loop("t", L.Call("min", (L.const(4), L.binary("-", L.const(10), L.Var("b2"))), I64), body, "thread")
     body = P.loop("b2", 12, body, "block", 0, lower=0, step=4)
     m = P.module("digits", (y,), ("y",), P.loop("b0", 3, P.loop("b1", 5, body, "block", 0, lower=1), "block", 0))
     source = OpenCLTarget().emit(m)
@@ -199,7 +205,7 @@ def test_block_loops_that_share_an_axis_with_bounds_and_steps() -> None:
 def test_parallel_loops_inside_are_sequential() -> None:
     x, y = L.Buffer("x", F32, (6, 8)), L.Buffer("y", F32, (6, 8))
     i, j = L.Var("i"), L.Var("j")
-    body = P.loop("i", 6, P.loop("j", 8, L.Store(y, (i, j), P.add(P.load(x, i, j), L.Const(1.0, F32))), "parallel"), "sequential")
+    body = P.loop("i", 6, P.loop("j", 8, L.Store(y, (i, j), P.add(P.load(x, i, j), L.Const(1.0, F32))), "parallel"))
     m = P.module("inside", (x, y), ("y",), body)
     assert OpenCLTarget().emit(m).launches[0].global_size == (1,)
     x0 = floats(6, 8)
@@ -209,9 +215,10 @@ def test_parallel_loops_inside_are_sequential() -> None:
 def test_scratch_and_several_kernels() -> None:
     x, t, y = (L.Buffer(n, F32, (50,)) for n in ("x", "t", "y"))
     i = L.Var("i")
-    m = P.module("two", (x, y), ("y",), P.loop("i", 50, L.Store(t, (i,), P.mul(P.load(x, i), P.load(x, i))), "parallel"),
-                 P.loop("i", 50, L.Store(y, (i,), P.add(P.load(t, i), P.load(t, P.add(L.const(49), L.Unary("-", i, I64))))), "parallel"),
-                 scratch=(t,))
+    back = P.add(L.const(49), L.Unary("-", i, I64))
+    first = P.loop("i", 50, L.Store(t, (i,), P.mul(P.load(x, i), P.load(x, i))), "parallel")
+    second = P.loop("i", 50, L.Store(y, (i,), P.add(P.load(t, i), P.load(t, back))), "parallel")
+    m = P.module("two", (x, y), ("y",), first, second, scratch=(t,))
     x0 = floats(50)
     np.testing.assert_allclose(both(m, {"x": x0})["y"], x0**2 + x0[::-1] ** 2, rtol=1e-6)
 
@@ -280,7 +287,7 @@ def test_what_the_device_cannot_hold_is_a_diagnostic() -> None:
 
 def test_a_failed_build_is_a_diagnostic() -> None:
     source = OpenCLTarget().emit(P.matmul(2, 2, 2))
-    broken = type(source)(source.target, source.text.replace("float acc;", "flaot acc;"), source.launches, source.module, source.options)
+    broken = replace(source, text=source.text.replace("float acc;", "flaot acc;"))
     with pytest.raises(TargetError, match="refuses") as info:
         opencl_executable.OpenCLExecutable(broken, devices.choose())
     assert info.value.code == "E506"

@@ -97,10 +97,11 @@ class _KernelWriter(Emitter):
                 self.line("pass")
 
     def emit_store(self, s: loops.Store) -> None:
-        idle = [a for a in self.items.thread_axes if a not in self.open_axes] if self.items and s.buffer.space != "private" else []
+        axes = self.items.thread_axes if self.items is not None and s.buffer.space != "private" else ()
+        idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
-        args = ", ".join([repr(s.buffer.name), self.names.of("buffer", s.buffer.name), self.value(s.value), *map(self.index, s.indices)])
-        self.line(f"{guard}_store({args})")
+        args = [repr(s.buffer.name), self.names.of("buffer", s.buffer.name), self.value(s.value), *map(self.index, s.indices)]
+        self.line(f"{guard}_store({', '.join(args)})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
         if not (self.inside_item and s.buffer.space == "local"):

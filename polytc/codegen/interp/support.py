@@ -25,7 +25,8 @@ def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Memory with undefined contents: NaN, or a large odd pattern, so that a read before the first write shows."""
     if dtype.kind == "f":
         return np.full(shape, np.nan, dtype)
-    return np.frombuffer(bytes([0x5A if dtype.kind != "b" else 1]) * (dtype.itemsize * math.prod(shape)), dtype).reshape(shape).copy()
+    pattern = bytes([0x5A if dtype.kind != "b" else 1]) * (dtype.itemsize * math.prod(shape))
+    return np.frombuffer(pattern, dtype).reshape(shape).copy()
 
 
 def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
@@ -51,7 +52,8 @@ def store(name: str, array: np.ndarray, value: Any, *indices: Any) -> None:
     """array[indices] = value, lane by lane."""
     _check(name, array, indices)
     if not array.flags.writeable:
-        raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers", kind=errors.TargetError)
+        raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers",
+                          kind=errors.TargetError)
     array[indices] = value
 
 
@@ -60,8 +62,8 @@ def _check(name: str, array: np.ndarray, indices: Sequence[Any]) -> None:
         low, high = (index.min(), index.max()) if isinstance(index, np.ndarray) else (index, index)
         if low < 0 or high >= extent:
             shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else int(i)) for i in indices)
-            raise errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}", kind=errors.TargetError,
-                              notes=[f"dimension {axis} has the coordinates 0 to {extent - 1}"])
+            raise errors.fail("E520", f"'{name}[{shown}]' lies outside of {name}, of shape {array.shape}",
+                              kind=errors.TargetError, notes=[f"dimension {axis} has the coordinates 0 to {extent - 1}"])
 
 
 def select(cond: Any, a: Callable[[Any], Any], b: Callable[[Any], Any], mask: Any = True) -> Any:
@@ -103,10 +105,11 @@ def shift(a: Any, b: Any, left: bool) -> Any:
 
 def power(a: Any, b: Any) -> Any:
     """`pow`; a negative power of an integer is 0, except of 1 and -1."""
-    if np.asarray(a).dtype.kind == "f" or np.all(np.asarray(b) >= 0):
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind == "f" or np.all(b >= 0):
         return np.power(a, b)
-    sign = np.where(np.asarray(b) % 2 == 0, 1, a)
-    return np.where(np.asarray(b) >= 0, np.power(a, np.maximum(b, 0)), np.where(np.abs(a) == 1, sign, 0)).astype(np.asarray(a).dtype)[()]
+    inverse = np.where(np.abs(a) == 1, np.where(b % 2 == 0, 1, a), 0)
+    return cast(np.where(b >= 0, np.power(a, np.maximum(b, 0)), inverse), a.dtype)
 
 
 def erf(a: Any) -> Any:
@@ -148,8 +151,8 @@ def run_group(item: Callable[..., Iterator[None]], sizes: tuple[int, ...]) -> No
     while waiting:
         arrived = [w for w in waiting if next(w, "done") is None]
         if arrived and len(arrived) != len(waiting):
-            raise errors.fail("E522", f"{len(arrived)} of {len(waiting)} work-items wait at a barrier that the others do not reach",
-                              kind=errors.TargetError)
+            missing = f"{len(arrived)} of {len(waiting)} work-items wait at a barrier that the others do not reach"
+            raise errors.fail("E522", missing, kind=errors.TargetError)
         waiting = arrived
 
 

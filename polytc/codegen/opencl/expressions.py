@@ -1,100 +1,36 @@
 """Expressions of the Loop AST as OpenCL C.
 
-Two ways to write one. `index`: arithmetic on loop variables, in `int` where intervals prove that nothing leaves 32 bits, else in
-`long`. `value`: everything else, in exactly the type of the node (see opencl/types.py): C's promotions are undone by casts and
-signed arithmetic is done unsigned, because it wraps here and is undefined in C.
+Two ways to write one. `index` (see opencl/indexing.py): arithmetic on loop variables. `value`: everything else, in exactly the
+type of the node (see opencl/types.py): C's promotions are undone by casts, and signed arithmetic is done unsigned, because it
+wraps here and is undefined in C.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from polytc import errors
 from polytc.codegen import intervals, lanes, loops
 from polytc.codegen.opencl import intrinsics, types
+from polytc.codegen.opencl.indexing import Indexing
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.opencl.preamble import Preamble
+from polytc.codegen.opencl.text import bare
 from polytc.lang.scalars import BOOL, I64, DType
 
-errors.register(E512="a vector width that OpenCL C does not have", E513="an operation that OpenCL C does not have")
+errors.register(E512="a vector width that OpenCL C does not have")
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-class Expressions:
-    """Writes the expressions of one kernel. env: intervals of the loop variables in scope, kept by the statement writer."""
+class Expressions(Indexing):
+    """Writes the expressions of one kernel."""
 
     def __init__(self, preamble: Preamble, memory: Memory, spell: Callable[[str], str], itype: str) -> None:
-        self.preamble = preamble
+        super().__init__(preamble, spell, itype)
         self.memory = memory
-        self.spell = spell
-        self.itype = itype
-        self.env: Mapping[str, intervals.Interval] = {}
-
-    # ---- index arithmetic
-
-    def index(self, e: loops.Expr) -> str:
-        """An integer of the kernel's index type (a vector of them for a vector)."""
-        if not intervals.is_index(e):
-            return f"({self.itype}){self.value(e)}" if e.lanes == 1 else f"convert_{self.itype}{e.lanes}({self.value(e)})"
-        match e:
-            case loops.Var():
-                return self.spell(e.name)
-            case loops.Const():
-                text = str(int(e.value)) if e.value >= 0 else f"({int(e.value)})"
-                return text if e.lanes == 1 else f"({self.itype}{e.lanes})({text})"
-            case loops.Ramp() | loops.Broadcast():
-                parts = [bare(self.index(lanes.lane(e, k))) for k in range(e.lanes)]
-                return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
-            case loops.Unary():
-                return f"(-{self.index(e.a)})"
-            case loops.Call():
-                first, *others = (self._exact(bare(self.index(a)), e.lanes) for a in e.args)
-                return functools.reduce(lambda a, b: f"{e.fn}({a}, {b})", others, first)
-            case loops.Binary(op="//" | "%") if e.lanes == 1:
-                return self._floor_index(e)
-            case loops.Binary(op="//" | "%"):
-                return f"({self.itype}{e.lanes})({', '.join(bare(self.index(lanes.lane(e, k))) for k in range(e.lanes))})"
-            case loops.Binary():
-                assert e.op not in _COMPARISONS, e
-                return _sum(e.op, self.index(e.a), self.index(e.b))
-            case _:
-                raise AssertionError(e)
-
-    def _exact(self, text: str, width: int) -> str:
-        """min and max are overloaded: a literal must have the index type."""
-        return f"(long)({text})" if self.itype == "long" and width == 1 else text
-
-    def _floor_index(self, e: loops.Binary) -> str:
-        a, b = self.index(e.a), self.index(e.b)
-        divisor = intervals.interval(e.b, self.env)
-        if divisor.low <= 0:
-            raise errors.fail("E513", f"index arithmetic divides by '{loops.format_expr(e.b)}', which may be zero or negative",
-                              kind=errors.TargetError)
-        if intervals.interval(e.a, self.env).is_natural:
-            return f"({a} {'/' if e.op == '//' else '%'} {b})"
-        name = "floordiv" if e.op == "//" else "mod"
-        return f"{self.preamble.index_helper(name, self.itype)}({bare(a)}, {bare(b)})"
-
-    def flat(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
-        """The offset of buffer[indices] in elements."""
-        terms: list[str] = []
-        constant = 0
-        for e, stride in zip(indices, buffer.strides, strict=True):
-            if isinstance(e, loops.Const):
-                constant += int(e.value) * stride
-                continue
-            text = self.index(e)
-            terms.append(bare(text, "+") if stride == 1 else f"{text} * {self._literal(stride)}")
-        if constant or not terms:
-            terms.append(self._literal(constant) if constant >= 0 else f"({self._literal(constant)})")
-        return " + ".join(terms)
-
-    def _literal(self, number: int) -> str:
-        return str(number) if self.itype == "int" else f"{number}L"
 
     # ---- values
 
@@ -193,7 +129,8 @@ class Expressions:
             return self._divide(e)
         if e.op in ("//", "%"):
             name = "ffloordiv" if e.op == "//" else "fmodulo"
-            return self._round(f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(self.value(e.a))}, {bare(self.value(e.b))})", e)
+            call = f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(self.value(e.a))}, {bare(self.value(e.b))})"
+            return self._half(call, e.dtype, e.lanes)
         if e.op in ("<<", ">>"):
             return self._shift(e)
         return self.combine(e.op, e.dtype, e.lanes, self.value(e.a), self.value(e.b))
@@ -250,7 +187,7 @@ class Expressions:
         row = next((table[fn] for table in tables if fn in table), None)
         if row is None:
             raise errors.fail("E513", f"'{fn}' of {of} has no counterpart in OpenCL C", kind=errors.TargetError,
-                              notes=["cast the arguments to a float type first" if of.kind != "f" else "write it as other operations"])
+                              notes=["cast the arguments to a float type first"] if of.kind != "f" else [])
         t = types.vector(of, width)
         if re.fullmatch(r"@?\w+", row):
             row += "(" + ", ".join(f"{{{k}}}" for k in range(len(args))) + ")"
@@ -262,9 +199,6 @@ class Expressions:
         if of.kind == "b" and width == 1:
             return f"({text} & 1)"
         return text if fn in ("isnan", "isinf") else self._half(text, of, width)
-
-    def _round(self, text: str, e: loops.Expr) -> str:
-        return self._half(text, e.dtype, e.lanes)
 
     def _half(self, text: str, dtype: DType, width: int) -> str:
         """A result of f16 arithmetic, done in float, rounded; other results as they are."""
@@ -354,33 +288,3 @@ class Expressions:
         """The function that reduces half as many lanes; written first."""
         probe = loops.Reduce(op, loops.Const(0, dtype, width), dtype)
         return self._reduce(probe).split("(", 1)[0]
-
-
-def bare(text: str, op: str = "") -> str:
-    """Without the parentheses around the whole; with op '+' only if what is inside may stand in a sum."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for position, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            whole = position == len(text) - 1
-            break
-    else:
-        whole = False
-    if not whole:
-        return text
-    inner = text[1:-1]
-    if inner.startswith("-") and op:
-        return text
-    return inner if not op or not re.search(r"[<>=!&|?]", inner) else text
-
-
-def _sum(op: str, a: str, b: str) -> str:
-    if op == "+":
-        return f"({bare(a, '+')} + {bare(b, '+')})" if not _has_top(b, "%/") else f"({bare(a, '+')} + {b})"
-    return f"({bare(a, '+')} - {b})" if op == "-" else f"({a} {op} {b})"
-
-
-def _has_top(text: str, ops: str) -> bool:
-    return any(c in text for c in ops)

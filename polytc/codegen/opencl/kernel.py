@@ -8,9 +8,10 @@ from functools import partial
 from polytc.codegen import intervals, lanes, loops, ndrange
 from polytc.codegen.emitter import Emitter, Names
 from polytc.codegen.opencl import types
-from polytc.codegen.opencl.expressions import Expressions, bare
+from polytc.codegen.opencl.expressions import Expressions
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.opencl.preamble import Preamble
+from polytc.codegen.opencl.text import bare
 from polytc.lang.scalars import BOOL, I64
 
 
@@ -163,7 +164,8 @@ class KernelWriter(Emitter):
         ctype = f"uchar{width}" if s.buffer.dtype == BOOL else types.vector(s.buffer.dtype, width)
         self.line(f"const {ctype} {name} = {text};")
         for k in range(width):
-            offset, value = self.expressions.flat(s.buffer, tuple(lanes.lane(i, k) for i in s.indices)), f"{name}.{types.component(k)}"
+            offset = self.expressions.flat(s.buffer, tuple(lanes.lane(i, k) for i in s.indices))
+            value = f"{name}.{types.component(k)}"
             half = place.ctype == "half"
             self.line(f"vstore_half({value}, {offset}, {place.name});" if half else f"{place.element(offset)} = {value};")
 

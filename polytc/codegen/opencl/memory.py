@@ -19,8 +19,8 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Place:
-    """name, ctype: of the pointer or variable. space: OpenCL's name. count: elements of an array, 0 for a pointer, 1 for a plain
-    variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors."""
+    """name, ctype: of the pointer or variable. space: OpenCL's name. count: elements of an array, 0 for a pointer, 1 for a
+    plain variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors."""
 
     name: str
     ctype: str
@@ -97,7 +97,8 @@ class Memory:
         size = lanes * types.memory_bytes(buffer.dtype, buffer.space)
         if self.place(buffer).space == "__private" or size > ALIGNMENT:
             return False
-        return all(intervals.multiple(e) * stride % lanes == 0 for e, stride in zip(_base(indices), buffer.strides, strict=True))
+        terms = zip(_base(indices), buffer.strides, strict=True)
+        return all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
 
 
 def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:

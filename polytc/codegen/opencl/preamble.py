@@ -57,7 +57,8 @@ class Preamble:
         """The C name of function `name` on values of the type; its text is added."""
         spelled = f"polytc_{name}_{types.vector(dtype, lanes)}"
         if spelled not in self._texts:
-            self._texts[spelled] = self._scalar(name, spelled, dtype) if lanes == 1 else self._lanewise(name, spelled, dtype, lanes)
+            text = self._scalar(name, spelled, dtype) if lanes == 1 else self._lanewise(name, spelled, dtype, lanes)
+            self._texts[spelled] = text
         return spelled
 
     def index_helper(self, name: str, ctype: str) -> str:

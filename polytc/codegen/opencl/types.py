@@ -13,8 +13,8 @@ import numpy as np
 
 from polytc.lang.scalars import DType
 
-_VALUE = {"f16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short", "i32": "int", "i64": "long",
-          "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
+_VALUE = {"f16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short", "i32": "int",
+          "i64": "long", "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _MASK = {8: "char", 16: "short", 32: "int", 64: "long"}
 LANES = (1, 2, 4, 8, 16)
 
@@ -93,19 +93,27 @@ def component(k: int) -> str:
     return f"s{k:x}"
 
 
-_TYPES = ("bool char uchar short ushort int uint long ulong float double half quad size_t ptrdiff_t intptr_t uintptr_t void unsigned "
-          "signed image1d_t image2d_t image3d_t sampler_t event_t").split()
-_WORDS = ("auto break case const continue default do else enum extern for goto if inline register restrict return sizeof static "
-          "struct switch typedef union volatile while kernel global local constant private read_only write_only read_write complex "
-          "imaginary pipe generic main true false").split()
-_FUNCTIONS = ("acos acosh acospi asin asinh asinpi atan atan2 atanh atanpi cbrt ceil copysign cos cosh cospi erf erfc exp exp2 exp10 "
-              "expm1 fabs fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma lgamma_r log log2 log10 log1p logb mad maxmag "
-              "minmag modf nan nextafter pow pown powr remainder remquo rint rootn round rsqrt sin sincos sinh sinpi sqrt tan tanh "
-              "tanpi tgamma trunc abs abs_diff add_sat hadd rhadd clamp clz mad_hi mad_sat max min mul_hi rotate sub_sat upsample "
-              "popcount mad24 mul24 degrees mix radians step smoothstep sign cross dot distance length normalize isequal isnotequal "
-              "isgreater isless isfinite isinf isnan isnormal isordered isunordered signbit any all bitselect select barrier "
-              "mem_fence prefetch printf shuffle shuffle2 vec_step NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT NULL EOF linux unix").split()
+_TYPES = """
+    bool char uchar short ushort int uint long ulong float double half quad size_t ptrdiff_t intptr_t uintptr_t
+    void unsigned signed image1d_t image2d_t image3d_t sampler_t event_t
+""".split()
+_WORDS = """
+    auto break case const continue default do else enum extern for goto if inline register restrict return
+    sizeof static struct switch typedef union volatile while kernel global local constant private read_only
+    write_only read_write complex imaginary pipe generic main true false
+""".split()
+_FUNCTIONS = """
+    acos acosh acospi asin asinh asinpi atan atan2 atanh atanpi cbrt ceil copysign cos cosh cospi erf erfc exp
+    exp2 exp10 expm1 fabs fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma lgamma_r log log2
+    log10 log1p logb mad maxmag minmag modf nan nextafter pow pown powr remainder remquo rint rootn round rsqrt
+    sin sincos sinh sinpi sqrt tan tanh tanpi tgamma trunc abs abs_diff add_sat hadd rhadd clamp clz mad_hi
+    mad_sat max min mul_hi rotate sub_sat upsample popcount mad24 mul24 degrees mix radians step smoothstep sign
+    cross dot distance length normalize isequal isnotequal isgreater isless isfinite isinf isnan isnormal
+    isordered isunordered signbit any all bitselect select barrier mem_fence prefetch printf shuffle shuffle2
+    vec_step NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT NULL EOF linux unix
+""".split()
 RESERVED = frozenset([*_WORDS, *_FUNCTIONS, *_TYPES, *(f"{t}{n}" for t in _TYPES[:13] for n in (2, 3, 4, 8, 16))])
-RESERVED_PREFIXES = ("polytc_", "__", "get_", "vload", "vstore", "convert_", "as_", "native_", "half_", "fast_", "atomic_", "atom_",
-                     "async_", "read_", "write_", "cl_", "CL_", "CLK_", "M_", "FLT_", "DBL_", "INT_", "CHAR_", "SHRT_", "LONG_",
-                     "UINT_", "UCHAR_", "USHRT_", "ULONG_", "SCHAR_")
+RESERVED_PREFIXES = tuple("""
+    polytc_ __ get_ vload vstore convert_ as_ native_ half_ fast_ atomic_ atom_ async_ read_ write_ cl_ CL_ CLK_
+    M_ FLT_ DBL_ INT_ CHAR_ SHRT_ LONG_ UINT_ UCHAR_ USHRT_ ULONG_ SCHAR_
+""".split())
