@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import os
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,16 @@ from typing import Any
 import llvmlite.binding as llvm
 
 _LOCK = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Another thread of the parent may have held the lock."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache

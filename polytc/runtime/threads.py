@@ -257,7 +257,10 @@ class _Pool:
         while len(self.workers) < threads - 1:
             slot = len(self.workers) + 1
             thread = threading.Thread(target=self.worker, args=(self.address, slot), name=f"polytc-{slot}", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, or the interpreter is on its way out: fewer workers do it too
+                return
             self.workers.append(thread)
 
     def _word(self, name: str) -> ctypes.c_uint32:

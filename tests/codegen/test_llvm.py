@@ -155,7 +155,7 @@ def test_gather_and_scatter(index: DType, lanes: int) -> None:
 
 # ---- guarded loads
 
-@pytest.mark.parametrize("stride", [1, 2, 0, -1])
+@pytest.mark.parametrize("stride", [1, 2, 3, 0, -1, 70])
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_guarded_loads_touch_nothing_outside(lanes: int, stride: int) -> None:
     """a[stride*i - 3] else 7, at the very start and end of a mapping that faults outside."""

@@ -174,7 +174,7 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
 
 def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0) -> ir.Value:
     """Pointer to the element at a known distance of a form's base."""
-    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, _sum(body, form, lane))
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, _sum(body, form, lane), body.mask is None)
 
 
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> ir.Value:
@@ -185,7 +185,7 @@ def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], 
         if stride != 1:
             value = body.fn.binary("mul nsw", value, ir.constant(stride, value.type))
         total = value if total.ref == "splat (i64 0)" else body.fn.binary("add nsw", total, value)
-    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total)
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total, body.mask is None)
 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
@@ -195,11 +195,9 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
         if mask is not None:
             return body.fn.splat(_load_one_masked(body, e, form, mask), e.lanes)
         return body.fn.splat(memory.load(body.fn, e.dtype, pointer(body, e.buffer, form)), e.lanes)
-    if form is None or (mask is not None and not _contiguous(form.lanes)):
+    if form is None:
         return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes), mask)
-    if mask is not None:
-        return memory.load_masked(body.fn, e.dtype, pointer(body, e.buffer, form, form.lanes[0]), mask)
-    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane))
+    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane), mask)
 
 
 def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
@@ -207,10 +205,6 @@ def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Va
     at = pointer(body, e.buffer, form)
     wide = memory.load_splat_masked(body.fn, e.dtype, at, mask)
     return wide if e.lanes > 1 else body.fn.extract(wide, 0)
-
-
-def _contiguous(lanes: tuple[int, ...]) -> bool:
-    return lanes == tuple(range(lanes[0], lanes[0] + len(lanes)))
 
 
 def store(body: Body, s: loops.Store) -> None:

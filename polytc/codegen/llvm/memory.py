@@ -14,12 +14,15 @@ MAX_WINDOWS = 4
 """A strided vector is read as at most so many contiguous vectors and shuffled; beyond that lane by lane."""
 
 
-def address(fn: ir.Function, pointer: ir.Value, dtype: DType, offset: ir.Value) -> ir.Value:
-    """Pointer to an element; offset: i64, or a vector of them for a vector of pointers."""
+def address(fn: ir.Function, pointer: ir.Value, dtype: DType, offset: ir.Value, inside: bool) -> ir.Value:
+    """Pointer to an element; offset: i64, or a vector of them for a vector of pointers.
+
+    inside: it lies in the buffer for certain, which under a mask it need not.
+    """
     if offset.ref == "0":
         return pointer
     result = ir.vector("ptr", ir.lanes_of(offset.type))
-    return fn.emit(result, f"getelementptr inbounds {ir.memory_type(dtype)}, {pointer}, {offset}")
+    return fn.emit(result, f"getelementptr {'inbounds ' if inside else ''}{ir.memory_type(dtype)}, {pointer}, {offset}")
 
 
 def _from_memory(fn: ir.Function, dtype: DType, value: ir.Value) -> ir.Value:
@@ -110,20 +113,41 @@ def windows(lanes: Sequence[int]) -> list[int] | None:
     return starts if len(starts) <= MAX_WINDOWS else None
 
 
-def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value]) -> ir.Value:
-    """A vector whose lanes lie at known distances. at: the pointer to an element, by distance."""
+def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value],
+                 mask: ir.Value | None) -> ir.Value:
+    """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes."""
     count = len(lanes)
     if len(set(lanes)) == 1:
-        return fn.splat(load(fn, dtype, at(lanes[0])), count)
+        one = at(lanes[0])
+        return fn.splat(load(fn, dtype, one), count) if mask is None else load_splat_masked(fn, dtype, one, mask)
     if list(lanes) == list(range(lanes[0], lanes[0] + count)):
-        return load(fn, dtype, at(lanes[0]), count)
+        first = at(lanes[0])
+        return load(fn, dtype, first, count) if mask is None else load_masked(fn, dtype, first, mask)
     starts = windows(lanes)
     if starts is None:
-        return _load_lanes(fn, dtype, lanes, at)
+        return _load_lanes(fn, dtype, lanes, at) if mask is None else gather(fn, dtype, _pointers(fn, lanes, at), mask)
+    return _load_windows(fn, dtype, lanes, starts, at, mask)
+
+
+def _pointers(fn: ir.Function, lanes: Sequence[int], at: Callable[[int], ir.Value]) -> ir.Value:
+    result = ir.Value(ir.vector("ptr", len(lanes)), "poison")
+    for i, lane in enumerate(lanes):
+        result = fn.insert(result, at(lane), i)
+    return result
+
+
+def _load_windows(fn: ir.Function, dtype: DType, lanes: Sequence[int], starts: Sequence[int], at: Callable[[int], ir.Value],
+                  mask: ir.Value | None) -> ir.Value:
+    """Contiguous vectors shuffled into one. Under a mask each of them reads only the elements of lanes that are set."""
+    count = len(lanes)
     result: ir.Value | None = None
     for start in starts:
-        wide = load(fn, dtype, at(start), count)
         inside = [lane - start if 0 <= lane - start < count else -1 for lane in lanes]
+        if mask is None:
+            wide = load(fn, dtype, at(start), count)
+        else:
+            wanted = [inside.index(e) if e in inside else count for e in range(count)]
+            wide = load_masked(fn, dtype, at(start), fn.shuffle(mask, ir.constant(False, mask.type), wanted))
         if result is None:
             result = fn.shuffle(wide, None, inside)
         else:

@@ -39,7 +39,9 @@ class Emission:
 def emit_kernel(emission: Emission) -> None:
     """The function of a kernel."""
     k = emission.kernel
-    params = [_argument(b, b.name in k.writes) for b in k.args]
+    # A parallel loop's context captures the pointers.
+    captured = any(isinstance(s, loops.For) and s.kind == "parallel" for s in loops.walk_stmt(k.body))
+    params = [_argument(b, b.name in k.writes, captured) for b in k.args]
     fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
     fn.extra = "noinline "
     body = Body(fn, emission.machine, emission.flags)
@@ -58,10 +60,11 @@ def symbol(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
 
 
-def _argument(b: loops.Buffer, written: bool) -> str:
+def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
     size = f"dereferenceable({b.size * b.dtype.bytes}) " if b.size else ""
     access = "" if written else "readonly "
-    return f"ptr noalias nonnull captures(none) {access}{size}align {b.dtype.bytes} %p.{symbol(b.name)}"
+    capture = "" if captured else "captures(none) "
+    return f"ptr noalias nonnull {capture}{access}{size}align {b.dtype.bytes} %p.{symbol(b.name)}"
 
 
 @dataclass
@@ -192,7 +195,7 @@ class _Writer:
                  bounds: intervals.Interval) -> None:
         """Two functions: one that unpacks the context, and the loop with its buffers as arguments that do not alias."""
         written = set(self.emission.kernel.writes) | {x.buffer.name for x in loops.walk_stmt(s) if isinstance(x, loops.Store)}
-        params = [_argument(b, b.name in written) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
+        params = [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
         inner = ir.Function(self.emission.text, f"{name}.loop",
                             ["i64 %begin", "i64 %end", *params, "i64 %lower", "i64 %upper", "ptr %arena"])
         inner.extra = "noinline "
