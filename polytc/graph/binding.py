@@ -65,6 +65,15 @@ Lowering: TypeAlias = "Step | tuple[Step, ...]"
 Binder: TypeAlias = "Callable[[Site], Lowering]"
 
 
+class NeedsValue(ModelError):
+    """A node cannot be bound before the value `name` is known (a shape, an axis). A model answers by specialising on the
+    arrays of the inputs that it comes from."""
+
+    def __init__(self, refusal: ModelError, name: str) -> None:
+        super().__init__(refusal.diagnostics)
+        self.name = name
+
+
 @dataclass(frozen=True)
 class Site:
     """A node with what is known of its inputs: shapes and dtypes always (None where the input is left out), values where they
@@ -109,8 +118,9 @@ class Site:
         """Input i, which must not depend on the data."""
         found = self.value(i)
         if found is None:
-            raise self.unsupported(f"its input {what!r} is computed from the data",
-                                   "only a value that follows from the shapes of the inputs can be used here")
+            refusal = self.unsupported(f"its input {what!r} is computed from the data",
+                                       "only a value that follows from the shapes of the inputs can be used here")
+            raise NeedsValue(refusal, self.node.inputs[i])
         return found
 
     def ints(self, i: int, what: str) -> list[int]:

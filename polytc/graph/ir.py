@@ -104,6 +104,20 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
     return found
 
 
+def sources(graph: Graph, name: str) -> set[str]:
+    """The inputs of the graph that a value is computed from; reading only the shape of a value needs none."""
+    makers = {output: node for node in graph.nodes for output in node.outputs}
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        each = todo.pop()
+        if each not in seen:
+            seen.add(each)
+            node = makers.get(each)
+            todo += node.inputs if node is not None and node.op not in ("Shape", "Size") else ()
+    return seen & {v.name for v in graph.inputs}
+
+
 def without_dead_nodes(graph: Graph) -> Graph:
     """The graph without nodes and constants that no output needs."""
     needed = {v.name for v in graph.outputs}

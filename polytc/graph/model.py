@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ import numpy as np
 from polytc import errors
 from polytc.errors import ArgumentError, fail
 from polytc.graph import memory
+from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
-from polytc.graph.ir import Graph, Value
+from polytc.graph.ir import Graph, Value, sources
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
 from polytc.graph.specialise import specialise
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
+
+LARGEST_FIXED = 4096
+"""Elements: a larger input is never compiled in as a value."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""
@@ -50,20 +55,33 @@ class Model:
         self.outputs: tuple[Value, ...] = graph.outputs
         self._fusion, self._progress = fusion, progress
         self._compile: Compile = compiler_for(target, threads)
-        self._instances: dict[tuple[tuple[int, ...], ...], Instance] = {}
+        self._instances: dict[object, Instance] = {}
+        self._by_value: set[str] = set()
         self._lock = threading.RLock()
 
     # ---- compiling
 
-    def prepare(self, shapes: Mapping[str, Sequence[int]]) -> Instance:
-        """Compile for these shapes of all inputs, unless that was done before."""
-        key = tuple(tuple(int(d) for d in shapes[v.name]) for v in self.inputs)
+    def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Instance:
+        """Compile for these shapes of all inputs, unless that was done before.
+
+        arrays: the inputs themselves. The values of those that decide shapes (a Reshape's shape, say) are compiled in; without
+        arrays such a model raises NeedsValue.
+        """
+        chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs}
         with self._lock:
-            if key not in self._instances:
-                chosen = dict(zip((v.name for v in self.inputs), key, strict=True))
+            while True:
+                fixed = {n: arrays[n] for n in sorted(self._by_value)} if arrays is not None else {}
+                key = (tuple(chosen.values()), tuple(a.tobytes() for a in fixed.values()))
+                if key in self._instances:
+                    return self._instances[key]
                 self._check_dims(chosen)
-                self._instances[key] = self._build(specialise(self.graph, chosen))
-            return self._instances[key]
+                try:
+                    self._instances[key] = self._build(specialise(self.graph, chosen, {n: a.copy() for n, a in fixed.items()}))
+                except NeedsValue as need:
+                    more = sources(self.graph, need.name)
+                    if arrays is None or more <= self._by_value or any(arrays[n].size > LARGEST_FIXED for n in more):
+                        raise
+                    self._by_value |= more
 
     def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Given shapes agree with the declared ones; equal names mean equal extents."""
@@ -121,7 +139,7 @@ class Model:
                 raise fail("E610", f"there is no output {name!r}", kind=ArgumentError,
                            notes=[f"the outputs are {', '.join(v.name for v in self.outputs)}"])
         with self._lock:
-            instance = self.prepare({n: a.shape for n, a in arrays.items()})
+            instance = self.prepare({n: a.shape for n, a in arrays.items()}, arrays)
             for name, array in arrays.items():
                 np.copyto(instance.inputs[name], array)
             for step in instance.steps:
@@ -217,5 +235,6 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
             raise fail("E610", f"there is no input {name!r}", kind=ArgumentError, notes=[f"the inputs are {', '.join(names)}"])
     known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape for v in graph.inputs}
     if all(s is not None for s in known.values()):
-        model.prepare({n: s for n, s in known.items() if s is not None})
+        with contextlib.suppress(NeedsValue):
+            model.prepare({n: s for n, s in known.items() if s is not None})
     return model

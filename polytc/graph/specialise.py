@@ -24,17 +24,20 @@ from polytc.lang.program import Program
 from polytc.lang.scalars import DTYPES, from_numpy
 
 
-def specialise(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
-    """The plan for inputs of these shapes. Raises ModelError (E605, E608, E609) where a node cannot be bound."""
-    return _Specialisation(graph, shapes).run()
+def specialise(graph: Graph, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray] | None = None) -> Plan:
+    """The plan for inputs of these shapes, and of exactly these values where some are given.
+
+    Raises ModelError (E605, E608, E609) where a node cannot be bound; NeedsValue where it could be if a value were known.
+    """
+    return _Specialisation(graph, shapes, values or {}).run()
 
 
 class _Specialisation:
     """State of one walk. known: values that do not depend on the data; types: all others."""
 
-    def __init__(self, graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, graph: Graph, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray]) -> None:
         self.graph = graph
-        self.known: dict[str, np.ndarray] = dict(graph.constants)
+        self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
         self.calls: list[Call] = []
@@ -42,6 +45,8 @@ class _Specialisation:
             if v.dtype is None:
                 raise fail("E608", f"the input {v.name!r} has an element type that polytc does not have", kind=ModelError)
             self.types[v.name] = Array(v.dtype, tuple(shapes[v.name]))
+            if 0 in shapes[v.name]:  # nothing to compute with: known, and folded through
+                self.known[v.name] = np.zeros(tuple(shapes[v.name]), v.dtype.numpy)
 
     def run(self) -> Plan:
         for node in self.graph.nodes:

@@ -54,7 +54,7 @@ def cast_to(name: str) -> Binder:
     """A row that converts to the type that an attribute names by onnx's number."""
     def bind(site: Site) -> Lowering:
         number = site.attr(name)
-        target = _TYPES.get(number) if isinstance(number, int) else DTYPES.get(str(number).lower())
+        target = TYPES.get(number) if isinstance(number, int) else DTYPES.get(str(number).lower())
         if target is None:
             raise site.unsupported(f"conversion to the element type {number} of onnx")
         return converted(site, target)
@@ -65,9 +65,10 @@ def converted(site: Site, target: DType) -> Lowering:
     return View(0, site.shape(0)) if site.dtype(0) == target else Apply(f"elementwise.Cast_{target}", (0,))
 
 
-_TYPES = {number: DTYPES[name] for number, name in {
+TYPES = {number: DTYPES[name] for number, name in {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 12: "u32",
     13: "u64"}.items()}
+"""onnx's element type -> scalar type."""
 
 
 def cast_like(site: Site) -> Lowering:
@@ -114,8 +115,7 @@ def power(site: Site) -> Lowering:
 
 
 def modulo(site: Site) -> Lowering:
-    truncated = site.attr("fmod", 0) == 1 or site.dtype(0).is_float
-    return Apply("elementwise.ModTruncated" if truncated else "elementwise.Mod", (0, 1))
+    return Apply("elementwise.ModTruncated" if site.attr("fmod", 0) else "elementwise.Mod", (0, 1))
 
 
 def shift(site: Site) -> Lowering:

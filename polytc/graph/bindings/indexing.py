@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Site
+from polytc.graph.bindings.elementwise import TYPES
 from polytc.graph.bindings.movement import move
 from polytc.graph.bindings.spelling import indices, ranges, spell
 
@@ -54,10 +55,8 @@ def triangle(site: Site) -> Lowering:
 
 
 def eye_like(site: Site) -> Lowering:
-    if site.attr("dtype") not in (None, 1):
-        raise site.unsupported("another result type than f32")
+    dtype = TYPES[site.attr("dtype")].numpy if site.attr("dtype") in TYPES else site.dtype(0).numpy
     rows, columns = site.shape(0)
-    dtype = np.float32 if site.attr("dtype") == 1 else site.dtype(0).numpy
     return Known(np.eye(rows, columns, site.attr("k", 0), dtype=dtype))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
+from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import broadcast, indices, ranges, scaled, spell
 
 
@@ -69,6 +69,9 @@ def _cut(site: Site, cuts: dict[int, tuple[int, int, int]], output: int = 0) -> 
     places = list(names)
     if all(cut == (0, 1, shape[a]) for a, cut in cuts.items()):
         return View(0, tuple(shape), output)
+    if any(count == 0 for _, _, count in cuts.values()):
+        empty = [cuts[a][2] if a in cuts else extent for a, extent in enumerate(shape)]
+        return Known(np.zeros(empty, site.dtype(0).numpy), output)
     for a, (start, step, count) in cuts.items():
         places[a], shape[a] = scaled(names[a], step, start), count
     return move(0, names, places, ranges(names, shape), output)
@@ -176,7 +179,8 @@ def depth_to_space(site: Site) -> Lowering:
 
 def space_to_depth(site: Site) -> Lowering:
     b, (n, c, h, w) = site.attr("blocksize"), site.shape(0)
-    return move(0, ["n", f"{b * c}*p + {c}*q + c", "h", "w"], ["n", "c", f"{b}*h + p", f"{b}*w + q"],
+    channel = f"{b * b}*c + {b}*p + q" if site.attr("mode", "DCR") == "CRD" else f"{b * c}*p + {c}*q + c"
+    return move(0, ["n", channel, "h", "w"], ["n", "c", f"{b}*h + p", f"{b}*w + q"],
                 ranges(["n", "c", "h", "w", "p", "q"], [n, c, h // b, w // b, b, b]))
 
 

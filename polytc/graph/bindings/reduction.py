@@ -79,9 +79,11 @@ def cumulative_sum(site: Site) -> Lowering:
     extent = site.shape(0)[axis]
     seen, places = indices(site.rank(0)), indices(site.rank(0))
     seen[axis], places[axis] = "k", "q"
-    order = (">" if site.attr("reverse", 0) else "<") + ("" if site.attr("exclusive", 0) else "=")
-    return Apply("reduction.CumSum", (0,), spell={
-        "x": spell(seen), "y": spell(places), "ranges": f"q in 0:{extent}, k in 0:{extent}, k {order} q"})
+    backwards, exclusive = bool(site.attr("reverse", 0)), bool(site.attr("exclusive", 0))
+    if exclusive:
+        seen[axis] = "k + 1" if backwards else "k - 1"
+    return Apply(f"reduction.CumSum{'Exclusive' if exclusive else ''}", (0,), spell={
+        "x": spell(seen), "y": spell(places), "ranges": f"q in 0:{extent}, k in 0:{extent}, k {'>=' if backwards else '<='} q"})
 
 
 ROWS: dict[str, Binder] = {name: reduce(name) for name in (

@@ -82,7 +82,8 @@ def _coordinates(a: _Axis, transform: str) -> np.ndarray:
     if transform == "asymmetric":
         return x / a.scale
     if transform == "align_corners":
-        return x * (a.old - 1) / (a.new - 1) if a.new > 1 else np.zeros(1)
+        length = a.scale * a.old  # not rounded, as the operator's definition has it
+        return x * (a.old - 1) / (length - 1) if a.new > 1 else np.zeros(1)
     if transform == "pytorch_half_pixel" and a.new == 1:
         return np.zeros(1)
     if transform == "half_pixel_symmetric":
