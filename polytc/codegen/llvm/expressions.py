@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polytc.codegen import intervals, loops
@@ -15,7 +16,8 @@ class Body:
     """The state of writing one function's body.
 
     flags: of float operations. values: the loop variables. bounds: what they lie between. pointers: the buffers.
-    scopes: index sums already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
+    scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
+    loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     """
 
     fn: ir.Function
@@ -26,6 +28,8 @@ class Body:
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
     mask: ir.Value | None = None
+    loaded: dict[tuple[str, affine.Affine, int], ir.Value] = field(default_factory=dict)
+    block: str = ""
 
     @property
     def has_fma(self) -> bool:
@@ -147,12 +151,23 @@ def index(body: Body, e: loops.Expr) -> ir.Value:
 
 
 def _sum(body: Body, form: affine.Affine, lane: int = 0) -> ir.Value:
-    """terms + offset + lane as i64; sums of terms are shared between accesses."""
+    """terms + offset + lane as i64; sums are shared between accesses."""
     total = _terms(body, form.terms)
     offset = form.offset + lane
     if total is None:
         return ir.constant(offset, "i64")
-    return total if offset == 0 else body.fn.binary("add nsw", total, ir.constant(offset, "i64"))
+    if offset == 0:
+        return total
+    return _shared(body, (total.ref, offset), lambda: body.fn.binary("add nsw", total, ir.constant(offset, "i64")))
+
+
+def _shared(body: Body, key: object, make: Callable[[], ir.Value]) -> ir.Value:
+    """What an enclosing scope has computed already, or a new value that this scope keeps."""
+    for scope in body.scopes:
+        if key in scope:
+            return scope[key]
+    body.scopes[-1][key] = value = make()
+    return value
 
 
 def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | None:
@@ -174,7 +189,8 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
 
 def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0) -> ir.Value:
     """Pointer to the element at a known distance of a form's base."""
-    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, _sum(body, form, lane), body.mask is None)
+    base, offset, inside = body.pointers[buffer.name], _sum(body, form, lane), body.mask is None
+    return _shared(body, (base.ref, offset.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, offset, inside))
 
 
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> ir.Value:
@@ -190,6 +206,21 @@ def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = affine.flatten(e.buffer, e.indices)
+    if body.mask is not None or form is None:
+        return _load_at(body, e, form)
+    if body.block != body.fn.block:
+        body.block = body.fn.block
+        body.loaded.clear()
+    key = e.buffer.name, form, e.lanes
+    if key not in body.loaded:
+        value = _load_at(body, e, form)
+        if body.block != body.fn.block:  # an address with a branch in it
+            return value
+        body.loaded[key] = value
+    return body.loaded[key]
+
+
+def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
     mask = body.mask
     if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
         if mask is not None:
@@ -212,6 +243,7 @@ def store(body: Body, s: loops.Store) -> None:
     form = affine.flatten(s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
     value = _wide(body, s.value, lanes)
+    body.loaded = {key: v for key, v in body.loaded.items() if key[0] != s.buffer.name}
     if form is None:
         memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value)
     elif not form.lanes:

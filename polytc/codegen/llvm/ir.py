@@ -116,6 +116,7 @@ class Function:
         self.block = "entry"
         self.extra = ""
         self._count = 0
+        self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)
 
     def fresh(self, stem: str = "v") -> str:
@@ -176,6 +177,15 @@ class Function:
             return a
         if not a.ref.startswith("%"):
             return Value(vector(a.type, lanes), f"splat ({a})")
+        block, known = self._splats
+        if block != self.block:
+            known = {}
+            self._splats = self.block, known
+        if (a.ref, lanes) not in known:
+            known[a.ref, lanes] = self._splat(a, lanes)
+        return known[a.ref, lanes]
+
+    def _splat(self, a: Value, lanes: int) -> Value:
         target = vector(a.type, lanes)
         first = self.emit(target, f"insertelement {target} poison, {a}, i64 0")
         return self.emit(target, f"shufflevector {first}, {target} poison, <{lanes} x i32> zeroinitializer")
