@@ -76,16 +76,16 @@ def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Ma
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error for what takes longer than a second; yields `advance(done, total)`."""
+def _progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error for what takes longer than a second; yields `advance(done, total, what)`."""
     bar = Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                   console=Console(stderr=True), transient=True)
-    task = bar.add_task("compile", total=None)
+                   TextColumn("{task.fields[what]}"), console=Console(stderr=True), transient=True)
+    task = bar.add_task("compile", total=None, what="")
     start, shown = time.monotonic(), False
 
-    def advance(done: int, total: int) -> None:
+    def advance(done: int, total: int, what: str) -> None:
         nonlocal shown
-        bar.update(task, completed=done, total=total)
+        bar.update(task, completed=done, total=total, what=what)
         if not shown and time.monotonic() - start > 1:
             bar.start()
             shown = True
