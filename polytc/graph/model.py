@@ -172,6 +172,11 @@ class Model:
 
     # ---- looking
 
+    @property
+    def kernels(self) -> int:
+        """How many programs the last specialisation consists of; 0 before the first."""
+        return len(next(reversed(self._instances.values())).plan.calls) if self._instances else 0
+
     def report(self) -> str:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values."""
         lines = [f"model {self.graph.name} for {self.target}"]
