@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops, verify
 from polytc.codegen.llvm.target import LLVMTarget
@@ -403,6 +404,24 @@ def test_empty_loops_and_zero_dimensions() -> None:
     never = loops.For("i", c(5), c(5), 1, loops.Store(out, (), loops.Const(1.0, F32)), "parallel")
     body = loops.block(loops.Store(out, (), loops.Const(3.0, F32)), never)
     assert run(module(body, out), threads=2) == 3
+
+
+def test_the_outermost_loop_that_repeats_is_the_parallel_one() -> None:
+    out = loops.Buffer("out", I64, (1, 6, 2))
+    store = loops.Store(out, (V("n"), V("p"), V("q")), add(V("p"), V("q")))
+    inner = loops.For("p", c(0), c(6), 1, loops.For("q", c(0), c(2), 1, store, "parallel"), "parallel")
+    m = module(loops.For("n", c(0), c(1), 1, inner, "parallel"), out)
+    text = TARGET.emit(m).text
+    assert text.count("call void %launch(") == 1
+    assert "i64 %in.n" in text
+    assert np.array_equal(run(m, threads=2)[0], np.arange(6)[:, None] + np.arange(2))
+
+
+def test_f16_needs_instructions() -> None:
+    a, out = loops.Buffer("a", DTYPES["f16"], (8,)), loops.Buffer("out", F32, (8,))
+    m = elementwise(lambda at, w: loops.Cast(load(a, at, lanes=w), F32, w), out, a, lanes=8)
+    with pytest.raises(errors.TargetError, match="E530"):
+        LLVMTarget(machines.GENERIC_CPU).emit(m)
 
 
 def test_bound_calls() -> None:

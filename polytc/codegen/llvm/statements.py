@@ -79,7 +79,7 @@ class _Writer:
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
-            case loops.For(kind="parallel") if not self.parallel:
+            case loops.For(kind="parallel") if not self.parallel and not _runs_once(s):
                 self._parallel(s)
             case loops.For():
                 self._loop(s)
@@ -225,6 +225,14 @@ class _Writer:
             args.append(fn.emit(type_, f"load {type_}, {at}, align 8"))
         fn.do(f"call void @{name}.loop(i64 %begin, i64 %end, {''.join(f'{a}, ' for a in args)}ptr %arena)")
         fn.do("ret void")
+
+
+def _runs_once(s: loops.For) -> bool:
+    """Whether a loop has no more than one iteration for certain; a loop inside of it may be the parallel one then."""
+    match s.lower, s.upper:
+        case loops.Const(value=low), loops.Const(value=high):
+            return high - low <= s.step
+    return False
 
 
 def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
