@@ -108,9 +108,11 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
     before = len(report.found)
     span, value = s.source.span, s.value
     if s.op is None and len(s.indices) > s.left:
+        loose = set(s.indices[s.left:]) - s.subscripted
+        unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
         extra = ", ".join(f"`{i}`" for i in s.indices[s.left:])
         report.add("E112", f"`=` does not reduce, and {extra} is not on the left side", span,
-                   "write `+=` (or `max=`, ...) to reduce, or use it on the left side")
+                   "write `+=` (or `max=`, ...) to reduce, or use it on the left side", unknown)
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")

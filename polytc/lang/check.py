@@ -284,7 +284,7 @@ def _all_written(tensor: str, forms: list[Affine | None], points: Mapping[str, n
     place = ["_" if f is None else str(next(known)) for f in forms]
     where = ", ".join(f"{i}={int(a[k])}" for i, a in points.items())
     report.add("E213", f"`{tensor}` is read where nothing wrote it", span,
-               f"{where + ' reads ' if where else ''}{_element(tensor, place)}", cure)
+               f"{where or 'it'} reads {_element(tensor, place)}", cure)
     return False
 
 

@@ -59,6 +59,8 @@ class Domain:
         """All points of the domain, as one array an index, for `names` and what is tied to them; None if too many."""
         found, conditions = self.connected(names)
         order = [i for i in self.box if i in found]
+        if not order:
+            return {}
         extents = [self.box[i][1] - self.box[i][0] + 1 for i in order]
         if math.prod(extents) > LIMIT:
             return None

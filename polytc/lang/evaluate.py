@@ -97,6 +97,7 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
     value = np.asarray(compute(s.value, grid, tensors, lower, s.name)).astype(target.dtype, copy=False)
     places = [np.asarray(compute(e, grid, tensors, lower, s.name)) - lo
               for e, lo in zip(s.subscripts, lower[s.target], strict=True)]
+    places = [p.reshape((1,) * len(shape)) if p.ndim == 0 else p for p in places]
     for place, extent in zip(places, target.shape, strict=True):
         if place.min() < 0 or place.max() >= extent:
             raise IndexError(f"{s.name} writes outside of {s.target}")
@@ -104,7 +105,7 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
         target[tuple(places)] = value
         return
     ufunc = _UFUNC[s.op]
-    free = tuple(d for d in range(len(shape)) if all(p.ndim == 0 or p.shape[d] == 1 for p in places))
+    free = tuple(d for d in range(len(shape)) if all(p.shape[d] == 1 for p in places))
     if free:
         value = ufunc.reduce(np.broadcast_to(value, shape), axis=free, keepdims=True, dtype=target.dtype)
     rest = np.broadcast_shapes(value.shape, *(p.shape for p in places)) if places else ()

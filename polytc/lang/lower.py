@@ -84,6 +84,12 @@ class Lowered:
     def op(self) -> str | None:
         return self.source.op
 
+    @property
+    def subscripted(self) -> frozenset[str]:
+        """The indices that occur in a subscript."""
+        dims = [*self.subscripts, *(d for n in pr.walk(self.value.expr) if isinstance(n, pr.Read) for d in n.subscripts)]
+        return frozenset(n.name for d in dims for n in pr.walk(d) if isinstance(n, pr.Index))
+
     def span(self, read: pr.Read) -> Span:
         return self.spans.get(read, self.source.span)
 
@@ -180,10 +186,10 @@ class _Lowering:
         value = self.value(e)
         if value.dtype != BOOL:
             raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
+        if any(isinstance(n, pr.Read) for n in pr.walk(value.expr)):
+            raise self.fail("E100", "a `where` condition that reads a tensor is not in this version", e.span,
+                            "write it as a value: `c ? a : b`")
         for node in pr.walk(value.expr):
-            if isinstance(node, pr.Read):
-                raise self.fail("E100", "a `where` condition that reads a tensor is not in this version", e.span,
-                                "write it as a value: `c ? a : b`")
             if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
                 raise self.fail("E111", "this condition is not affine in the indices", e.span)
         return _conjuncts(value.expr)

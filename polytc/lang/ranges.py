@@ -174,7 +174,9 @@ class _Solver:
                          + (f", for all of {values}" if values else ""))
         for b in self.stated.get(index, []):
             notes.append(f"stated as {pr.format_expr(b.lower)}:{pr.format_expr(b.upper)}")
-        return notes or ["the `where` conditions exclude every value"]
+        if self.box[index][0] <= self.box[index][1]:
+            notes.append("the `where` conditions exclude every value")
+        return notes
 
 
 def _conditions(b: Bound) -> list[pr.Expr]:

@@ -30,5 +30,6 @@ def closest(name: str, candidates: Iterable[str]) -> str:
     """'did you mean `x`?' for the candidate nearest to `name`, or '' where none is near."""
     import difflib  # only for messages
 
-    near = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else ""
+    spellings = {c.lower(): c for c in candidates}
+    near = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
+    return f"did you mean `{spellings[near[0]]}`?" if near else ""

@@ -1,9 +1,12 @@
 """The reference evaluator against numpy: one row a program."""
 
+# ruff: noqa: C408 -- dict(A=A) reads better than {"A": A} in rows of tables
+
 import math
 
 import numpy as np
 import pytest
+
 from polytc import lang
 from polytc.lang import scalars
 
@@ -140,7 +143,8 @@ PROGRAMS = {
     "bit reductions": ("x ^= a[i]; o |= a[i]; n &= a[i] -> (x)", dict(a=INT), np.bitwise_xor.reduce),
     "bytes wrap": ("O[i] = a[i] + a[i] * 3", dict(a=BYTES), lambda a: a * np.uint8(4)),
     "byte sums wrap": ("s += a[i]", dict(a=BYTES), lambda a: a.sum(dtype="u1")),
-    "int8 matmul in i32": ("C[i,j] += i32(a[i,k]) * i32(b[k,j])", dict(a=i("i1", -128, 127, 4, 300), b=i("i1", -128, 127, 300, 3)),
+    "int8 matmul in i32": ("C[i,j] += i32(a[i,k]) * i32(b[k,j])",
+                           dict(a=i("i1", -128, 127, 4, 300), b=i("i1", -128, 127, 300, 3)),
                            lambda a, b: a.astype("i4") @ b.astype("i4")),
     "logic": ("O[i] = a[i] > 2 && !(a[i] == 5) || b[i]", dict(a=INT, b=BYTES > 99), lambda a, b: (a > 2) & (a != 5) | b),
     "any, all": ("x |= a[i] > 3; y &= a[i] > 3; z[i] = x == y where i in 0:1 -> (z)", dict(a=INT),
@@ -180,12 +184,14 @@ def test_intrinsic(name, dtype):
     got = run(f"O[i] = {name}({', '.join(f'{n}[i]' for n in arrays)})", arrays)[0]
     expected = [MATH[name](*map(float, row)) for row in zip(*arrays.values())]
     assert got.dtype == (np.dtype(bool) if row.result == "bool" else np.dtype(dtype))
-    np.testing.assert_allclose(got, np.asarray(expected), rtol=3e-6 if dtype == "f4" else 1e-12, atol=1e-6 if dtype == "f4" else 1e-13)
+    tolerance = {"rtol": 3e-6, "atol": 1e-6} if dtype == "f4" else {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(got, np.asarray(expected), **tolerance)
 
 
 MATH = {n: getattr(math, n) for n in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "fmod", "floor", "ceil", "trunc", "isnan", "isinf")
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan",
+    "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "fmod", "floor", "ceil", "trunc", "isnan",
+    "isinf")
 } | {"rsqrt": lambda a: 1 / math.sqrt(a), "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "min": min, "max": max, "abs": abs,
      "sign": lambda a: (a > 0) - (a < 0), "round": round, "clamp": lambda a, low, high: min(max(a, low), high)}
 

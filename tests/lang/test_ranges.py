@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+
 from polytc import lang
 from polytc.errors import CompileError
 

@@ -1,0 +1,172 @@
+"""Every diagnostic of the language: code, the text under the carets, and the witness or cure in its notes."""
+
+# ruff: noqa: C408 -- dict(A=A) reads better than {"A": A} in rows of tables
+
+import re
+from pathlib import Path
+
+import pytest
+
+from polytc import errors, lang
+from polytc.errors import CompileError
+
+S = {"A": (4, 4), "B": (4, 3), "v": (4,), "w": (3,), "n": (4,), "p": (4,)}
+T = {"n": "i32", "p": "bool"}
+
+# (code, program, text under the carets, part of the notes, other arguments of build)
+ROWS = [
+    ("E001", "C[i j] = v[i]", "j", "separated by commas"),
+    ("E001", "C[i]", " ", "`=` or an update"),
+    ("E001", "C[i] = v[i] +", " ", "operand is missing"),
+    ("E001", "C[i] = v[i] where i in 3", " ", "where i in lower:upper"),
+    ("E001", "C[i] == v[i]", "==", "update is written"),
+    ("E001", "C[i] -= v[i]", "-=", "+= -("),
+    ("E001", "def f(f32[N] v) { C[i] = v[i] }", "{", "def name"),
+    ("E001", "C[i] = v.size[0]", "size", "A.shape[0]"),
+    ("E002", "C[i] = exp(v[i]", "(", ""),
+    ("E002", "def f(f32[N] v) -> (C) { C[i] = v[i]", "{", ""),
+    ("E003", "C[i] = v[i] @ w[i]", "@", "C[i,j] += A[i,k] * B[k,j]"),
+    ("E004", "  # nothing\n", None, ""),
+    ("E005", "def f(f32[N] v) -> (C) { C[i] = v[i] }\nD[i] = v[i]", "D[i] = v[i]", "leave the definitions out"),
+    ("E100", "for t in 0:3 { C[i] = v[i] }", "for", ""),
+    ("E100", "(M, J) argmax= (v[i], i)", "M", ""),
+    ("E100", "H[n[i]] += 1", "n[i]", ""),
+    ("E100", "C[i] += v[k] where k in n[i]:4", "n[i]", ""),
+    ("E100", "C[i] += v[i] where n[i] > 0", "n[i] > 0", "as a value"),
+    ("E100", "def f(inout f32[N] v) -> (C) { C[i] = v[i] }", "v", ""),
+    ("E100", "assume N > 3; C[i] = v[i]", "assume N > 3", ""),
+    ("E100", "def g(f32[N] v) -> (C) { C[i] = v[i] }\ndef f(f32[N] v) -> (C) { C[i] = g(v) }", "g(v)", "", dict(entry="f")),
+    ("E100", "T[i,j] = A[i,j]; T[2*i,i] +=! v[i] where i in 0:2; U[i,j] = T[i,j]", "T[2*i,i]", ""),
+    ("E101", "def f(f32[N] v) -> (C) { C[i] = V[i] }", "V[i]", "did you mean `v`?"),
+    ("E102", "C[i] = sqr(v[i])", "sqr(v[i])", "did you mean `sqrt`?"),
+    ("E103", "C[i] = max(v[i])", "max(v[i])", ""),
+    ("E104", "def f(f32[N] v, f32[N] v) -> (C) { C[i] = v[i] }", "v", ""),
+    ("E104", "s[i] = v[i]", "s[i]", "", dict(scalars={"s": 2})),
+    ("E105", "C[i] = A[i]", "A[i]", ""),
+    ("E105", "C[i] = v[i]; C[i,j] = A[i,j]", "C[i,j]", ""),
+    ("E105", "C[v] = w[i]", "v", ""),
+    ("E106", "v[i] = w[i]", "v[i]", "another name"),
+    ("E107", "op F<alpha>(v[*i]) -> Y[*i] { Y[*i] = alpha*v[*i] }", "alpha", ""),
+    ("E107", "op F<alpha=1>(v[*i]) -> Y[*i] { Y[*i] = alpha*v[*i] }", "F", "did you mean `alpha`?", dict(attrs={"alph": 2})),
+    ("E108", "def f(f32[N] v) -> (C) { C[i] = v[i] }\ndef g(f32[N] v) -> (C) { C[i] = v[i] }", "g", "f, g"),
+    ("E108", "def f(f32[N] v) -> (C) { C[i] = v[i] }", None, "defined: f", dict(entry="main")),
+    ("E109", "C[i] = v[i] -> (D)", "D", ""),
+    ("E110", "op F(v[*i, *j]) -> Y[*i] { Y[*i] += v[*i, *j] }", "*i", "packs="),
+    ("E110", "op F(v[*i]) -> Y[*i] { Y[*i] = v[i] }", "i", "write `*i`"),
+    ("E111", "C[i] = v[i*i]", "i*i", ""),
+    ("E111", "C[i] = v[i] where i*i < 5", "i*i < 5", ""),
+    ("E112", "C[i] = A[i,j]", "C[i] = A[i,j]", "`+=`"),
+    ("E112", "C[i] = alpha * v[i]", "C[i] = alpha * v[i]", "scalars={"),
+    ("E113", "C[i] = exp((v[i] * 2 else 0))", "v[i] * 2", "A[i-1] else 0"),
+    ("E113", "C[i] = v[i] else w[i]", "w[i]", "a number"),
+    ("E113", "C[i] = v[i] else identity", "v[i] else identity", "+="),
+    ("E114", "C[i] = v[i] where v in 0:3", "v in 0:3", ""),
+    ("E114", "C[i] = v[i] where i in 0:4:0", "i in 0:4:0", ""),
+    ("E114", "C[i] = v[i] where v = 3", "v = 3", ""),
+    ("E114", "C[i] = v[i] where i + 1", "i + 1", ""),
+    ("E201", "C[i,j] = v[i]", "C[i,j] = v[i]", "`where j in 0:...`"),
+    ("E201", "C[i] += alpha * v[i]", "C[i] += alpha * v[i]", "neither a tensor of the program, nor a size, nor a scalar"),
+    ("E202", "C[i] += v[i+k] * A[k,l] * B[k+i,0] where k in 0:5", "C[i] += v[i+k] * A[k,l] * B[k+i,0] where k in 0:5",
+     "dimension 0 of `v` allows the coordinates 0:4, for all of k in 0:5"),
+    ("E202", "C[i] = v[i] where i > 7", "C[i] = v[i] where i > 7", "exclude every value"),
+    ("E202", "s += v[i] where i % 2 == 0, i % 2 == 1", "s += v[i] where i % 2 == 0, i % 2 == 1", "exclude"),
+    ("E202", "s += A[i,j] where i - j == 1, (i + j) % 2 == 0", "s += A[i,j] where i - j == 1, (i + j) % 2 == 0", ""),
+    ("E203", "C[i] = v[i] where i in 1:7", "v[i]", "i=6 reads v[6], extent 4"),
+    ("E203", "C[i] = v[i-1] where i in 0:4", "v[i-1]", "i=0 reads v[-1], extent 4"),
+    ("E203", "def f(f32[M,K] A) -> (C) { C[i,j] = A[i,i+j] where i in 0:M, j in 0:K }", "A[i,i+j]",
+     "with M=4, K=4: i=3, j=3 reads A[_, 6], extent 4"),
+    ("E203", "C[i,j] = A[i,j] + v[i-j] where i in 0:4, j in 0:4, j <= i+1", "v[i-j]", "i=0, j=1 reads v[-1], extent 4"),
+    ("E203", "C[i] = T[i] where i in 0:4; T2[i] = v[i]", None, "", dict(shapes={"T": (3,), "v": (4,)})),
+    ("E204", "s += v[(i*7 + j) % 5 - (i*7 + j) % 4] where i in 0:3000, j in 0:3000",
+     "v[(i*7 + j) % 5 - (i*7 + j) % 4]", "narrow the ranges"),
+    ("E205", "def f(f32[4,5] A) -> (C) { C[i] += A[i,j] }", "5", ""),
+    ("E205", "def f(f32[N] A) -> (C) { C[i] += A[i,j] }", "A", ""),
+    ("E205", "def f(f32[N] v) -> (f32[N+1] C) { C[i] = v[i] }", "C[i]", "state the ranges"),
+    ("E206", "def f(f32[N,K] A, f32[N] w) -> (C) { C[i] = w[i] }", "N", ""),
+    ("E207", "op F(A[*i?], w[*i?]) -> Y[*i] { Y[*i] = A[*i] + w[*i] }", "w", ""),
+    ("E208", "C[i] = x[i]", "x[i]", ""),
+    ("E210", "C[i+j] = A[i,j]", "C[i+j]", "i=0, j=1 and i=1, j=0 both write C[1]"),
+    ("E210", "C[i//2] = v[i]", "C[i//2]", "i=0 and i=1 both write C[0]"),
+    ("E211", "C[i] = v[i]; C[i] = C[i-1] + 1", "C[i-1]", "instance i=2 reads C[1], which i=1 writes"),
+    ("E211", "C[i] = v[i]; C[i] += C[k]", "C[k]", "which"),
+    ("E211", "C[i] = v[i]; C[i] = C[n[i]]", "C[n[i]]", "copy"),
+    ("E212", "C[i] = D[i] + v[i]; D[i] = v[i]", "D[i]", ""),
+    ("E213", "T[2*i] = v[i]; C[i] = T[i] -> (C)", "T[i]", "i=1 reads T[1]"),
+    ("E213", "T[i,j] = A[i,j] where j <= i; C[i] += T[i,j] -> (C)", "T[i,j]", "i=0, j=1 reads T[0, 1]"),
+    ("E213", "T[i,j] = A[i,j] where j <= i; T[i,j] += B[i,j]", "T[i,j]", "i=0, j=1 reads T[0, 1]"),
+    ("E213", "T[2*i] = v[i]; C[k] = T[n[k]] -> (C)", "T[n[k]]", "reads T[_]"),
+    ("E214", "C[2*i] = v[i]", "C[2*i]", "the first is C[1]; its bounds are 0:7"),
+    ("E215", "def f(f32[N] v, f32 alpha) -> (C) { C[i] = alpha*v[i] }", "alpha", ""),
+    ("E301", "def f(f64[N] v) -> (C) { C[i] = v[i] }", "v", "declare `f32`", dict(dtypes={"v": "f32"})),
+    ("E301", "def f(f32[N] v, i32 k) -> (C) { C[i] = v[i] }", "k", "", dict(scalars={"k": 1.5})),
+    ("E302", "def f(f64[N] v) -> (f32[N] C) { C[i] = v[i] }", "C[i] = v[i]", "`f32(...)`", dict(dtypes={})),
+    ("E302", "C[i] = n[i] else 0.5", "0.5", ""),
+    ("E303", "C[i] = p[i] + p[i]", "p[i] + p[i]", "`i64(x)`"),
+    ("E303", "s += v[i] > 0", "s += v[i] > 0", "`i64(...)`"),
+    ("E303", "C[i] = -p[i]", "-p[i]", "!x"),
+    ("E303", "C[i] = abs(p[i])", "abs(p[i])", "cast"),
+    ("E304", "C[i] = v[i] & 3", "v[i] & 3", "cast"),
+    ("E304", "s ^= v[i]", "s ^= v[i]", "cast"),
+    ("E304", "C[i] = ~v[i]", "~v[i]", "cast"),
+    ("E305", "C[i] = n[i] ? 1 : 0", "n[i] ? 1 : 0", "!= 0"),
+    ("E305", "C[i] = n[i] && p[i]", "n[i] && p[i]", "!= 0"),
+    ("E305", "C[i] = !n[i]", "!n[i]", "== 0"),
+    ("E306", "C[i] = n[i] + 3000000000", "n[i] + 3000000000", "i64"),
+    ("E307", "def f(f33[N] v) -> (C) { C[i] = v[i] }", "v", "did you mean"),
+    ("E307", "C[i] = v[i]", "v[i]", "", dict(dtypes={"v": "f31"})),
+    ("E308", "C[i] = v[w[i]]", "w[i]", "i64(...)"),
+]
+
+
+def failure(text, **more):
+    arguments = dict(shapes=S, dtypes=T) | more
+    with pytest.raises(CompileError) as error:
+        lang.build(text, arguments.pop("shapes"), arguments.pop("dtypes"), **arguments)
+    return error.value
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{r[0]} {r[1][:40]}" for r in ROWS])
+def test_diagnostic(row):
+    code, text, carets, note = row[:4]
+    error = failure(text, **(row[4] if len(row) > 4 else {}))
+    found = next((d for d in error.diagnostics if d.code == code), None)
+    assert found is not None, str(error)
+    if carets is not None:
+        assert found.span is not None
+        assert text[found.span.start:found.span.end].ljust(1) == carets, str(error)
+        assert "^" * max(1, min(len(carets), 3)) in str(error)
+    assert note in found.render(None), str(error)
+
+
+def test_every_code_has_a_row():
+    import polytc.lang.build  # noqa: F401  registers all codes of the language
+    language = {c for c in errors.TITLES if c < "E4"}
+    assert language <= {row[0] for row in ROWS}
+
+
+def test_every_code_of_the_language_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
+    documented = set(re.findall(r"^\| (E\d+)", text, re.M))
+    assert {c for c in errors.TITLES if c < "E4"} <= documented
+
+
+def test_all_errors_of_a_program_are_shown_in_order():
+    error = failure("C[i] = expp(v[i]) + A[i]\nD[i] = Q[v]\nE[i] = v[i] + C[i]\nF[i] = n[i] ? 1 : 0", shapes=S | {"Q": (3,)})
+    assert [d.code for d in error.diagnostics] == ["E102", "E105", "E105", "E305"]
+    error = failure("C[i] = v[i] where i in 0:9\nD[i,j] = v[i]\nG[i+j] = A[i,j]\nH[2*i] = v[i]\nK[i] = D[i,0]")
+    assert [d.code for d in error.diagnostics] == ["E203", "E201", "E210"]
+
+
+def test_a_lost_statement_hides_nothing_else():
+    """What depends on a refused statement is left alone; what does not is still checked."""
+    error = failure("T[i] = A[i]; U[i] = T[i] + 1; W[i] = v[i] & 1")
+    assert [d.code for d in error.diagnostics] == ["E105", "E304"]
+
+
+def test_the_whole_text_of_a_diagnostic():
+    assert str(failure("T[b,o] += A[b,i] * B[i,o]\nY[b,o] = T[b,o-1] where o in 0:3")) == """\
+E203: dimension 1 of `T` is read out of bounds
+ 2 | Y[b,o] = T[b,o-1] where o in 0:3
+   |          ^^^^^^^^
+  note: o=0 reads T[_, -1], extent 3
+  note: narrow the range with `where`, or guard the read: `(T[...] else 0)`"""

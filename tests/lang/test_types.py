@@ -1,0 +1,84 @@
+"""Promotion: the type of every binary operation is numpy's, with Python numbers weak."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from polytc import lang
+from polytc.lang import scalars
+from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I64
+
+NUMBERS = [t for t in DTYPES.values() if t != BOOL]
+
+
+def dtype_of(text, **types):
+    return lang.build(text, dict.fromkeys(types, (3,)), types).tensor("O").dtype
+
+
+@pytest.mark.parametrize("op", ["+", "*", "-", "min", "//"])
+@pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(NUMBERS, 2)), ids=str)
+def test_two_tensors(op, a, b):
+    text = f"O[i] = {op}(a[i], b[i])" if op == "min" else f"O[i] = a[i] {op} b[i]"
+    assert dtype_of(text, a=a, b=b).numpy == np.promote_types(a.numpy, b.numpy)
+
+
+@pytest.mark.parametrize("a", NUMBERS, ids=str)
+def test_python_numbers_are_weak(a):
+    one = np.ones(1, a.numpy)
+    assert dtype_of("O[i] = a[i] + 1", a=a).numpy == (one + 1).dtype
+    assert dtype_of("O[i] = 0.5 * a[i]", a=a).numpy == (0.5 * one).dtype
+    assert dtype_of("O[i] = a[i] * i", a=a).numpy == (one * 1).dtype
+    assert dtype_of("O[i] = a[i] * (i + 0.5)", a=a).numpy == (one * 0.5).dtype
+    assert dtype_of("O[i] = a[i] > 0 ? 1 : a[i]", a=a) == a
+
+
+def test_bools():
+    assert dtype_of("O[i] = p[i] && p[i]", p=BOOL) == BOOL
+    assert dtype_of("O[i] = p[i] + 1", p=BOOL) == I64
+    assert dtype_of("O[i] = p[i] * 0.5", p=BOOL) == F64
+    assert dtype_of("O[i] = p[i] * x[i]", p=BOOL, x=F32) == F32
+    assert dtype_of("O[i] = x[i] < 3 | p[i]", p=BOOL, x=F32) == BOOL
+
+
+@pytest.mark.parametrize("a", [t for t in NUMBERS if t.is_int], ids=str)
+def test_integers_become_f64_where_a_float_is_needed(a):
+    assert dtype_of("O[i] = a[i] / a[i]", a=a) == F64
+    assert dtype_of("O[i] = exp(a[i])", a=a) == F64
+    assert dtype_of("O[i] = abs(a[i])", a=a) == a
+    assert dtype_of("O[i] = floor(a[i])", a=a) == a
+    assert dtype_of("O[i] += a[i]", a=a) == a
+
+
+def test_weak_values_alone():
+    assert dtype_of("O[i] = i where i in 0:3", a=F32) == I64
+    assert dtype_of("O[i] = i / 2 where i in 0:3", a=F32) == F64
+
+
+def test_several_writers_agree():
+    """A weak writer takes the type of the others, wherever it stands; strong ones are promoted together."""
+    assert dtype_of("O[i] = 0 where i in 0:3; O[i] += a[i]", a=F32) == F32
+    p = lang.build("O[i] = a[i]; T[i] = O[i]; O[i+3] = b[i] -> (O, T)", {"a": (3,), "b": (3,)}, {"a": "i8", "b": "f32"})
+    assert [p.tensor(n).dtype for n in "OT"] == [F32, F32]
+    x = lang.evaluate(p, {"a": np.array([1, 2, 3], "i1"), "b": np.array([4, 5, 6], "f4")})["O"]
+    np.testing.assert_array_equal(x, [1, 2, 3, 4, 5, 6])
+
+
+def test_declared_outputs_widen_the_accumulator():
+    text = "def f(i8[N] a) -> (i32 s) { s += a[i] }"
+    p = lang.build(text.replace("i32 s)", "i32[] s)"), {"a": (300,)})
+    assert lang.evaluate(p, {"a": np.full(300, 100, "i1")})["s"] == 30000
+    p = lang.build(text, {"a": (300,)})
+    assert p.tensor("s").dtype == scalars.I32
+    p = lang.build("s += a[i]", {"a": (300,)}, {"a": "i8"})
+    assert lang.evaluate(p, {"a": np.full(300, 100, "i1")})["s"] == 30000 % 256
+
+
+def test_weak_floats_are_computed_in_the_type_they_meet():
+    p = lang.build("O[i] = a[i] * (0.5 * i + 1)", {"a": (3,)})
+    assert "f64" not in str(p)
+
+
+def test_spellings_of_types():
+    p = lang.build("def f(float(N) a, double(N) b, uint8(N) c) -> (O) { O(i) = a(i) + b(i) + c(i) }", dict.fromkeys("abc", (3,)))
+    assert [str(p.tensor(n).dtype) for n in "abcO"] == ["f32", "f64", "u8", "f64"]
