@@ -19,13 +19,21 @@ class Names:
     def __init__(self, reserved: frozenset[str], reserved_prefixes: tuple[str, ...] = ()) -> None:
         self._reserved = reserved
         self._prefixes = reserved_prefixes
-        self._spelling: dict[tuple[str, str], str] = {}
+        self._spelling: dict[object, str] = {}
         self._taken: set[str] = set()
 
-    def of(self, kind: str, name: str) -> str:
-        """The spelling of `name`, always the same for the same (kind, name); kinds are 'buffer' and 'var'."""
-        known = self._spelling.get((kind, name))
-        return known if known is not None else self._spelling.setdefault((kind, name), self.fresh(name))
+    def variable(self, name: str) -> str:
+        """The spelling of a loop variable, always the same."""
+        return self._spell(name, name)
+
+    def buffer(self, b: loops.Buffer) -> str:
+        """The spelling of a buffer, always the same; buffers of one name and different shapes have different ones."""
+        return self._spell(b, b.name)
+
+    def _spell(self, key: object, name: str) -> str:
+        if key not in self._spelling:
+            self._spelling[key] = self.fresh(name)
+        return self._spelling[key]
 
     def fresh(self, name: str) -> str:
         """A legal spelling close to `name` that is not in use."""

@@ -51,8 +51,42 @@ class NDRange:
         return tuple(g * i for g, i in zip(self.groups, self.items, strict=True))[:self.rank]
 
 
-def prepare(kernel: loops.Kernel) -> loops.Kernel:
-    """The kernel with its outermost 'parallel' loops as block loops, if it has no block or thread loops."""
+def prepare(kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
+    """The kernels to launch one after another: parallel nests that follow each other are separate ones, and outermost 'parallel'
+    loops are block loops where the kernel has no block or thread loops of its own."""
+    parts = _parts(kernel.body)
+    if len(parts) == 1:
+        return (_parallel_as_blocks(kernel),)
+    return tuple(_parallel_as_blocks(_part(kernel, n, body)) for n, body in enumerate(parts))
+
+
+def _parts(body: loops.Stmt) -> list[loops.Stmt]:
+    """Statements of the outermost sequence, each parallel nest alone, what lies between them together."""
+    if not isinstance(body, loops.Block) or not any(_is_nest(s) for s in body.stmts):
+        return [body]
+    parts: list[list[loops.Stmt]] = []
+    for s in body.stmts:
+        if parts and not _is_nest(s) and not _is_nest(parts[-1][-1]):
+            parts[-1].append(s)
+        else:
+            parts.append([s])
+    return [loops.block(*part) for part in parts]
+
+
+def _is_nest(s: loops.Stmt) -> bool:
+    return isinstance(s, loops.For) and s.kind in ("parallel", "block")
+
+
+def _part(kernel: loops.Kernel, number: int, body: loops.Stmt) -> loops.Kernel:
+    stored = {s.buffer.name for s in loops.walk_stmt(body) if isinstance(s, loops.Store)}
+    loaded = {e.buffer.name for s in loops.walk_stmt(body) for top in loops.expressions(s) for e in loops.walk_expr(top)
+              if isinstance(e, loops.Load)}
+    args = tuple(b for b in kernel.args if b.name in stored | loaded)
+    return replace(kernel, name=f"{kernel.name}_{number}", args=args, body=body,
+                   writes=tuple(w for w in kernel.writes if w in stored))
+
+
+def _parallel_as_blocks(kernel: loops.Kernel) -> loops.Kernel:
     if any(isinstance(s, loops.For) and s.kind in ("block", "thread") for s in loops.walk_stmt(kernel.body)):
         return kernel
     chain: list[loops.For] = []
@@ -90,7 +124,7 @@ def extract(kernel: loops.Kernel) -> NDRange:
     counts: dict[str, tuple[int, int]] = {}
     for loop, around, env in found:
         count = trips(loop, env)
-        if count is None or loop.axis not in (0, 1, 2):
+        if count is None or count >= 2**31 or loop.axis not in (0, 1, 2):
             raise _refuse(kernel, f"the {loop.kind} loop over '{loop.var}' has no constant extent on axis 0, 1 or 2")
         if loop.kind == "block":
             outermost = not any(isinstance(s, loops.For) and s.kind != "block" or isinstance(s, loops.Block) for s in around)

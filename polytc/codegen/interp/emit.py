@@ -45,7 +45,7 @@ class _KernelWriter(Emitter):
 
     def write(self) -> str:
         name = self.names.fresh(self.kernel.name)
-        args = [self.names.of("buffer", b.name) for b in self.kernel.args]
+        args = [self.names.buffer(b) for b in self.kernel.args]
         self.line(f"def {name}({', '.join(args)}):")
         with self.deeper():
             for b, arg in zip(self.kernel.args, args, strict=True):
@@ -73,7 +73,7 @@ class _KernelWriter(Emitter):
     # ---- statements
 
     def emit_for(self, s: loops.For) -> None:
-        var, lower, upper = self.names.of("var", s.var), self.index(s.lower), self.index(s.upper)
+        var, lower, upper = self.names.variable(s.var), self.index(s.lower), self.index(s.upper)
         if s.kind == "thread" and self.inside_item:
             self.line(f"for {var} in range({lower}, {upper}, {s.step})[_t{s.axis}:][:1]:")
             self.open_axes.add(s.axis)
@@ -100,7 +100,7 @@ class _KernelWriter(Emitter):
         axes = self.items.thread_axes if self.items is not None and s.buffer.space != "private" else ()
         idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
-        args = [repr(s.buffer.name), self.names.of("buffer", s.buffer.name), self.value(s.value), *map(self.index, s.indices)]
+        args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value), *map(self.index, s.indices)]
         self.line(f"{guard}_store({', '.join(args)})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
@@ -109,7 +109,7 @@ class _KernelWriter(Emitter):
         self.emit(s.body)
 
     def allocate(self, b: loops.Buffer) -> None:
-        self.line(f"{self.names.of('buffer', b.name)} = _poison({b.shape!r}, _np.dtype({b.dtype.numpy.name!r}))")
+        self.line(f"{self.names.buffer(b)} = _poison({b.shape!r}, _np.dtype({b.dtype.numpy.name!r}))")
 
     def emit_barrier(self) -> None:
         self.line("yield" if self.inside_item else "pass")
@@ -124,7 +124,7 @@ class _KernelWriter(Emitter):
             return f"_uniform({self.value(e)}, m)" if self.masked else f"int({self.value(e)})"
         match e:
             case loops.Var():
-                return self.names.of("var", e.name)
+                return self.names.variable(e.name)
             case loops.Const():
                 return str(int(e.value))
             case loops.Unary():
@@ -144,7 +144,7 @@ class _KernelWriter(Emitter):
         """A numpy scalar of e's dtype, or an array of e.lanes of them."""
         match e:
             case loops.Var():
-                return f"_{e.dtype}({self.names.of('var', e.name)})"
+                return f"_{e.dtype}({self.names.variable(e.name)})"
             case loops.Const():
                 text = f"_{e.dtype}({_number(e.value)})"
                 return text if e.lanes == 1 else f"_np.full({e.lanes}, {text})"
@@ -161,7 +161,7 @@ class _KernelWriter(Emitter):
                 return self.select(e)
             case loops.Load():
                 mask = ", mask=m" if self.masked else ""
-                args = [repr(e.buffer.name), self.names.of("buffer", e.buffer.name), *map(self.index, e.indices)]
+                args = [repr(e.buffer.name), self.names.buffer(e.buffer), *map(self.index, e.indices)]
                 return f"_load({', '.join(args)}{mask})"
             case loops.Ramp():
                 return f"_ramp({self.index(e.base)}, {e.stride}, {e.lanes}, _{e.dtype})"

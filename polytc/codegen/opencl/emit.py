@@ -19,7 +19,7 @@ def emit(module: loops.Module) -> Source:
 
     Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
     """
-    kernels = tuple(ndrange.prepare(k) for k in module.kernels)
+    kernels = tuple(part for k in module.kernels for part in ndrange.prepare(k))
     preamble, writers = Preamble(), []
     for k in kernels:
         writer = KernelWriter(k, identifier(f"polytc_{module.name}_{k.name}"), preamble)

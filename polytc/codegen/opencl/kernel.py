@@ -9,7 +9,7 @@ from polytc.codegen import intervals, lanes, loops, ndrange
 from polytc.codegen.emitter import Emitter, Names
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.expressions import Expressions
-from polytc.codegen.opencl.memory import Memory
+from polytc.codegen.opencl.memory import Memory, allocated
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import bare
 from polytc.lang.scalars import BOOL, I64
@@ -25,8 +25,8 @@ class KernelWriter(Emitter):
         self.ndrange = ndrange.extract(kernel)
         self.names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.itype = index_type(kernel)
-        self.memory = Memory(kernel, lambda name: self.names.of("buffer", name))
-        self.expressions = Expressions(preamble, self.memory, lambda name: self.names.of("var", name), self.itype)
+        self.memory = Memory(kernel, self.names.buffer)
+        self.expressions = Expressions(preamble, self.memory, self.names.variable, self.itype)
         self.env: dict[str, intervals.Interval] = {}
         self.open_axes: set[int] = set()
 
@@ -41,17 +41,17 @@ class KernelWriter(Emitter):
         with self.deeper():
             if self.kernel.precise:
                 self.line("#pragma OPENCL FP_CONTRACT OFF")
-            for s in loops.walk_stmt(self.kernel.body):
-                if isinstance(s, loops.Alloc) and s.buffer.space == "local":
-                    self.line(self.memory.place(s.buffer).declaration())
+            for b in allocated(self.kernel):
+                if b.space == "local":
+                    self.line(self.memory.place(b).declaration())
             self.emit(self.kernel.body)
         self.line("}")
 
     @property
     def local_bytes(self) -> int:
         """Bytes of __local memory that a work-group uses."""
-        buffers = (s.buffer for s in loops.walk_stmt(self.kernel.body) if isinstance(s, loops.Alloc))
-        return sum(max(1, b.size) * types.memory_bytes(b.dtype, b.space) for b in buffers if b.space == "local")
+        local = (b for b in allocated(self.kernel) if b.space == "local")
+        return sum(max(1, b.size) * types.memory_bytes(b.dtype, b.space) for b in local)
 
     # ---- statements
 
@@ -77,7 +77,7 @@ class KernelWriter(Emitter):
         if s.kind in ("block", "thread"):
             self.mapped(s, env)
         else:
-            var = self.names.of("var", s.var)
+            var = self.names.variable(s.var)
             lower, upper = bare(self.index(s.lower)), bare(self.index(s.upper), "+")
             step = f"++{var}" if s.step == 1 else f"{var} += {s.step}"
             if s.kind == "unroll":
@@ -88,7 +88,7 @@ class KernelWriter(Emitter):
 
     def mapped(self, s: loops.For, env: Mapping[str, intervals.Interval]) -> None:
         """A block or thread loop: its variable follows from the id; a guard where not every id has an iteration."""
-        var = self.names.of("var", s.var)
+        var = self.names.variable(s.var)
         number, lower = self.iteration(s), bare(self.index(s.lower), "+")
         if s.step != 1 or lower != "0":
             number = f"({self.itype}){number}" if number.endswith(f"_id({s.axis})") else f"({number})"
@@ -183,8 +183,7 @@ class KernelWriter(Emitter):
 
 def index_type(kernel: loops.Kernel) -> str:
     """'int' if no index, bound or offset of the kernel can leave 32 bits, else 'long'."""
-    buffers = [*kernel.args, *(s.buffer for s in loops.walk_stmt(kernel.body) if isinstance(s, loops.Alloc))]
-    narrow = all(b.size < 2**31 for b in buffers) and _fits(kernel.body, {})
+    narrow = all(b.size < 2**31 for b in (*kernel.args, *allocated(kernel))) and _fits(kernel.body, {})
     return "int" if narrow else "long"
 
 

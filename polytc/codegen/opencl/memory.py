@@ -40,13 +40,13 @@ class Place:
 
 
 class Memory:
-    """The places of a kernel's buffers, decided once from how the kernel uses them."""
+    """The places of a kernel's buffers, decided once from how the kernel uses them. Two allocations of one name and different
+    shapes are two buffers."""
 
-    def __init__(self, kernel: loops.Kernel, spell: Callable[[str], str]) -> None:
-        self._places = {b.name: Place(spell(b.name), types.memory(b.dtype, "global"), "__global", 0) for b in kernel.args}
-        for s in loops.walk_stmt(kernel.body):
-            if isinstance(s, loops.Alloc):
-                self._places[s.buffer.name] = self._own(kernel, s.buffer, spell(s.buffer.name))
+    def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str]) -> None:
+        self._places = {b: Place(spell(b), types.memory(b.dtype, "global"), "__global", 0) for b in kernel.args}
+        for b in allocated(kernel):
+            self._places[b] = self._own(kernel, b, spell(b))
 
     def _own(self, kernel: loops.Kernel, b: loops.Buffer, name: str) -> Place:
         ctype = types.memory(b.dtype, b.space)
@@ -56,7 +56,7 @@ class Memory:
         return Place(name, ctype, "__private", max(1, b.size // lanes), lanes)
 
     def place(self, buffer: loops.Buffer) -> Place:
-        return self._places[buffer.name]
+        return self._places[buffer]
 
     @staticmethod
     def is_contiguous(indices: tuple[loops.Expr, ...]) -> bool:
@@ -101,6 +101,11 @@ class Memory:
         return all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
 
 
+def allocated(kernel: loops.Kernel) -> tuple[loops.Buffer, ...]:
+    """The kernel's own buffers, each once, in order of allocation."""
+    return tuple(dict.fromkeys(s.buffer for s in loops.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)))
+
+
 def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
     last = indices[-1]
     return (*indices[:-1], last.base if isinstance(last, loops.Ramp) else last)
@@ -128,9 +133,9 @@ def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
 def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int]]:
     """Indices and lanes of every load and store of `b`."""
     for s in loops.walk_stmt(body):
-        if isinstance(s, loops.Store) and s.buffer.name == b.name:
+        if isinstance(s, loops.Store) and s.buffer == b:
             yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1
         for top in loops.expressions(s):
             for e in loops.walk_expr(top):
-                if isinstance(e, loops.Load) and e.buffer.name == b.name:
+                if isinstance(e, loops.Load) and e.buffer == b:
                     yield e.indices, e.lanes

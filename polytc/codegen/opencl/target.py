@@ -14,11 +14,18 @@ from polytc.runtime.opencl_executable import OpenCLExecutable
 
 @dataclass(frozen=True)
 class OpenCLTarget:
-    """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere;
-    `devices.machine_of(devices.choose())` describes the device at hand."""
+    """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere."""
 
     machine: Machine = GENERIC_GPU
     name: str = "opencl"
+
+    @classmethod
+    def here(cls) -> OpenCLTarget:
+        """The target whose machine is the device that `load` will use: faster code there, but other text elsewhere.
+
+        Raises TargetError E501, E503 or E504 without a working device.
+        """
+        return cls(devices.machine_of(devices.choose()))
 
     def emit(self, module: loops.Module) -> Source:
         """OpenCL C, without any device."""

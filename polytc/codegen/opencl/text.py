@@ -27,6 +27,10 @@ def bare(text: str, op: str = "") -> str:
 
 def add(op: str, a: str, b: str) -> str:
     """`(a op b)` with fewer parentheses where a sum needs none; for op '+', '-' and others."""
+    if op == "+" and re.fullmatch(r"\(-\d+\)", b):
+        return f"({bare(a, '+')} - {b[2:-1]})"
+    if op in ("+", "-") and b == "0":
+        return a
     if op == "+":
         return f"({bare(a, '+')} + {bare(b, '+')})"
     return f"({bare(a, '+')} - {b})" if op == "-" else f"({a} {op} {b})"
