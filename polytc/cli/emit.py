@@ -29,7 +29,7 @@ def emit(program: options.Program,
          stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-         schedule: Annotated[Path | None, typer.Option(help="A schedule, as --stage schedule prints it, to use.")] = None,
+         schedule: Annotated[str | None, typer.Option(metavar="FILE|isl|program", help="A schedule to use.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     text = options.read_text(program)
@@ -38,7 +38,7 @@ def emit(program: options.Program,
     if stage is Stage.program:
         printed = str(api.build(text, **arguments))
     else:
-        recipe = None if schedule is None else schedule.read_text(encoding="utf-8")
+        recipe = schedule if schedule in (None, "isl", "program") else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(api.lower(text, target, **arguments, schedule=recipe), stage)
     if output is None:
         print(printed)
