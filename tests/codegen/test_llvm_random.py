@@ -31,7 +31,7 @@ def index(draw: st.DrawFn, lanes: int) -> tuple[loops.Expr, bool]:
     if draw(st.booleans()):
         at = loops.binary("%", at, c(draw(st.sampled_from([7, 8, 48])), lanes))
         return at, True
-    return at, 0 <= low and high < N
+    return at, low >= 0 and high < N
 
 
 @st.composite
