@@ -23,11 +23,14 @@ from polytc.codegen import astgen, loops, passes, verify
 from polytc.codegen.target import Executable, Source, Target
 from polytc.lang import rewrites
 from polytc.lang.program import Program
+from polytc.lang.rewrites import hoist
+from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import scop as polyhedra
+from polytc.runtime.prologue import WithPrologue
 from polytc.runtime.threads import default_threads
 from polytc.runtime.views import Viewed
-from polytc.schedule import automatic
+from polytc.schedule import automatic, lanes, pack
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -46,10 +49,12 @@ TARGETS = {
 class Lowered:
     """Every stage of one compilation; each prints. seconds: what each stage took.
 
-    program: as given; rewritten: after the Program -> Program rewrites, which the later stages describe.
+    program: as given; prologue: what is computed once from its constants, if anything; rewritten: the rest, after the
+    Program -> Program rewrites, which the later stages describe.
     """
 
     program: Program
+    prologue: Lowered | None
     rewritten: Program
     scop: polyhedra.Scop
     dependences: deps.Dependences
@@ -89,31 +94,54 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
         return _stage(name, program.name, seconds, compute, check)
 
     # A schedule that the user gives names the statements of the program as written, so nothing may rewrite it.
-    rewritten = stage("program", lambda: program if schedule not in (None, "isl") else rewrites.run(program, to.machine))
+    free = schedule in (None, "isl")
+    prologue, rewritten = stage("program", lambda: _rewrite(program, to.machine) if free else (None, program))
+    before = lower_program(prologue, to) if prologue is not None else None
     scop = stage("scop", lambda: polyhedra.extract(rewritten))
     dependences = stage("deps", lambda: deps.analyse(scop))
     chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
     raw = stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
     source = stage("source", lambda: to.emit(module))
-    return Lowered(program, rewritten, scop, dependences, chosen, module, source, to, seconds)
+    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)
 
 
 def compile_program(program: Program, target_name: str = "cpu", threads: int | None = None,
                     schedule: str | None = None) -> Executable:
     """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
 
-    The same program (by its text) for the same target, threads and schedule is compiled once a process.
+    What follows from `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same
+    target, threads and schedule is compiled once a process.
     """
     key = (str(program), target_name, threads, schedule)
     with _LOCK:
         if key not in _LOADED:
-            lowered = lower_program(program, target_name, schedule)
-            loaded = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
-            given = tuple(program.tensor(b.name).shape for b in lowered.loops.args)
-            seen = tuple(b.shape for b in lowered.loops.args)
-            _LOADED[key] = loaded if given == seen else Viewed(loaded, seen)
+            _LOADED[key] = _load(program, target_name, threads, schedule)
         return _LOADED[key]
+
+
+def _load(program: Program, target_name: str, threads: int | None, schedule: str | None) -> Executable:
+    lowered = lower_program(program, target_name, schedule)
+    loaded = _executable(lowered, threads)
+    if lowered.prologue is None:
+        return loaded
+    return WithPrologue(program, lowered.prologue.program, lowered.rewritten, _executable(lowered.prologue, threads), loaded)
+
+
+def _executable(lowered: Lowered, threads: int | None) -> Executable:
+    """The loaded code, taking arrays in the shapes that the caller knows."""
+    loaded = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
+    known = {t.name: t.shape for t in (*lowered.rewritten.tensors, *lowered.program.tensors)}
+    seen = tuple(b.shape for b in lowered.loops.args)
+    return loaded if seen == tuple(known[b.name] for b in lowered.loops.args) else Viewed(loaded, seen)
+
+
+def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
+    """(what is computed once, the rest)."""
+    rewritten = rewrites.run(program)
+    if machine.kind == "cpu" and not program.precise:
+        rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
+    return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,8 @@ LARGE: dict[str, tuple[str, Shapes]] = {
     "attention scores": ("P[h,s,t] += Q[h,s,d]*K[h,t,d]; M[h,s] max= P[h,s,t]; E[h,s,t] = exp((P[h,s,t]-M[h,s])*0.125)\n"
                          "Z[h,s] += E[h,s,t]; O[h,s,d] += E[h,s,t]*V[h,t,d]; Y[h,s,d] = O[h,s,d]/Z[h,s]",
                          {"Q": (4, 33, 16), "K": (4, 40, 16), "V": (4, 40, 16)}),
+    "conv 3x3, small maps": ("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:7, w in 0:7",
+                             {"I": (24, 7, 7), "W": (40, 24, 3, 3)}),
     "element-wise, 4-d": ("Y[a,b,c,d] = tanh(X[a,b,c,d]) + Z[c,d]", {"X": (3, 16, 17, 33), "Z": (17, 33)}),
 }
 
@@ -93,6 +97,24 @@ def test_small_on_every_target(name: str, targets: tuple[str, ...]) -> None:
     program = build(*SMALL[name])
     for target in targets:
         check(program, target)
+
+
+@pytest.mark.parametrize("name", ["matmul", "batched matmul", "conv 3x3, small maps"])
+def test_constants_are_prepared_once(name: str) -> None:
+    """Packed weights stay with the binding: the inputs may change between calls, the constants may not."""
+    program = build(*LARGE[name])
+    last = program.inputs[1]
+    program = replace(program, constants=(last,))
+    lowered = compiler.lower_program(program, "cpu")
+    assert lowered.prologue is not None
+    check(program, "cpu")
+    inputs = arrays(program)
+    outputs = [np.zeros(program.tensor(n).shape, "f4") for n in program.outputs]
+    call = compiler.compile_program(program, "cpu", 1).bind([*(inputs[n] for n in program.inputs), *outputs])
+    inputs[program.inputs[0]][...] *= 3
+    call()
+    expected = evaluate(program, inputs)
+    np.testing.assert_allclose(outputs[0], expected[program.outputs[0]], rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("schedule", ["program", "isl"])
@@ -134,7 +156,6 @@ def test_gather(targets: tuple[str, ...]) -> None:
 
 def test_reductions_keep_their_order_when_precise() -> None:
     program = build("def f(f32[N] X) -> (S) { S[] += X[i] }", {"X": (4096,)})
-    from dataclasses import replace
     precise = replace(program, precise=True)
     x = np.random.default_rng(1).standard_normal(4096).astype("f4")
     out = np.zeros((), "f4")

@@ -157,7 +157,9 @@ class Statement:
 @dataclass(frozen=True)
 class Program:
     """name: of the def, or 'program'. inputs: tensors that the caller gives, in signature order; outputs: tensors the caller
-    gets, in order; every other tensor is a temporary. precise: float reductions keep their order."""
+    gets, in order; every other tensor is a temporary. precise: float reductions keep their order. constants: inputs whose
+    contents do not change between the calls of a bound executable, such as weights; what follows from them alone is computed
+    once."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -165,6 +167,7 @@ class Program:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     precise: bool = False
+    constants: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -299,6 +302,7 @@ def format_program(p: Program) -> str:
     """The program as text: every tensor with its bounds, every statement with its name and domain."""
     lines = [f"{'precise ' if p.precise else ''}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
              f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
+    lines += [f"    constant {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
     lines += [f"    {s.name}: {format_statement(s)}" for s in p.statements]
     return "\n".join([*lines, "}"])

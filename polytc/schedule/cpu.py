@@ -1,9 +1,7 @@
 """The strategy for CPUs: vector dimension, register tile, loop order and parallel loops of every group, without tuning.
 
-The vector dimension is the shared loop in which accesses are contiguous. The register tile unrolls one more shared loop, in
-which an operand is reused, so that the accumulators and operands fill the register file and enough fused multiply-adds are in
-flight (Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016). The rest is order: the tile loop whose
-operand is larger runs outermost, so that it is streamed once.
+Element-wise work is vectorised along the shared loop in which accesses are contiguous; reductions get the register tile that
+schedule.tiles chooses. The rest is order: the tile loop whose operand is larger runs outermost, so that it is streamed once.
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from polytc.lang.scalars import DType
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.schedule import tiles
 from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
-from polytc.schedule.strides import AccessStrides, of_statement, vector_score
+from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
 
 PARALLEL_WORK = 50_000
 """Scalar operations below which a group is not worth waking other threads."""
@@ -122,13 +121,10 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     accesses = of_statement(program, s)
     index = [group.rows[r][heavy] for r in rows]
     lanes = machine.lanes(_widest(program, s).bytes)
+    if s.op is not None and reduced_indices(s):
+        return _register_tile(s, group, accesses, index, lanes, machine)
     scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]
-    vector = max(rows, key=lambda r: (scores[r], r)) if max(scores) > 0 else None
-    if vector is None:
-        return _unrolled(group, s, accesses, index, machine) if is_contraction(s) else flat
-    if not (s.op is not None and reduced_indices(s)):
-        return _streaming(group, vector, lanes)
-    return _register_tile(group, accesses, index, vector, lanes, machine)
+    return _streaming(group, max(rows, key=lambda r: (scores[r], r)), lanes) if max(scores) > 0 else flat
 
 
 def _streaming(group: Group, vector: int, lanes: int) -> Tile:
@@ -138,22 +134,18 @@ def _streaming(group: Group, vector: int, lanes: int) -> Tile:
     return Tile(sizes, vector, tuple(range(len(group.rows))))
 
 
-def _reuse(accesses: tuple[AccessStrides, ...], index: str) -> int:
-    """Bytes-weighted operands that an index leaves unchanged, so that unrolling it reuses them."""
-    return sum(1 for a in accesses if not a.write and a.stride(index) == 0)
-
-
-def _register_tile(group: Group, accesses: tuple[AccessStrides, ...], index: list[str], vector: int, lanes: int,
+def _register_tile(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], lanes: int,
                    machine: Machine) -> Tile:
-    """mr iterations of the row with the most reuse times nv vectors."""
-    others = [r for r in range(len(index)) if r != vector and group.extents[r] > 1 and _reuse(accesses, index[r]) > 0]
-    jam = max(others, key=lambda r: (_reuse(accesses, index[r]), group.extents[r] > 3, r), default=None)
-    high = group.extents[jam] if jam is not None else 1
-    mr, nv = _shape(high, -(-group.extents[vector] // lanes), machine)
+    """The tile of schedule.tiles; for a contraction without one, whose vectors are its own lanes, two unrolled loops."""
+    chosen = tiles.best(s, accesses, tuple(index), lanes, machine)
+    if chosen is None:
+        flat = Tile((1,) * len(index), None, tuple(range(len(index))))
+        return _unrolled(s, group, accesses, index, machine) if is_contraction(s) else flat
+    vector, jam = index.index(chosen.vector), index.index(chosen.jam) if chosen.jam is not None else None
     sizes = [1] * len(index)
-    sizes[vector] = min(nv * lanes, group.extents[vector])
+    sizes[vector] = min(panel_width(s, chosen.vector) or chosen.width * lanes, group.extents[vector])
     if jam is not None:
-        sizes[jam] = mr
+        sizes[jam] = chosen.rows
     rest = [r for r in range(len(index)) if r not in (vector, jam)]
     last = [vector] if jam is None else _by_footprint(accesses, index, vector, jam)
     return Tile(tuple(sizes), vector, tuple(rest + last))
@@ -166,36 +158,17 @@ def _by_footprint(accesses: tuple[AccessStrides, ...], index: list[str], vector:
     return [jam, vector] if moved(jam, vector) > moved(vector, jam) else [vector, jam]
 
 
-def _unrolled(group: Group, s: pr.Statement, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:
-    """A contraction whose vector dimension is its own (partial sums in lanes): unroll the two rows with reuse."""
-    rows = [r for r in range(len(index)) if group.extents[r] > 1 and _reuse(accesses, index[r]) > 0]
-    chosen = sorted(rows, key=lambda r: -group.extents[r])[:2]
+def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:
+    """A contraction whose vectors are its own lanes of partial sums: unroll the two loops with reuse, so that the accumulators
+    fit the registers."""
+    reused = [r for r in range(len(index)) if group.extents[r] > 1 and any(a.stride(index[r]) == 0 for a in accesses[1:])]
+    chosen = sorted(reused, key=lambda r: -group.extents[r])[:2]
     sizes = [1] * len(index)
     if len(chosen) == 2:
-        mr, nv = _shape(group.extents[chosen[0]], group.extents[chosen[1]], machine)
-        sizes[chosen[0]], sizes[chosen[1]] = mr, nv
+        high, wide = (group.extents[r] for r in chosen)
+        shapes = [(m, n) for m in range(1, 9) for n in range(1, 9)
+                  if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
+        sizes[chosen[0]], sizes[chosen[1]] = max(shapes, key=lambda t: (t[0] * t[1] / (t[0] + t[1] + 2), t[1]))
     elif chosen:
         sizes[chosen[0]] = min(group.extents[chosen[0]], 4)
     return Tile(tuple(sizes), None, tuple(range(len(index))))
-
-
-def _shape(high: int, wide: int, machine: Machine) -> tuple[int, int]:
-    """(mr, nv): the register tile with the least cycles over a `high` x `wide` grid of vectors.
-
-    A step of the reduction costs mr*nv multiply-adds, at least the latency of one of them, and mr + nv loads, which overlap
-    but not wholly: they miss the first cache at times.
-    """
-    def cycles(m: int, n: int) -> float:
-        return max(m * n / machine.fma_ports, machine.fma_latency) + (m + n) / 4
-
-    def cost(m: int, n: int) -> float:
-        total = 0.0
-        for count, rows in ((high // m, m), (1, high % m)):
-            for times, columns in ((wide // n, n), (1, wide % n)):
-                if count and rows and times and columns:
-                    total += count * times * cycles(rows, columns)
-        return total
-
-    shapes = [(m, n) for m in range(1, 17) for n in range(1, 9)
-              if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
-    return min(shapes, key=lambda t: (round(cost(*t), 3), t[0] + t[1], -t[1]))

@@ -33,7 +33,12 @@ def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> Acce
     step, total = 1, dict[str, int | None]()
     for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
         form = linear(sub)
-        if form is None:
+        if form is None and (block := panel(sub)) is not None:
+            if block[1] == "%":
+                total[block[0]] = step
+            else:
+                total.setdefault(block[0], 0)
+        elif form is None:
             total.update({e.name: None for e in pr.walk(sub) if isinstance(e, pr.Index)})
         else:
             for index, c in form.terms:
@@ -41,6 +46,22 @@ def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> Acce
                 total[index] = None if known is None else known + c * step
         step *= extent
     return AccessStrides(t.name, write, t.size, tuple(sorted(total.items())))
+
+
+def panel(e: pr.Expr) -> tuple[str, str, int] | None:
+    """(index, operator, size) of `i % size` or `i // size`: the two halves of a position in a packed panel. Within a panel the
+    first walks by one and the second stands still, which is what strides say of them."""
+    match e:
+        case pr.Binary(op="//" | "%", a=pr.Index(), b=pr.Const()):
+            return e.a.name, e.op, int(e.b.value)
+        case _:
+            return None
+
+
+def panel_width(s: pr.Statement, index: str) -> int | None:
+    """The width of the panels in which a read of the statement keeps this index, if there is one."""
+    found = [p[2] for r in pr.reads(s) for sub in r.subscripts if (p := panel(sub)) is not None and p[:2] == (index, "%")]
+    return found[0] if found else None
 
 
 def vector_score(accesses: tuple[AccessStrides, ...], index: str) -> int:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from polytc.lang.program import Program
-from polytc.lang.rewrites import coalesce, inline, lanes, pad, unit
-from polytc.machine import Machine
+from polytc.lang.rewrites import coalesce, inline, pad, unit
 
 
-def run(program: Program, machine: Machine) -> Program:
-    """The program that is scheduled; it computes the same outputs (float reductions up to reassociation)."""
+def run(program: Program) -> Program:
+    """An equal program with fewer temporaries, indices and guards; no float operation is reassociated."""
     program = inline.inline(program)
     program = unit.drop_unit_indices(program)
     program = pad.materialise(program)
-    program = coalesce.coalesce(program)
-    if machine.kind == "cpu" and not program.precise:
-        program = lanes.split_reductions(program, machine)
-    return program
+    return coalesce.coalesce(program)

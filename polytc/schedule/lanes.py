@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64, identity
 from polytc.machine import Machine
+from polytc.schedule.groups import coincident_indices, is_contraction
+from polytc.schedule.strides import AccessStrides, of_statement
 
 ACCUMULATORS = 4
 """Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
@@ -25,78 +26,65 @@ def split_reductions(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with partial results for each reduction that runs along memory while its results do not."""
     tensors, statements = list(program.tensors), list[pr.Statement]()
     for s in program.statements:
-        lanes = machine.lanes(max(program.tensor(n).dtype.bytes for n in (s.target, *(r.tensor for r in pr.reads(s)))))
-        along = _along(program, s, lanes)
-        if along is None:
+        lanes = lane_width(program, s, machine)
+        reduced = along(program, s, lanes)
+        if reduced is None:
             statements.append(s)
             continue
-        many = len({r.tensor for r in pr.reads(s)}) == 1 and along.extent >= 2 * ACCUMULATORS * lanes
-        partial = _partial(program, s, along, lanes * (ACCUMULATORS if many else 1), {t.name for t in tensors})
+        many = not is_contraction(s) and reduced.extent >= 2 * ACCUMULATORS * lanes
+        partial = _partial(program, s, reduced, lanes * (ACCUMULATORS if many else 1), {t.name for t in tensors})
         tensors.append(partial[0])
         statements += partial[1]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def _along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
+def lane_width(program: pr.Program, s: pr.Statement, machine: Machine) -> int:
+    """Elements of a vector that holds the statement's widest operand."""
+    return machine.lanes(max(program.tensor(n).dtype.bytes for n in (s.target, *(r.tensor for r in pr.reads(s)))))
+
+
+def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     """The reduced index that walks contiguously while no index of the result does."""
     if s.op is None or s.where or lanes == 1 or any(r.default is not None for r in pr.reads(s)):
         return None
-    plain = {f.plain for sub in s.subscripts if (f := linear(sub)) is not None}
-    reduced = [r for r in s.ranges if all(f is not None and f.coefficient(r.index) == 0 for f in map(linear, s.subscripts))]
-    kept = [r for r in s.ranges if r.index in plain]
-    if len(reduced) + len(kept) < len(s.ranges):
+    accesses = of_statement(program, s)
+    plain = coincident_indices(s)
+    reduced = [r for r in s.ranges if r.index not in plain]
+    if any(accesses[0].stride(r.index) != 0 for r in reduced):
         return None
-    if any(_contiguous(program, s, r.index) and r.extent >= lanes // 2 for r in kept):
+    if any(_contiguous(accesses, r.index) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
         return None
     long = (r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes)
-    return next((r for r in long if _contiguous(program, s, r.index)), None)
+    return next((r for r in long if _contiguous(accesses, r.index)), None)
 
 
-def _contiguous(program: pr.Program, s: pr.Statement, index: str) -> bool:
+def _contiguous(accesses: tuple[AccessStrides, ...], index: str) -> bool:
     """Does the index walk at least one read by one element, and every other by none or one?"""
-    seen = False
-    for r in pr.reads(s):
-        strides = _stride(program.tensor(r.tensor), r.subscripts, index)
-        if strides not in (0, 1):
-            return False
-        seen = seen or strides == 1
-    return seen
+    strides = {a.stride(index) for a in accesses[1:]}
+    return 1 in strides and strides <= {0, 1}
 
 
-def _stride(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], index: str) -> int | None:
-    total, step = 0, 1
-    for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
-        form = linear(sub)
-        if form is None:
-            if any(e == pr.Index(index) for e in pr.walk(sub)):
-                return None
-        else:
-            total += form.coefficient(index) * step
-        step *= extent
-    return total
-
-
-def _partial(program: pr.Program, s: pr.Statement, along: pr.Range, width: int, taken: set[str]) \
+def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int, taken: set[str]) \
         -> tuple[pr.Tensor, list[pr.Statement]]:
     """The tensor of partial results and the statements that take the place of `s`."""
     assert s.op is not None
     target = program.tensor(s.target)
-    plain = {f.plain for sub in s.subscripts if (f := linear(sub)) is not None}
+    plain = coincident_indices(s)
     kept = tuple(r for r in s.ranges if r.index in plain)
-    block, lane = fresh(f"{along.index}_q", set(s.indices)), fresh(f"{along.index}_l", set(s.indices))
+    block, lane = fresh(f"{reduced.index}_q", set(s.indices)), fresh(f"{reduced.index}_l", set(s.indices))
     name = fresh(f"{s.target}_{s.name}_lanes", taken)
     tensor = pr.Tensor(name, target.dtype, (*(r.extent for r in kept), width), (*(r.lower for r in kept), 0))
     cell = (*(pr.Index(r.index) for r in kept), pr.Index(lane))
     lanes = pr.Range(lane, 0, width)
-    whole = along.extent // width
+    whole = reduced.extent // width
     position = pr.Binary("+", pr.Binary("*", pr.Const(width, I64), pr.Index(block), I64), pr.Index(lane), I64)
-    value = normalise(pr.substitute(s.value, {along.index: position}))
-    blocks = tuple(pr.Range(block, 0, whole) if r is along else r for r in s.ranges if r not in kept)
+    value = normalise(pr.substitute(s.value, {reduced.index: position}))
+    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
     start = pr.Const(identity(s.op, target.dtype), target.dtype)
     statements = [pr.Statement(f"{s.name}_lanes_init", name, cell, None, start, (*kept, lanes), span=s.span),
                   pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
-    if along.extent % width:
-        rest = tuple(pr.Range(r.index, whole * width, r.upper) if r is along else r for r in s.ranges)
+    if reduced.extent % width:
+        rest = tuple(pr.Range(r.index, whole * width, r.upper) if r is reduced else r for r in s.ranges)
         statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
     total = pr.Read(name, cell, target.dtype)
     statements.append(replace(s, value=total, ranges=(*kept, lanes)))

@@ -1,0 +1,43 @@
+"""What follows from constant inputs alone is split off, so that it is computed once and not in every call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.lang import program as pr
+
+
+def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
+    """(prologue, main). The prologue takes constants and makes the temporaries that depend on nothing else; main takes them as
+    further inputs, behind its own, and as constants. No prologue if there is nothing to hoist."""
+    fixed = set(program.constants)
+    while True:
+        more = {t for t in program.temporaries if t not in fixed and _follows(program, t, fixed)}
+        if not more:
+            break
+        fixed |= more
+    early = tuple(s for s in program.statements if s.target in fixed)
+    late = tuple(s for s in program.statements if s.target not in fixed)
+    made = tuple(t for t in program.temporaries if t in fixed and any(r.tensor == t for s in late for r in pr.reads(s)))
+    if not early:
+        return None, program
+    used = {r.tensor for s in early for r in pr.reads(s)}
+    prologue = replace(program, name=f"{program.name}_once", statements=early, outputs=made, constants=(),
+                       inputs=tuple(n for n in program.inputs if n in used))
+    main = replace(program, statements=late, inputs=(*program.inputs, *made), constants=(*program.constants, *made))
+    return _trimmed(prologue), _trimmed(main)
+
+
+def _follows(program: pr.Program, tensor: str, fixed: set[str]) -> bool:
+    """Do all statements that write the tensor read constants and what follows from them, and some of it?"""
+    writers = [s for s in program.statements if s.target == tensor]
+    sources = {r.tensor for s in writers for r in pr.reads(s)} - {tensor}
+    return bool(sources) and sources <= fixed
+
+
+def _trimmed(program: pr.Program) -> pr.Program:
+    """Without the tensors that no statement touches and nobody passes."""
+    touched = {*program.inputs, *program.outputs}
+    for s in program.statements:
+        touched |= {s.target, *(r.tensor for r in pr.reads(s))}
+    return replace(program, tensors=tuple(t for t in program.tensors if t.name in touched))

@@ -1,0 +1,122 @@
+"""Packing: an operand of a contraction is laid out so that the vector loop walks it contiguously, panel by panel.
+
+    O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]
+    ->  P[m//16, c, r, s, m%16] = W[m,c,r,s];   O[m,h,w] += X[c,h+r,w+s] * P[m//16, c, r, s, m%16]
+
+A rewrite from Program to Program: the copy is a statement like any other. For a constant operand it runs once, when the program
+is bound to its arrays (see compiler.py); otherwise it must pay for itself in every call. (The layout of BLIS's panels: Van Zee
+& van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS Functionality, TOMS 2015.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang.linear import linear
+from polytc.lang.rewrites.pad import fresh
+from polytc.lang.scalars import I64
+from polytc.machine import Machine
+from polytc.schedule import tiles
+from polytc.schedule.groups import coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.lanes import along, lane_width
+from polytc.schedule.strides import AccessStrides, of_statement
+
+COPY = 3.0
+"""Cycles to pack one element."""
+DOT = 0.8
+"""Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (schedule.lanes)."""
+REUSE = 64
+"""Times that each element of a variable operand must be used before packing it is considered."""
+
+
+def pack(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays."""
+    for s in program.statements:
+        if is_contraction(s) and not s.where:
+            program = _packed(program, s, machine)
+    return program
+
+
+def _packed(program: pr.Program, s: pr.Statement, machine: Machine) -> pr.Program:
+    accesses = of_statement(program, s)
+    shared = coincident_indices(s)
+    lanes = lane_width(program, s, machine)
+    plain = tiles.best(s, accesses, shared, lanes, machine)
+    reduced = along(program, s, lanes)
+    unpacked = plain.cycles if plain is not None else _points(s) / lanes * DOT if reduced is not None else float("inf")
+    best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
+    for read in pr.reads(s):
+        formal = _plain_subscripts(read)
+        if formal is None or (read.tensor not in program.constants and _uses(s, program, read) < REUSE):
+            continue
+        for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
+            moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
+            tile = tiles.best(s, moved, shared, lanes, machine)
+            if tile is None or tile.vector != vector:
+                continue
+            copy = 0.0 if read.tensor in program.constants else COPY * program.tensor(read.tensor).size
+            if best is None or tile.cycles + copy < best[0]:
+                best = (tile.cycles + copy, read, tile)
+    if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in program.constants):
+        return program
+    return _apply(program, s, best[1], best[2], lanes)
+
+
+def _plain_subscripts(read: pr.Read) -> tuple[str, ...] | None:
+    """The indices of a read whose subscripts are distinct indices and numbers."""
+    forms = [linear(sub) for sub in read.subscripts]
+    names = [f.plain for f in forms if f is not None and f.plain is not None]
+    fixed = sum(f is not None and not f.terms for f in forms)
+    complete = len(names) + fixed == len(forms) and len(set(names)) == len(names) and read.default is None
+    return tuple(names) if complete else None
+
+
+def _extent(s: pr.Statement, index: str) -> int:
+    """Extent of an index that starts at 0; 0 if it starts elsewhere."""
+    return next((r.extent for r in s.ranges if r.index == index and r.lower == 0), 0)
+
+
+def _uses(s: pr.Statement, program: pr.Program, read: pr.Read) -> float:
+    return _points(s) / program.tensor(read.tensor).size
+
+
+def _points(s: pr.Statement) -> int:
+    return prod(r.extent for r in s.ranges)
+
+
+def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
+    """The strides after packing: the vector index walks by one, the others by whole rows of a panel."""
+    return replace(a, strides=tuple((i, 1 if i == vector else 1 << 20) for i in sorted(formal)))
+
+
+def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.RegisterTile, lanes: int) -> pr.Program:
+    formal = _plain_subscripts(read)
+    assert formal is not None
+    width = min(tile.width * lanes, _extent(s, tile.vector))
+    ranges = {r.index: r for r in s.ranges}
+    steps = [i for i in reduced_indices(s) if i in formal]
+    outer = [i for i in formal if i not in steps and i != tile.vector]
+    source = program.tensor(read.tensor)
+    panels = -(-ranges[tile.vector].extent // width)
+    name = fresh(f"{read.tensor}_packed", {t.name for t in program.tensors})
+    shape = (*(ranges[i].extent for i in outer), panels, *(ranges[i].extent for i in steps), width)
+    lower = (*(ranges[i].lower for i in outer), 0, *(ranges[i].lower for i in steps), 0)
+    target = pr.Tensor(name, source.dtype, shape, lower)
+    vector, number = pr.Index(tile.vector), pr.Const(width, I64)
+    which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
+    cell = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
+    copied = tuple(ranges[i] for i in (*outer, *steps, tile.vector))
+    copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
+
+    def go(e: pr.Expr) -> pr.Expr:
+        if e == read:
+            return replace(read, tensor=name, subscripts=cell)
+        operands = pr.children(e)
+        return pr.rebuild(e, tuple(map(go, operands))) if operands else e
+
+    statements = list(program.statements)
+    at = statements.index(s)
+    statements[at:at + 1] = [copy, replace(s, value=go(s.value))]
+    return replace(program, tensors=(*program.tensors, target), statements=tuple(statements))
