@@ -3,7 +3,8 @@
 Block loops are outermost: one around the other, with nothing but allocations and guards between them; several may share an
 axis, whose group number they divide among themselves as digits. Thread loops lie anywhere inside, each axis meaning the same
 work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant
-extents become work-groups of one work-item; the rest of a kernel is sequential.
+extents become work-groups of one work-item; the rest of a kernel is sequential. Nests that stand in sequence at the top of a
+kernel are launched one after another, since groups cannot wait for each other.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class NDRange:
 
 
 def prepare(kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-    """The kernels to launch one after another: parallel nests that follow each other are separate ones, and outermost 'parallel'
-    loops are block loops where the kernel has no block or thread loops of its own."""
+    """The kernels to launch one after another: parallel nests that follow each other are separate ones, and outermost
+    'parallel' loops are block loops where the kernel has no block or thread loops of its own."""
     parts = _parts(kernel.body)
     if len(parts) == 1:
         return (_parallel_as_blocks(kernel),)

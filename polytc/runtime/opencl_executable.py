@@ -85,7 +85,7 @@ class OpenCLExecutable:
 
     def _allocate(self, size: int) -> Any:
         cl = devices.pyopencl()
-        return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, ALIGNMENT))
+        return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, 1))
 
     def _to_device(self, name: str, array: np.ndarray) -> Any:
         """A device buffer with the array's contents: the array's own memory where the device may use it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import loop_programs as P
 import numpy as np
 import numpy_semantics as S
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.interp import InterpTarget
+from polytc.codegen.interp import InterpTarget, support
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
 from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I32, I64, DType
@@ -156,3 +158,13 @@ def test_vector_select_loads_only_chosen_lanes() -> None:
     m = P.module("tail", (x, y), ("y",), L.Store(y, (ramp,), value))
     x0 = floats(5)
     np.testing.assert_array_equal(P.run(interp(m), m, {"x": x0})["y"], [*x0, -1, -1, -1])
+
+
+def test_work_items_that_part_at_a_barrier_are_an_error() -> None:
+    def item(t: int) -> Iterator[None]:
+        if t < 2:
+            yield
+
+    with pytest.raises(TargetError, match="2 of 4 work-items") as info:
+        support.run_group(item, (4,))
+    assert info.value.code == "E522"

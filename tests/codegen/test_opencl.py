@@ -10,13 +10,15 @@ import numpy as np
 import numpy_semantics as S
 import pytest
 
+from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
-from polytc.lang import scalars
+from polytc.lang import build, evaluate, scalars
 from polytc.lang.scalars import BOOL, DTYPES, F16, F32, F64, I8, I32, I64, U8, DType
+from polytc.machine import AVX2, AVX512, Machine
 from polytc.runtime import devices, opencl_executable
 
 RNG = np.random.default_rng(0)
@@ -30,7 +32,7 @@ def _missing() -> str | None:
     return None
 
 
-pytestmark = pytest.mark.skipif(_missing() is not None, reason=f"no OpenCL here: {_missing()}")
+pytestmark = [pytest.mark.opencl, pytest.mark.skipif(_missing() is not None, reason=f"no OpenCL here: {_missing()}")]
 
 
 def opencl(m: L.Module) -> Executable:
@@ -302,3 +304,41 @@ def test_devices_are_described() -> None:
     assert machine.kind in ("cpu", "gpu")
     assert machine.max_work_group >= 1
     assert machine.lanes(4) >= 1
+
+
+def test_a_device_that_fails_the_probe_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "PROBE", devices.PROBE.replace("exp(x[i])", "x[i]"))
+    devices._probe.cache_clear()
+    try:
+        assert devices.probe(devices.find()[0]) == "computes wrong numbers"
+        with pytest.raises(TargetError, match="passes the probe") as info:
+            devices._choose.__wrapped__("")
+        assert info.value.code == "E504"
+        monkeypatch.setattr(devices, "PROBE", "no kernel at all")
+        devices._probe.cache_clear()
+        assert str(devices.describe()[0]["status"]).startswith("cannot build or run a small kernel")
+    finally:
+        devices._probe.cache_clear()
+
+
+def test_a_failed_launch_is_a_diagnostic() -> None:
+    executable = opencl(P.matmul(4, 4, 4))
+    kernel, launch = executable._kernels[0]  # type: ignore[attr-defined]
+    executable._kernels[0] = (kernel, replace(launch, global_size=(7, 7)))  # type: ignore[attr-defined]
+    with pytest.raises(TargetError) as info:
+        executable.run([floats(4, 4) for _ in range(3)])
+    assert info.value.code == "E507"
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_kernels_for_cpus_run_here_too(machine: Machine) -> None:
+    """Vectors and parallel loops, as the strategy for CPUs makes them, from text to result."""
+    program = build("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:9, w in 0:21\n"
+                    "Y[m,h,w] = max(O[m,h,w] + b[m], 0)", {"I": (3, 9, 21), "W": (5, 3, 3, 3), "b": (5,)})
+    target = OpenCLTarget(machine)
+    source = compiler.lower_program(program, target).source
+    assert f"float{machine.lanes(4)}" in source.text
+    inputs = {n: floats(*program.tensor(n).shape) for n in program.inputs}
+    out = np.zeros((5, 9, 21), np.float32)
+    target.load(source).run([*inputs.values(), out])
+    np.testing.assert_allclose(out, evaluate(program, inputs)["Y"], rtol=1e-4, atol=1e-5)

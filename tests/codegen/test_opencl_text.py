@@ -83,8 +83,9 @@ def test_indices_beyond_32_bits_are_long() -> None:
     far = P.module("far", (x, y), ("y",), P.loop("i", 1 << 20, L.Store(y, (L.const(0),), P.load(x, L.Var("i"), L.const(5)))))
     assert "for (long i = 0; i < 1048576; ++i)" in str(emit(far))
     assert "i * 4096L" in str(emit(far))
-    near = L.Buffer("x", I8, (1 << 10, 1 << 12))
-    assert "for (int i" in str(emit(P.module("near", (near, y), ("y",), P.loop("i", 9, L.Store(y, (L.const(0),), P.load(near, L.Var("i"), L.const(5)))))))
+    x = L.Buffer("x", I8, (1 << 10, 1 << 12))
+    near = P.module("near", (x, y), ("y",), P.loop("i", 9, L.Store(y, (L.const(0),), P.load(x, L.Var("i"), L.const(5)))))
+    assert "for (int i" in str(emit(near))
 
 
 def test_an_index_that_overflows_on_the_way_is_long() -> None:
@@ -131,19 +132,21 @@ def test_unsupported_widths_and_operations_are_refused() -> None:
     with pytest.raises(TargetError, match="no vectors of 32 lanes") as info:
         emit(P.module("wide", (x, y), ("y",), L.Store(y, (at,), P.load(x, at, lanes=32))))
     assert info.value.code == "E512"
+    of_int = L.Call("exp", (L.Const(1, I32),), I32)
     with pytest.raises(TargetError, match="'exp' of i32") as info:
-        emit(P.module("exp", (x, y), ("y",), L.Store(y, (L.const(0),), L.Cast(L.Call("exp", (L.Const(1, I32),), I32), F32))))
+        emit(P.module("exp", (x, y), ("y",), L.Store(y, (L.const(0),), L.Cast(of_int, F32))))
     assert info.value.code == "E513"
 
 
 def misplaced() -> dict[str, L.Stmt]:
     y, t, b = L.Buffer("y", F32, (64,)), L.Var("t"), L.Var("b")
     store = L.Store(y, (t,), L.Const(1.0, F32))
-    unknown = L.Cast(P.load(L.Buffer("n", I64, (1,)), L.const(0)), I64)
+    n = L.Buffer("n", I64, (1,), "private")
+    unknown = P.loop("t", P.load(n, L.const(0)), store, "thread")
     return {
         "block loop inside a sequential one": P.loop("i", 4, P.loop("b", 4, L.Store(y, (b,), L.Const(1.0, F32)), "block")),
         "two thread loops of one axis": P.loop("s", 4, P.loop("t", 4, store, "thread"), "thread"),
-        "extent read from memory": L.Alloc(L.Buffer("n", I64, (1,), "private"), P.loop("t", L.binary("*", unknown, unknown), store, "thread")),
+        "extent read from memory": L.Alloc(n, unknown),
         "axis 3": P.loop("t", 4, store, "thread", axis=3),
     }
 
@@ -174,7 +177,8 @@ def test_barriers_that_not_all_items_reach_are_refused(under: str) -> None:
 
 def test_barrier_under_a_uniform_condition_is_fine() -> None:
     y, t = L.Buffer("y", F32, (8,)), L.Var("t")
-    body = P.loop("t", 8, P.loop("k", 2, L.If(P.less(L.Var("k"), 1), L.block(L.Store(y, (t,), L.Const(1.0, F32)), L.Barrier()))), "thread")
+    inner = L.If(P.less(L.Var("k"), 1), L.block(L.Store(y, (t,), L.Const(1.0, F32)), L.Barrier()))
+    body = P.loop("t", 8, P.loop("k", 2, inner), "thread")
     assert "barrier(CLK_LOCAL_MEM_FENCE);" in str(emit(P.module("good", (y,), ("y",), body)))
 
 
@@ -189,17 +193,19 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60, check=False)
 
 
-_BLOCKED = "import sys; sys.modules['pyopencl'] = None\nimport loop_programs as P\n"
+_IMPORT = "import loop_programs as P\nfrom polytc.codegen.opencl.target import OpenCLTarget\n"
+_BLOCKED = "import sys; sys.modules['pyopencl'] = None\n" + _IMPORT
+_LOAD = "t = OpenCLTarget(); t.load(t.emit(P.matmul(2, 2, 2)))"
 
 
 def test_emission_needs_no_pyopencl() -> None:
-    done = python(_BLOCKED + "from polytc.codegen.opencl.target import OpenCLTarget\nprint(OpenCLTarget().emit(P.matmul(2, 2, 2)))")
+    done = python(_BLOCKED + "print(OpenCLTarget().emit(P.matmul(2, 2, 2)))")
     assert done.returncode == 0, done.stderr
     assert "__kernel" in done.stdout
 
 
 def test_without_pyopencl_the_cure_is_named() -> None:
-    done = python(_BLOCKED + "from polytc.codegen.opencl.target import OpenCLTarget\nt = OpenCLTarget(); t.load(t.emit(P.matmul(2, 2, 2)))")
+    done = python(_BLOCKED + _LOAD)
     assert done.returncode == 1
     assert "TargetError: E501" in done.stderr
     assert "pip install 'polytc[opencl]'" in done.stderr
@@ -207,8 +213,7 @@ def test_without_pyopencl_the_cure_is_named() -> None:
 
 def test_without_a_driver_the_error_names_where_it_looked(tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
-    done = python("import loop_programs as P\nfrom polytc.codegen.opencl.target import OpenCLTarget\n"
-                  "t = OpenCLTarget(); t.load(t.emit(P.matmul(2, 2, 2)))", OCL_ICD_VENDORS=f"{tmp_path}/")
+    done = python(_IMPORT + _LOAD, OCL_ICD_VENDORS=f"{tmp_path}/")
     assert done.returncode == 1
     assert "TargetError: E503" in done.stderr, done.stderr
     assert str(tmp_path) in done.stderr
@@ -219,6 +224,7 @@ def test_a_device_that_does_not_exist_is_an_error_that_lists_those_there_are() -
     done = python("from polytc.runtime import devices\n"
                   "found = devices.find()\n"
                   "try:\n    devices.choose()\nexcept devices.errors.TargetError as e:\n"
-                  "    assert e.code == 'E503', e\n    assert not found or len(e.notes) == len(found), e.notes\n    print('refused')",
+                  "    assert e.code == 'E503', e\n    assert not found or len(e.notes) == len(found), e.notes\n"
+                  "    print('refused')",
                   POLYTC_OPENCL_DEVICE="no such device")
     assert done.stdout == "refused\n", done.stderr
