@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,8 @@ class Model:
         for k, call in enumerate(plan.calls):
             if self._progress:
                 self._progress(k, len(plan.calls), call.label)
-            executable = self._compile(call.program)
+            fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+            executable = self._compile(replace(call.program, constants=fixed))
             steps.append(executable.bind([buffer(n) for n in (*call.inputs, *call.outputs)]))
         if self._progress:
             self._progress(len(plan.calls), len(plan.calls), "")
