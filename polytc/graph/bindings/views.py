@@ -63,5 +63,12 @@ def unsqueeze(site: Site) -> Lowering:
     return View(0, tuple(1 if i in axes else next(old) for i in range(rank)))
 
 
-ROWS: dict[str, Binder] = {"Identity": same, "Dropout": dropout, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
-                           "Unsqueeze": unsqueeze}
+def by_value(site: Site) -> Lowering:
+    """Shapes and ranges: onnx's own evaluator computes the result as soon as all inputs are known."""
+    for i, name in enumerate(site.node.inputs):
+        site.known(i, name)
+    raise AssertionError("a node with known inputs is folded before it is bound")
+
+
+ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same, "Dropout": dropout, "Reshape": reshape,
+                           "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from polytc.graph.ir import Node
@@ -17,8 +18,9 @@ def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.nd
         data, places = (np.asarray(a) for a in inputs)
         axis = node.attributes.get("axis", 0)
         return [np.take_along_axis(data, places % data.shape[axis], axis)]
+    attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
     domain, _, op = node.op.rpartition("::")
-    proto = onnx.helper.make_node(op, list(node.inputs), list(node.outputs), domain=domain or None, **dict(node.attributes))
+    proto = onnx.helper.make_node(op, list(node.inputs), list(node.outputs), domain=domain or None, **attributes)
     info = onnx.helper.make_empty_tensor_value_info
     names = dict.fromkeys(n for n in node.inputs if n)
     graph = onnx.helper.make_graph([proto], "fold", [info(n) for n in names], [info(n) for n in node.outputs if n])

@@ -1,0 +1,120 @@
+"""What is merged, folded and grouped: the structure of the plan, not only its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import polytc
+from polytc.graph.ir import Graph
+from polytc.graph.partition import fuse
+from polytc.graph.plan import Plan
+from polytc.graph.specialise import specialise
+
+R = np.random.default_rng(11)
+N = helper.make_node
+
+
+def array(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+def planned(graph: Graph) -> Plan:
+    return fuse(specialise(graph, {v.name: v.static_shape for v in graph.inputs}))
+
+
+@pytest.fixture
+def groups(build) -> Callable[..., list[list[str]]]:
+    """The outputs of each program of a model's plan."""
+    def run(nodes, inputs, outputs, constants=None, opset: int = 21) -> list[list[str]]:
+        graph = polytc.load_onnx(build(nodes, {k: (np.float32, s) for k, s in inputs.items()}, outputs, constants, opset))
+        return [list(c.outputs) for c in planned(graph).calls]
+    return run
+
+
+def test_convolution_takes_bias_and_activation(groups) -> None:
+    assert groups([N("Conv", ["x", "w", "b"], ["c"]), N("HardSwish", ["c"], ["h"]),
+    N("Conv", ["h", "v"], ["y"])], {"x": [1, 3, 8, 8]}, ["y"],
+                  {"w": array(4, 3, 3, 3), "b": array(4), "v": array(2, 4, 1, 1)}) == [["h"], ["y"]]
+
+
+def test_residual_joins_the_later_producer(groups) -> None:
+    assert groups([N("MatMul", ["x", "w"], ["a"]), N("Relu", ["a"], ["r"]), N("MatMul", ["r", "w"], ["b"]),
+    N("Add", ["b", "r"], ["s"]), N("Relu", ["s"], ["y"])],
+                  {"x": [4, 4]}, ["y"], {"w": array(4, 4)}) == [["r"], ["y"]]
+
+
+def test_a_value_with_several_readers_in_its_group_stays_inside(groups) -> None:
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("Add", ["c", "three"], ["t"]), N("Clip", ["t", "zero", "six"], ["k"]),
+    N("Mul", ["c", "k"], ["m"]), N("Div", ["m", "six"], ["y"])]
+    assert groups(nodes, {"x": [1, 2, 4, 4]}, ["y"], {"w": array(2, 2, 1, 1), "three": np.float32(3), "zero": np.float32(0), "six": np.float32(6)}) == [["y"]]
+
+
+def test_a_group_never_needs_itself(groups) -> None:
+    """Squeeze and excitation: the gate is computed from the tensor it scales."""
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("Relu", ["c"], ["r"]), N("GlobalAveragePool", ["r"], ["p"]),
+    N("Conv", ["p", "w"], ["g"]), N("Mul", ["r", "g"], ["y"])]
+    assert groups(nodes, {"x": [1, 2, 4, 4]}, ["y"], {"w": array(2, 2, 1, 1)}) == [["r"], ["p"], ["g"], ["y"]]
+
+
+def test_softmax_takes_its_producers_and_is_one_program(groups) -> None:
+    nodes = [N("Mul", ["x", "s"], ["a"]), N("Add", ["a", "m"], ["b"]), N("Softmax", ["b"], ["y"])]
+    assert groups(nodes, {"x": [2, 3, 4, 4], "m": [4, 4]}, ["y"], {"s": np.float32(0.5)}) == [["y"]]
+
+
+def test_a_layer_norm_in_pieces_is_one_program(groups) -> None:
+    nodes = [N("ReduceMean", ["x"], ["m"], axes=[-1]), N("Sub", ["x", "m"], ["d"]), N("Mul", ["d", "d"], ["q"]),
+    N("ReduceMean", ["q"], ["v"], axes=[-1]),
+             N("Add", ["v", "e"], ["ve"]), N("Sqrt", ["ve"], ["s"]), N("Div", ["d", "s"], ["n"]), N("Mul", ["n", "g"], ["y"])]
+    assert groups(nodes, {"x": [6, 16]}, ["y"], {"e": np.float32(1e-5), "g": array(16)}, opset=13) == [["y"]]
+
+
+def test_values_asked_for_are_outputs(groups) -> None:
+    assert groups([N("Relu", ["x"], ["a"]), N("Exp", ["a"], ["b"])], {"x": [4]}, ["a", "b"]) == [["a", "b"]]
+
+
+def test_batch_norm_disappears_into_weights(build, runtime) -> None:
+    def norm(before: str, after: str) -> list:
+        return [N("BatchNormalization", [before, f"s{after}", f"o{after}", f"m{after}", f"v{after}"], [after])]
+
+    constants = {"w": array(4, 3, 3, 3), "u": array(4, 2, 2, 2), "b": array(4)}
+    for after, channels in (("n1", 4), ("n2", 2)):
+        constants |= {f"s{after}": array(channels), f"o{after}": array(channels), f"m{after}": array(channels), f"v{after}": abs(array(channels)) + 0.1}
+    nodes = [N("Conv", ["x", "w", "b"], ["c"]), *norm("c", "n1"),
+    N("ConvTranspose", ["n1", "u"], ["t"], strides=[2, 2]), *norm("t", "n2")]
+    model = build(nodes, {"x": (np.float32, [1, 3, 6, 6])}, ["n2"], constants)
+    graph = polytc.load_onnx(model)
+    assert [n.op for n in graph.nodes] == ["Conv", "ConvTranspose"]
+    x = array(1, 3, 6, 6)
+    np.testing.assert_allclose(graph.compile(target="evaluate")(x), runtime(model, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_stays_where_the_convolution_is_read_twice(build) -> None:
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "s", "s", "v"], ["n"]),
+    N("Add", ["c", "n"], ["y"])]
+    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [1, 2, 3, 3])}, ["y"], {"w": array(2, 2, 1, 1), "s": array(2), "v": abs(array(2))}))
+    assert [n.op for n in graph.nodes] == ["Conv", "BatchNormalization", "Add"]
+
+
+def test_constants_are_folded_through(build) -> None:
+    nodes = [N("Constant", [], ["k"], value_float=2.0), N("Mul", ["k", "w"], ["kw"]), N("Identity", ["kw"], ["i"]),
+    N("Add", ["x", "i"], ["y"])]
+    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [3])}, ["y"], {"w": array(3)}))
+    assert [n.op for n in graph.nodes] == ["Add"]
+    assert list(graph.constants) == ["i"]
+
+
+def test_shape_arithmetic_leaves_no_code(groups) -> None:
+    nodes = [N("Shape", ["x"], ["s"]), N("Gather", ["s", "zero"], ["n"]), N("Concat", ["n", "rest"], ["t"], axis=0),
+    N("Reshape", ["x", "t"], ["r"]), N("Relu", ["r"], ["y"])]
+    assert groups(nodes, {"x": [2, 3, 4]}, ["y"], {"zero": np.array([0]), "rest": np.array([-1])}) == [["y"]]
+
+
+def test_equal_layers_have_equal_texts(build) -> None:
+    nodes = [N("MatMul", ["x", "a"], ["p"]), N("Relu", ["p"], ["q"]), N("MatMul", ["q", "b"], ["r"]), N("Relu", ["r"], ["y"])]
+    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [4, 4])}, ["y"], {"a": array(4, 4), "b": array(4, 4)}))
+    first, second = planned(graph).calls
+    assert str(first.program) == str(second.program)

@@ -1,0 +1,144 @@
+"""What bad model files get: a diagnostic with a code that names the thing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import polytc
+from polytc.errors import ModelError
+
+
+def refused(source, code: str, *parts: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        polytc.load_onnx(source)
+    assert caught.value.code == code
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def with_external(build, location: str, **entries: int) -> onnx.ModelProto:
+    model = build([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (np.float32, [4])}, ["y"], {"w": np.ones(4, np.float32)})
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **entries}.items():
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+    return model
+
+
+def test_not_a_model(tmp_path: Path) -> None:
+    refused(b"this is no protobuf message at all", "E601")
+    refused(b"", "E601", "empty")
+    refused(tmp_path / "missing.onnx", "E602", "missing.onnx")
+    refused(3, "E602", "int")
+
+
+def test_truncated(build, tmp_path: Path) -> None:
+    data = build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["y"], {"unused": np.ones(99)}).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(data[:len(data) // 2])
+    refused(path, "E601", "cut.onnx")
+
+
+def test_every_missing_operator_is_listed(build) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["a"], name="first"), helper.make_node("Relu", ["x"], ["b"]),
+             helper.make_node("Fancy", ["b"], ["c"], name="second", domain="com.example")]
+    model = build(nodes, {"x": (np.float32, [4])}, ["a", "c"])
+    with pytest.raises(ModelError) as caught:
+        polytc.load_onnx(model)
+    assert [d.code for d in caught.value.diagnostics] == ["E605", "E605"]
+    assert "NonZero" in str(caught.value)
+    assert "'first'" in str(caught.value)
+    assert "com.example::Fancy" in str(caught.value)
+
+
+def test_operators_on_constants_need_no_binding(build) -> None:
+    model = build([helper.make_node("NonZero", ["k"], ["a"]), helper.make_node("Cast", ["a"], ["b"], to=1),
+    helper.make_node("Add", ["x", "b"], ["y"])],
+                  {"x": (np.float32, [1])}, ["y"], {"k": np.array([0, 5, 0, 7])})
+    result = polytc.load_onnx(model).compile(target="evaluate").run(None, {"x": np.float32([10])})[0]
+    np.testing.assert_array_equal(result, [[11, 13]])
+
+
+def test_external_data(build, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "w.bin").write_bytes(b"????" + np.arange(4, dtype=np.float32).tobytes())
+    path = tmp_path / "model.onnx"
+    path.write_bytes(with_external(build, "sub/w.bin", offset=4, length=16).SerializeToString())
+    result = polytc.load_onnx(path).compile(target="evaluate")(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(result, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "sub/../../outside.bin"])
+def test_external_data_outside_of_the_folder(build, tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "outside.bin").write_bytes(np.ones(4, np.float32).tobytes())
+    path = folder / "model.onnx"
+    path.write_bytes(with_external(build, location, length=16).SerializeToString())
+    refused(path, "E604", repr(location))
+
+
+def test_external_data_behind_a_link(build, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "outside.bin").write_bytes(np.ones(4, np.float32).tobytes())
+    (folder / "w.bin").symlink_to(tmp_path / "outside.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(with_external(build, "w.bin", length=16).SerializeToString())
+    refused(path, "E604", "'w.bin'")
+
+
+def test_external_data_missing_or_short(build, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(with_external(build, "w.bin", length=16).SerializeToString())
+    refused(path, "E603", "'w'")
+    (tmp_path / "w.bin").write_bytes(b"12345678")
+    refused(path, "E603", "16 bytes", "8 are there")
+    refused(path.read_bytes(), "E603", "load the model from its path")
+
+
+def test_broken_wiring(build) -> None:
+    refused(build([helper.make_node("Relu", ["nowhere"], ["y"])], {"x": (np.float32, [4])}, ["y"]), "E606", "'nowhere'")
+    refused(build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["z"]), "E606", "'z'")
+
+
+def test_unsupported_use_names_the_node(build) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="up", antialias=1, mode="linear")
+    graph = polytc.load_onnx(build([node], {"x": (np.float32, [1, 1, 4, 4])}, ["y"], {"s": np.float32([1, 1, 2, 2])}))
+    with pytest.raises(ModelError) as caught:
+        graph.compile(target="evaluate")
+    assert caught.value.code == "E608"
+    assert "'up'" in str(caught.value)
+
+
+def test_shapes_that_do_not_fit_name_the_node(build) -> None:
+    graph = polytc.load_onnx(build([helper.make_node("MatMul", ["a", "b"], ["y"], name="product")],
+                                   {"a": (np.float32, [2, 3]), "b": (np.float32, [4, 5])}, ["y"]))
+    with pytest.raises(ModelError) as caught:
+        graph.compile(target="evaluate")
+    assert caught.value.code == "E609"
+    assert "'product'" in str(caught.value)
+    assert "[2, 3], [4, 5]" in str(caught.value)
+
+
+def test_graph_prints(build) -> None:
+    node = helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.5)
+    text = str(polytc.load_onnx(build([node], {"x": (np.float32, ["N", 3, None])}, ["y"])))
+    assert "input x: f32[N, 3, ?]" in text
+    assert "y: ?[...] = LeakyRelu(x) {alpha=0.5}" in text
+    assert "output y" in text
+
+
+def test_model_local_functions_are_inlined(build) -> None:
+    model = build([helper.make_node("Twice", ["x"], ["y"], domain="local")], {"x": (np.float32, [3])}, ["y"])
+    function = helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 21)])
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    np.testing.assert_array_equal(polytc.load_onnx(model).compile(target="evaluate")(np.float32([1, 2, 3])), [2, 4, 6])

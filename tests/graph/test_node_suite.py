@@ -1,0 +1,59 @@
+"""onnx's own node tests: each one whose operators have a binding gives the expected result or is refused for a known reason."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import polytc
+from polytc.errors import CompileError
+from polytc.graph.bindings import TABLE
+
+KNOWN = {*TABLE, "Constant", "Shape", "Size"}
+
+REASONS = ("element type", "training mode", "antialias", "tf_crop_and_resize", "positions of the maxima", "without an ellipsis")
+"""Parts of the refusals that stand for what is not there yet."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the suite computes its expected values with overflows and divisions by zero
+        from onnx.backend.test.loader import load_model_tests
+        found = load_model_tests(kind="node")
+    return [c for c in found if not c.name.endswith("_expanded") and all(n.op_type in KNOWN for n in c.model.graph.node)]
+
+
+def as_array(value: Any) -> np.ndarray:
+    return np.asarray(numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value)
+
+
+def run(case: Any) -> None:
+    for inputs, outputs in case.data_sets:
+        graph = polytc.load_onnx(case.model)
+        names = {v.name for v in graph.inputs}
+        feeds = {v.name: as_array(a) for v, a in zip(case.model.graph.input, inputs, strict=True) if v.name in names}
+        results = graph.compile(target="evaluate").run(None, feeds)
+        for got, wanted in zip(results, map(as_array, outputs), strict=True):
+            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), case.name
+            np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=case.rtol, atol=case.atol, err_msg=case.name)
+
+
+def test_official_node_tests(cases: list[Any]) -> None:
+    outcome: Counter[str] = Counter()
+    for case in cases:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                run(case)
+                outcome["passed"] += 1
+            except CompileError as refusal:
+                assert any(reason in str(refusal) for reason in REASONS), f"{case.name}: {refusal}"
+                outcome["refused"] += 1
+    assert outcome["passed"] >= 830, outcome
