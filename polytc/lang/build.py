@@ -10,7 +10,7 @@ from polytc.lang import assemble, check, ranges, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
 from polytc.lang.affine import affine, interval
-from polytc.lang.coverage import Coverage, Image, image
+from polytc.lang.coverage import Coverage, Image, bounding_box, image
 from polytc.lang.declare import Declarations, declare
 from polytc.lang.expand import expand
 from polytc.lang.lower import Lowered, Scope, lower_statement
@@ -36,6 +36,16 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
     packs: ranks of packs that the shapes leave open; scalars: values of scalar arguments; entry: which definition of the
     text; name: of the program. Raises CompileError with all diagnostics.
     """
+    try:
+        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry)
+    except RecursionError:
+        raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
+                          source=text) from None
+
+
+def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
+           packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None
+           ) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
     for s in f.body:
@@ -45,9 +55,9 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
     if attrs and f.kind != "op":
         report.add("E107", f"only an `op` has attributes, not a {'def' if f.kind == 'def' else 'bare program'}", f.span)
     if f.kind == "op":
-        f = expand(f, shapes, attrs or {}, packs or {}, report)
+        f = expand(f, shapes, attrs, packs, report)
         report.stop()
-    d = declare(f, shapes, dtypes or {}, scalars or {}, report)
+    d = declare(f, shapes, dtypes, scalars, report)
     report.stop()
     functions = frozenset(g.name for g in parse(text))
     lowered, types = _lower(f, d, functions, report)
@@ -70,7 +80,7 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
     for _ in range(_PASSES):
         trial = Report(report.source)
         lowered, found = _lower_once(body, d, functions, known, trial)
-        if found == known:
+        if found == known or len({s.target for s in body}) == len(body):
             break
         known = found
     report.found += trial.found
@@ -169,7 +179,10 @@ def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, re
     assert len(forms) == len(s.subscripts), "the left side is affine"
     placed = check.Placed(s, domain, forms)
     good = check.check_bounds(placed, hulls, d.sizes, report)
-    return (placed, image(forms, domain)) if good else (None, None)
+    if not good:
+        return None, None
+    box = bounding_box(forms, domain) if s.op is not None and not s.source.reset else None
+    return placed, Image(box) if box is not None else image(forms, domain)
 
 
 def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
@@ -193,7 +206,7 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
            report: Report) -> None:
     coverage = {n: Coverage(hulls[n]) for n in hulls}
     for n in d.inputs:
-        coverage[n].add(Image(hulls[n], None))
+        coverage[n].add(Image(hulls[n]))
     complete = all(s is not None for s in placed)
     started: set[str] = set()
     for s, written in zip(placed, images, strict=True):
@@ -211,14 +224,15 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
         if s.lowered.op is None:
             check.check_injective(s, report)
         elif fresh:
-            own.add(Image(own.hull, None))
-        elif s.lowered.source.reset and (written is None or written.points is not None):
+            own.add(Image(own.hull))
+        elif s.lowered.source.reset and (written is None or written.parts):
             report.add("E100", f"`{s.lowered.op}=!` on a part of `{s.lowered.target}` that is no box is not in this version",
                        s.lowered.source.target_span)
         elif not s.lowered.source.reset and complete:
             check.check_written(s, None, own, report)
-        own.add_region(s.forms, s.domain)
-        own.add(written)
+        if s.lowered.op is None or s.lowered.source.reset:  # other updates write only what is written already
+            own.add_region(s.forms, s.domain)
+            own.add(written)
     if complete:
         _check_outputs(coverage, hulls, d, report)
 

@@ -95,7 +95,7 @@ def _violation(c: Constraint, domain: Domain) -> dict[str, int] | None:
 def check_injective(s: Placed, report: Report) -> bool:
     """`=` writes each element at most once (E210 with two points)."""
     box = {i: b for i, b in s.domain.box.items() if b[1] > b[0]}
-    if _full_rank(s.forms, box) or _mixed_radix(s.forms, box):
+    if _mixed_radix(s.forms, box) or _full_rank(s.forms, box):
         return True
     points = s.domain.points(_entangled(s))
     span = s.lowered.source.target_span

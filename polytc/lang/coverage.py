@@ -19,11 +19,24 @@ RASTER_LIMIT = 1 << 27
 
 @dataclass(frozen=True)
 class Image:
-    """What the left side of a statement writes. hull: its bounding box; points: the coordinates (one array a dimension), or
-    None if all of the hull is written."""
+    """What the left side of a statement writes: the product, over groups of dimensions, of the coordinates in each group.
+
+    hull: its bounding box; parts: (dimensions, their coordinates as one array each) of the groups that do not fill their box.
+    """
 
     hull: Hull
-    points: tuple[np.ndarray, ...] | None
+    parts: tuple[tuple[tuple[int, ...], tuple[np.ndarray, ...]], ...] = ()
+
+    def mask(self) -> np.ndarray:
+        """One bool an element of the hull."""
+        inside = np.ones([high - low + 1 for low, high in self.hull], bool)
+        for dims, coordinates in self.parts:
+            shape = [self.hull[d][1] - self.hull[d][0] + 1 if d in dims else 1 for d in range(len(self.hull))]
+            part = np.zeros(shape, bool)
+            place = dict(zip(dims, coordinates, strict=True))
+            part[tuple(place[d] - self.hull[d][0] if d in place else 0 for d in range(len(shape)))] = True
+            inside &= part
+        return inside
 
 
 def dense(form: Affine, box: Box) -> bool:
@@ -47,18 +60,45 @@ def separate(forms: Sequence[Affine]) -> bool:
 
 def image(forms: Sequence[Affine], domain: Domain) -> Image | None:
     """The elements that `forms` reach over `domain`; None if there are too many points to list."""
+    hull = [interval(f, domain.box) for f in forms]
+    parts: list[tuple[tuple[int, ...], tuple[np.ndarray, ...]]] = []
+    for dims in _groups(forms, domain):
+        group = [forms[d] for d in dims]
+        own = frozenset().union(*(indices(f) for f in group))
+        if not domain.connected(own)[1] and separate(group) and all(dense(f, domain.box) for f in group):
+            continue
+        points = domain.points(own)
+        if points is None:
+            return None
+        count = len(next(iter(points.values())))
+        coordinates = tuple(np.broadcast_to(values(f, points.__getitem__), (count,)) for f in group)
+        for d, c in zip(dims, coordinates, strict=True):
+            hull[d] = (int(c.min()), int(c.max()))
+        parts.append((dims, coordinates))
+    return Image(tuple(hull), tuple(parts))
+
+
+def bounding_box(forms: Sequence[Affine], domain: Domain) -> Hull | None:
+    """The hull of `forms` over `domain` where corners of the box attain it; None where only the points could tell."""
     own = frozenset().union(*(indices(f) for f in forms))
+    corners = domain.corners(own)
     hull = tuple(interval(f, domain.box) for f in forms)
-    if not domain.connected(own)[1] and separate(forms) and all(dense(f, domain.box) for f in forms):
-        return Image(hull, None)
-    points = domain.points(own)
-    if points is None:
+    if any(len(a) == 0 for a in corners.values()):
         return None
-    count = len(next(iter(points.values()))) if points else 1
-    coordinates = tuple(np.broadcast_to(values(f, points.__getitem__), (count,)) for f in forms)
-    if count == 0:
-        return Image(hull, coordinates)
-    return Image(tuple((int(c.min()), int(c.max())) for c in coordinates), coordinates)
+    reached = [values(f, corners.__getitem__) for f in forms]
+    return hull if all((int(r.min()), int(r.max())) == h for r, h in zip(reached, hull, strict=True)) else None
+
+
+def _groups(forms: Sequence[Affine], domain: Domain) -> list[tuple[int, ...]]:
+    """Dimensions that share indices, directly or through conditions, together."""
+    found: list[tuple[frozenset[str], tuple[int, ...]]] = []
+    for d, f in enumerate(forms):
+        tied, dims = domain.connected(indices(f))[0], tuple([d])
+        for other in [g for g in found if g[0] & tied]:
+            found.remove(other)
+            tied, dims = tied | other[0], other[1] + dims
+        found.append((tied, tuple(sorted(dims))))
+    return [dims for _, dims in found]
 
 
 class Coverage:
@@ -67,7 +107,7 @@ class Coverage:
     def __init__(self, hull: Hull) -> None:
         self.hull = hull
         self.boxes: list[Hull] = []
-        self.points: list[tuple[np.ndarray, ...]] = []
+        self.images: list[Image] = []
         self.regions: list[tuple[tuple[str, ...], Domain]] = []
         self.vague = False
 
@@ -75,10 +115,10 @@ class Coverage:
         """Note what a statement writes; None: it has too many points to list."""
         if written is None:
             self.vague = True
-        elif written.points is None:
-            self.boxes.append(written.hull)
+        elif written.parts:
+            self.images.append(written)
         else:
-            self.points.append(written.points)
+            self.boxes.append(written.hull)
 
     def add_region(self, forms: Sequence[Affine], domain: Domain) -> None:
         """Remember a writer with plain indices on its left side as it stands: readers with the same conditions match it."""
@@ -100,7 +140,7 @@ class Coverage:
         return False
 
     def contains(self, box: Hull) -> bool:
-        """Is all of `box` written? Exact for written boxes; listed points count only where there is a raster."""
+        """Is all of `box` written? Exact for written boxes; other writers count only where there is a raster."""
         if any(_inside(box, b) for b in self.boxes):
             return True
         return len(self.boxes) > 1 and _covered(box, self.boxes)
@@ -111,11 +151,9 @@ class Coverage:
         if self.vague or math.prod(shape) > RASTER_LIMIT:
             return None
         mask = np.zeros(shape, bool)
-        for b in self.boxes:
-            ends = zip(b, self.hull, strict=True)
-            mask[tuple(slice(low - first, high - first + 1) for (low, high), (first, _) in ends)] = True
-        for p in self.points:
-            mask[tuple(c - first for c, (first, _) in zip(p, self.hull, strict=True))] = True
+        for i in (*map(Image, self.boxes), *self.images):
+            ends = zip(i.hull, self.hull, strict=True)
+            mask[tuple(slice(low - first, high - first + 1) for (low, high), (first, _) in ends)] |= i.mask()
         return mask
 
 

@@ -16,6 +16,8 @@ LIMIT = 1 << 22
 """Points that a check may list; larger domains need a proof on intervals."""
 
 _ROUNDS = 64
+_CORNERS = 10
+"""Indices of a box whose corners are looked at."""
 
 
 def condition_indices(condition: pr.Expr) -> frozenset[str]:
@@ -59,28 +61,42 @@ class Domain:
         """All points of the domain, as one array an index, for `names` and what is tied to them; None if too many."""
         found, conditions = self.connected(names)
         order = [i for i in self.box if i in found]
-        if not order:
-            return {}
-        extents = [self.box[i][1] - self.box[i][0] + 1 for i in order]
-        if math.prod(extents) > LIMIT:
+        if math.prod(self.box[i][1] - self.box[i][0] + 1 for i in order) > LIMIT:
             return None
-        grid: dict[str, np.ndarray] = {}
-        for d, i in enumerate(order):
-            axis = np.arange(self.box[i][0], self.box[i][1] + 1, dtype=np.int64)
-            grid[i] = axis.reshape([-1 if k == d else 1 for k in range(len(order))])
-        mask = np.ones(extents, bool)
-        for c in conditions:
-            mask = mask & evaluate.compute(c, grid, {}, {})
-        chosen = np.nonzero(mask)
-        return {i: grid[i].reshape(-1)[chosen[d]] for d, i in enumerate(order)}
+        return _satisfying({i: np.arange(self.box[i][0], self.box[i][1] + 1, dtype=np.int64) for i in order}, conditions)
+
+    def corners(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """The corners of the box that belong to the domain, for `names` and what is tied to them."""
+        found, conditions = self.connected(names)
+        order = [i for i in self.box if i in found]
+        if len(order) > _CORNERS:
+            return {i: np.zeros(0, np.int64) for i in order}
+        return _satisfying({i: np.array(sorted(set(self.box[i])), np.int64) for i in order}, conditions)
 
     @property
     def empty(self) -> bool:
         """Is there no point at all? (Conditions count where their points can be listed.)"""
         if any(low > high for low, high in self.box.values()):
             return True
-        points = self.points(frozenset().union(*map(condition_indices, self.conditions))) if self.conditions else None
+        if not self.conditions:
+            return False
+        names = frozenset().union(*map(condition_indices, self.conditions))
+        if any(len(a) for a in self.corners(names).values()):
+            return False
+        points = self.points(names)
         return points is not None and any(len(a) == 0 for a in points.values())
+
+
+def _satisfying(axes: dict[str, np.ndarray], conditions: tuple[pr.Expr, ...]) -> dict[str, np.ndarray]:
+    """The points of the product of `axes` for which all conditions are true, one array an index."""
+    if not axes:
+        return {}
+    grid = {i: a.reshape([-1 if k == d else 1 for k in range(len(axes))]) for d, (i, a) in enumerate(axes.items())}
+    mask = np.ones([len(a) for a in axes.values()], bool)
+    for c in conditions:
+        mask &= evaluate.compute(c, grid, {}, {})
+    chosen = np.nonzero(mask)
+    return {i: a[chosen[d]] for d, (i, a) in enumerate(axes.items())}
 
 
 def tighten(domain: Domain) -> Domain:

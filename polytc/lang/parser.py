@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
 errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language",
-                E004="empty program", E005="definitions and bare statements mixed")
+                E004="empty program", E005="definitions and bare statements mixed",
+                E006="nested too deeply")
 
 _STARTS = {"NAME", "DEF", "OP", "PRECISE", "FOR", "ASSUME", "LPAR"}
 """Tokens that can begin an item: a newline before any other token continues the line."""
 _UNFINISHED = {"ASSIGN", "UPDATE", "OR", "AND", "BAR", "CARET", "AMP", "EQ", "NE", "LE", "GE", "LT", "GT", "SHL", "SHR", "PLUS",
                "MINUS", "STAR", "FLOOR", "SLASH", "PERCENT", "BANG", "TILDE", "COMMA", "COLON", "QMARK", "WHERE", "IN",
-               "ELSE", "__ANON_0", "LBRACE"}
+               "ELSE", "_ARROW", "LBRACE"}
 _OPEN, _CLOSE = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}, {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
 
 _MISTAKES = {

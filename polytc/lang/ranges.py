@@ -52,12 +52,15 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     if missing:
         return None
     domain = tighten(Domain(box, (*solver.conditions, *(c for c, _ in s.conditions))))
-    for index, (low, high) in domain.box.items():
-        if low > high:
-            report.add("E202", f"the range of `{index}` is empty", s.source.span, *solver.sources(index))
-    if not any(low > high for low, high in domain.box.values()) and domain.empty:
+    empty = [index for index, (low, high) in domain.box.items() if low > high]
+    for index in empty:
+        report.add("E202", f"the range of `{index}` is empty", s.source.span, *solver.sources(index))
+    if empty:
+        return None
+    if domain.empty:
         report.add("E202", "no point satisfies all `where` conditions", s.source.span)
-    return None if domain.empty else domain
+        return None
+    return domain
 
 
 def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False) -> list[Constraint]:

@@ -61,7 +61,7 @@ def signature(text: str, entry: str | None = None) -> Signature:
         order = _appearance(f)
         inputs.sort(key=lambda p: order.index(p.name))
     else:
-        inputs = [_param(p) for p in f.params]
+        inputs = [_param(f, p) for p in f.params]
     outputs = implied_outputs(f) if f.outputs is None else tuple(p.name for p in f.outputs)
     return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes))
 
@@ -133,9 +133,11 @@ def _count(dims: tuple[sx.Expr, ...]) -> int | None:
     return None if any(isinstance(d, sx.Pack) and not d.single for d in dims) else len(dims)
 
 
-def _param(p: sx.Param) -> Param:
+def _param(f: sx.Function, p: sx.Param) -> Param:
+    """A parameter without dimensions is a scalar, unless it has no type either and is used as a tensor."""
     if p.dims is None:
-        return Param(p.name, "scalar", p.dtype)
+        used = f.kind == "op" or any(n == p.name for s in statements(f) for n, _, _ in accesses(s))
+        return Param(p.name, "tensor" if p.dtype is None and used else "scalar", p.dtype)
     return Param(p.name, "tensor", p.dtype, _count(p.dims))
 
 

@@ -28,6 +28,8 @@ ROWS = [
     ("E003", "C[i] = v[i] @ w[i]", "@", "C[i,j] += A[i,k] * B[k,j]"),
     ("E004", "  # nothing\n", None, ""),
     ("E005", "def f(f32[N] v) -> (C) { C[i] = v[i] }\nD[i] = v[i]", "D[i] = v[i]", "leave the definitions out"),
+    ("E006", "C[i] = " + "(" * 3000 + "v[i]" + ")" * 3000, None, "temporary"),
+    ("E006", "C[i] = " + " + ".join(["v[i]"] * 3000), None, "temporary"),
     ("E100", "for t in 0:3 { C[i] = v[i] }", "for", ""),
     ("E100", "(M, J) argmax= (v[i], i)", "M", ""),
     ("E100", "H[n[i]] += 1", "n[i]", ""),

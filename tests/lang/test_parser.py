@@ -58,7 +58,8 @@ SUBSCRIPTS = st.recursive(
     st.sampled_from([pr.Index("i"), pr.Index("j")]),
     lambda e: st.one_of(
         st.builds(lambda a, b, o: pr.Binary(o, a, b, I64), e, e, st.sampled_from("+-")),
-        st.builds(lambda a, n, o: pr.Binary(o, a, pr.Const(n, I64), I64), e, st.integers(2, 7), st.sampled_from(["//", "%", "*"]))),
+        st.builds(lambda a, n, o: pr.Binary(o, a, pr.Const(n, I64), I64), e, st.integers(2, 7),
+                  st.sampled_from(["//", "%", "*"]))),
     max_leaves=4)
 READS = st.builds(lambda s, d: pr.Read("A", (s,), F32, d), SUBSCRIPTS, st.sampled_from([None, pr.Const(0.5, F32)]))
 

@@ -80,5 +80,6 @@ def test_weak_floats_are_computed_in_the_type_they_meet():
 
 
 def test_spellings_of_types():
-    p = lang.build("def f(float(N) a, double(N) b, uint8(N) c) -> (O) { O(i) = a(i) + b(i) + c(i) }", dict.fromkeys("abc", (3,)))
+    text = "def f(float(N) a, double(N) b, uint8(N) c) -> (O) { O(i) = a(i) + b(i) + c(i) }"
+    p = lang.build(text, dict.fromkeys("abc", (3,)))
     assert [str(p.tensor(n).dtype) for n in "abcO"] == ["f32", "f64", "u8", "f64"]
