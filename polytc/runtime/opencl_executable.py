@@ -31,8 +31,14 @@ class Session:
         # a queue does not keep its context alive in every runtime
         self.context = cl.Context([device.handle])
         self.queue = cl.CommandQueue(self.context)
-        # on a CPU the device's memory is ours
-        self.shares_memory = device.kind == "cpu"
+
+    def sharing(self, alignment: int) -> int:
+        """Bytes of which an array's address must be a multiple for kernels to work on the array itself, 0 if they never can.
+        alignment: what the source needs (0: no more than the elements)."""
+        if self.device.kind != "cpu":
+            return 0
+        # Intel's runtime assumes nothing about a buffer's address; others may
+        return max(alignment, 8) if "intel" in self.device.platform.lower() else ALIGNMENT
 
 
 @functools.cache
@@ -58,6 +64,7 @@ class OpenCLExecutable:
                 _check_group(launch, limit, device)
             self._scratch = {b.name: self._allocate(b.size * b.dtype.bytes) for b in source.module.scratch}
         self._own: dict[str, Any] = {}
+        self._sharing = self._session.sharing(int(source.options.get("alignment", ALIGNMENT)))
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays that match source.module.args: C-contiguous, right dtype and shape. Outputs are overwritten."""
@@ -109,8 +116,8 @@ class OpenCLExecutable:
             cl.enqueue_copy(self._session.queue, array, buffer, is_blocking=False)
 
     def _is_shared(self, array: np.ndarray) -> bool:
-        """A device of the host's memory, and an address that every vector type may have; pyopencl wants it writable."""
-        return self._session.shares_memory and array.flags.writeable and array.size > 0 and array.ctypes.data % ALIGNMENT == 0
+        """A device of the host's memory, and an address that the kernels can do with; pyopencl wants it writable."""
+        return array.size > 0 and array.flags.writeable and self._sharing > 0 and array.ctypes.data % self._sharing == 0
 
 
 def _build(source: Source, on: Session) -> Any:

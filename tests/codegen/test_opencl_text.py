@@ -16,6 +16,7 @@ from polytc.codegen import ndrange
 from polytc.codegen.opencl.emit import emit
 from polytc.errors import TargetError
 from polytc.lang.scalars import BOOL, F16, F32, F64, I8, I32, I64
+from polytc.machine import AVX2
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +65,7 @@ def test_doubles_and_precise_modules_say_so() -> None:
     source = emit(softmax())
     assert "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" in source.text
     assert "#pragma OPENCL FP_CONTRACT OFF" in source.text
-    assert source.options == {"build": "-cl-std=CL1.2", "fp64": "yes", "local_bytes": "0"}
+    assert source.options == {"build": "-cl-std=CL1.2", "fp64": "yes", "local_bytes": "0", "alignment": "0"}
 
 
 def test_parallel_nests_in_sequence_are_separate_launches() -> None:
@@ -108,9 +109,15 @@ def test_aligned_vectors_are_wide_accesses() -> None:
     aligned, shifted = L.Ramp(P.scaled("i", 8), 1, 4), L.Ramp(P.scaled("i", 8, L.const(1)), 1, 4)
     m = P.module("wide", (x, y), ("y",), P.loop("i", 7, L.block(
         L.Store(y, (aligned,), P.load(x, aligned, lanes=4)), L.Store(y, (shifted,), P.load(x, shifted, lanes=4)))))
-    text = str(emit(m))
-    assert "*(__global float4*)(y + i * 8) = *(__global const float4*)(x + i * 8);" in text
-    assert "vstore4(vload4(0, x + i * 8 + 1), 0, y + i * 8 + 1);" in text
+    source = emit(m)
+    assert "*(__global float4*)(y + i * 8) = *(__global const float4*)(x + i * 8);" in source.text
+    assert "vstore4(vload4(0, x + i * 8 + 1), 0, y + i * 8 + 1);" in source.text
+    assert source.options["alignment"] == "64"
+    assert "multiples of 64 bytes" in source.text
+    for_cpus = emit(m, AVX2)
+    assert "vstore4(vload4(0, x + i * 8), 0, y + i * 8);" in for_cpus.text
+    assert for_cpus.options["alignment"] == "0"
+    assert "multiples of" not in for_cpus.text
 
 
 def test_private_buffers_of_one_name_and_other_shapes_are_apart() -> None:

@@ -16,16 +16,17 @@ from polytc.lang.scalars import BOOL, I64
 
 
 class KernelWriter(Emitter):
-    """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched."""
+    """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched.
+    wide: see Memory."""
 
-    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble) -> None:
+    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, wide: bool) -> None:
         super().__init__()
         self.kernel = kernel
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
         self.names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.itype = index_type(kernel)
-        self.memory = Memory(kernel, self.names.buffer)
+        self.memory = Memory(kernel, self.names.buffer, wide)
         self.expressions = Expressions(preamble, self.memory, self.names.variable, self.itype)
         self.env: dict[str, intervals.Interval] = {}
         self.open_axes: set[int] = set()

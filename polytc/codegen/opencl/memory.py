@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from polytc.codegen.opencl.expressions import Expressions
 
 ALIGNMENT = 64
-"""Bytes to which every global buffer (the runtime sees to it, and the header asks for it) and local array is aligned."""
+"""Bytes to which local arrays are aligned, and global buffers where a kernel has wide accesses (the header then says so)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,11 @@ class Memory:
     """The places of a kernel's buffers, decided once from how the kernel uses them. Two allocations of one name and different
     shapes are two buffers."""
 
-    def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str]) -> None:
+    def __init__(self, kernel: loops.Kernel, spell: Callable[[loops.Buffer], str], wide: bool) -> None:
+        """wide: aligned vectors are accessed through vector pointers. GPUs then use one wide access, where vloadN promises the
+        alignment of an element only; CPUs have no use for it, and do without aligned arrays."""
+        self.wide = wide
+        self.needs_alignment = False
         self._places = {b: Place(spell(b), types.memory(b.dtype, "global"), "__global", 0) for b in kernel.args}
         for b in allocated(kernel):
             self._places[b] = self._own(kernel, b, spell(b))
@@ -93,12 +97,14 @@ class Memory:
         return f"vstore{lanes}({value}, 0, {_address(place.name, offset)});"
 
     def _is_aligned(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> bool:
-        """Whether the address of a vector is a multiple of its size: GPUs then use one wide access, vloadN promises less."""
+        """Whether to access a vector through a vector pointer: its address is a multiple of its size."""
         size = lanes * types.memory_bytes(buffer.dtype, buffer.space)
-        if self.place(buffer).space == "__private" or size > ALIGNMENT:
+        if not self.wide or self.place(buffer).space == "__private" or size > ALIGNMENT:
             return False
         terms = zip(_base(indices), buffer.strides, strict=True)
-        return all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
+        aligned = all(intervals.multiple(e) * stride % lanes == 0 for e, stride in terms)
+        self.needs_alignment |= aligned and buffer.space == "global"
+        return aligned
 
 
 def allocated(kernel: loops.Kernel) -> tuple[loops.Buffer, ...]:

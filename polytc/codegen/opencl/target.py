@@ -29,7 +29,7 @@ class OpenCLTarget:
 
     def emit(self, module: loops.Module) -> Source:
         """OpenCL C, without any device."""
-        return emit.emit(module)
+        return emit.emit(module, self.machine)
 
     def load(self, source: Source, threads: int = 0) -> OpenCLExecutable:
         """Kernels built for the device that `devices.choose` gives; `threads` is ignored.
