@@ -93,7 +93,8 @@ def _groups(forms: Sequence[Affine], domain: Domain) -> list[tuple[int, ...]]:
     """Dimensions that share indices, directly or through conditions, together."""
     found: list[tuple[frozenset[str], tuple[int, ...]]] = []
     for d, f in enumerate(forms):
-        tied, dims = domain.connected(indices(f))[0], tuple([d])
+        tied = domain.connected(indices(f))[0]
+        dims: tuple[int, ...] = (d,)
         for other in [g for g in found if g[0] & tied]:
             found.remove(other)
             tied, dims = tied | other[0], other[1] + dims

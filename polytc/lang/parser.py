@@ -42,9 +42,13 @@ _MISTAKES = {
     "statements are separated by a newline or `;`": ["C[i] = A[i] B[i] = A[i]", "C[i] = A[i], B[i] = A[i]"],
     "a conditional value is written `c ? a : b`": ["C[i] = A[i] > 0 ? A[i]", "C[i] = A[i] > 0 ? A[i], 0"],
     "name the outputs: `-> (C, M)`": ["C[i] = A[i] -> ", "C[i] = A[i] -> ()", "-> (C)\nC[i] = A[i]", "C[i] = A[i] -> 3"],
-    "there is no `-=`: write `+= -(...)`": [],
+    "a power is written `pow(a, b)`": ["C[i] = A[i]**2"],
 }
 """Advice -> broken programs that deserve it; an error in the same parser state gets the same advice."""
+
+_WORDS = {"or": "write `||`", "and": "write `&&`", "not": "write `!`", "if": "a conditional value is written `c ? a : b`",
+          "else": "`else` guards one read in parentheses: `(A[i-1] else 0)`"}
+"""Words of other languages -> what is written here."""
 
 
 class _Lines:
@@ -110,9 +114,8 @@ def _explain(error: Any, text: str) -> CompileError:
     if unclosed is not None and token.type in ("$END", "RBRACE", "RPAR", "RSQB", *_STARTS):
         return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, source=text)
     found = "the end of the text" if token.type == "$END" else f"`{token}`"
-    advice = error.match_examples(_parser().parse, _MISTAKES, use_accepts=False)
-    if token.type == "UPDATE" and str(token).startswith("-"):
-        advice = "there is no `-=`: write `+= -(...)`"
+    examples = {advice: [prefix + e for e in broken for prefix in ("", "Z = 0\n")] for advice, broken in _MISTAKES.items()}
+    advice = _WORDS.get(str(token)) or error.match_examples(_parser().parse, examples, use_accepts=False)
     return errors.fail("E001", f"{found} does not belong here", span, [advice] if advice else [], source=text)
 
 

@@ -163,7 +163,7 @@ class _Solver:
         notes = []
         for c in mentioned[:3]:
             others = sorted(indices(c.form) - set(self.box) - {index})
-            why = f"also depends on {_list(others)}" if others else "does not bound it"
+            why = f"also depends on {_list(others)}" if others else "allows every value of it"
             notes.append(f"dimension {c.axis} of `{c.tensor}` {why}")
         return notes
 

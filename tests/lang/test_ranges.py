@@ -58,6 +58,7 @@ def test_two_readers_intersect():
 
 def test_where_forms():
     assert bounds("O[i] = I[i] where i in 3:I.shape[0]-1", "O", I=(20,)) == ((3, 16),)
+    assert bounds("O(i) = I(i) where i in 3:I.0-1", "O", I=(20,)) == ((3, 16),)
     assert bounds("O[i] = I[i] where i >= 3, i < 9", "O", I=(20,)) == ((3, 6),)
     assert bounds("O[i] = I[k] where k = i + n, n = 2, i in 0:4", "O", I=(20,)) == ((0, 4),)
     p = lang.build("O[i] += I[k] where k in 0:i+1, i in 0:6", {"I": (6,)})
