@@ -89,6 +89,19 @@ def test_float_functions(name: str, dtype: DType) -> None:
     assert np.array_equal(results[0], results[1], equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sines_far_from_zero(name: str) -> None:
+    rng = np.random.default_rng(2)
+    quarter = np.arange(1, 257) * (np.pi / 2)  # where the result is nearly 0 or 1
+    near_limit = np.array([9.9999e8, -9.9999e8, 1e9, 1.1e9, 3e38, -0.0, 0.0, 1e-40])
+    x = np.concatenate([rng.uniform(-1e6, 1e6, 256), rng.uniform(-9e8, 9e8, 256), quarter, near_limit]).astype(np.float32)
+    want = reference(name, [x.astype(np.float64)])
+    for lanes in (1, 8):
+        got = apply(lambda a, n=lanes: loops.Call(name, (a,), F32, n), F32, [x], [F32], lanes)
+        assert ulps(got, want).max() <= 1
+        assert np.array_equal(np.signbit(got[-3:-1]), np.signbit(want[-3:-1]))
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "erf", "expm1", "sqrt"])
 def test_half_computes_in_single(name: str) -> None:
     x = np.random.default_rng(0).uniform(0.1, 3, 64).astype(np.float16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.codegen.llvm import arithmetic, ir, vectormath
+from polytc.codegen.llvm import arithmetic, ir, sines, vectormath
 from polytc.lang.scalars import BOOL, F32, DType
 
 NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "abs": "fabs"}
@@ -100,7 +100,9 @@ def _transcendental(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype:
     if not fn.text.defines(own):
         body = ir.Function(fn.text, own, [f"{type_} %x{i}" for i in range(len(args))], type_)
         params = [ir.Value(type_, f"%x{i}") for i in range(len(args))]
-        if vectormath.has(name, dtype):
+        if name in ("sin", "cos") and dtype == F32:
+            result = sines.emit(body, name, params[0], lambda: _lane_by_lane(body, name, params, dtype))
+        elif vectormath.has(name, dtype):
             body.extra = "alwaysinline "
             result = vectormath.emit(body, name, params, dtype)
         else:

@@ -61,11 +61,11 @@ def has(name: str, dtype: DType) -> bool:
 
 def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType) -> ir.Value:
     """The value of a function that `has`."""
-    return _FUNCTIONS[name](_Math(fn, FORMATS[dtype], args[0].type), args[0])
+    return _FUNCTIONS[name](Math(fn, FORMATS[dtype], args[0].type), args[0])
 
 
 @dataclass
-class _Math:
+class Math:
     """Floating point on values of one type."""
 
     fn: ir.Function
@@ -151,12 +151,12 @@ class _Math:
         return self.fma(whole, low, self.fma(whole, high, x)), n
 
 
-def _exp(m: _Math, x: ir.Value) -> ir.Value:
+def _exp(m: Math, x: ir.Value) -> ir.Value:
     r, n = m.reduce(m.limit(x, m.format.low, m.format.high))
     return m.scale(m.add(m.expm1_reduced(r), m.number(1.0)), n)
 
 
-def _exp2(m: _Math, x: ir.Value) -> ir.Value:
+def _exp2(m: Math, x: ir.Value) -> ir.Value:
     x = m.limit(x, -(m.format.bias + m.format.mantissa + 2.0), m.format.bias + 2.0)
     whole, n = m.nearest(x)
     fraction = m.sub(x, whole)
@@ -165,7 +165,7 @@ def _exp2(m: _Math, x: ir.Value) -> ir.Value:
     return m.scale(m.add(m.expm1_reduced(r), m.number(1.0)), n)
 
 
-def _expm1(m: _Math, x: ir.Value) -> ir.Value:
+def _expm1(m: Math, x: ir.Value) -> ir.Value:
     """2 (s (e^r - 1) + (s - 1/2)) with s = 2^(n-1); far below 0 it is -1."""
     r, n = m.reduce(m.limit(x, -45.0, m.format.high))
     s = m.power_of_two(m.fn.binary("sub", n, m.whole(1)))
@@ -175,7 +175,7 @@ def _expm1(m: _Math, x: ir.Value) -> ir.Value:
     return m.fn.choose(small, x, doubled)  # keeps -0
 
 
-def _split(m: _Math, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _split(m: Math, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2): (e, f). x is positive; subnormal numbers are scaled first."""
     f = m.format
     tiny = m.fn.compare("fcmp olt", x, m.number(2.0 ** (1 - f.bias)))
@@ -188,14 +188,14 @@ def _split(m: _Math, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return m.fn.convert("sitofp", e, ir.element(m.type)), m.sub(m.from_bits(mantissa), m.number(1.0))
 
 
-def _log1p_reduced(m: _Math, f: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _log1p_reduced(m: Math, f: ir.Value) -> tuple[ir.Value, ir.Value]:
     """ln(1 + f) = f - c: (f, c), with s = f / (2 + f) and c = s (f - s^2 (2 atanh(s) - 2 s) / s^3)."""
     s = m.div(f, m.add(f, m.number(2.0)))
     z = m.mul(s, s)
     return f, m.mul(s, m.sub(f, m.mul(z, m.polynomial(z, m.format.log))))
 
 
-def _edges(m: _Math, x: ir.Value, value: ir.Value) -> ir.Value:
+def _edges(m: Math, x: ir.Value, value: ir.Value) -> ir.Value:
     """The logarithm of 0 is -infinity, of infinity infinity, of NaN and negative numbers NaN."""
     infinity = m.number(math.inf)
     value = m.fn.choose(m.fn.compare("fcmp ueq", x, infinity), x, value)
@@ -203,7 +203,7 @@ def _edges(m: _Math, x: ir.Value, value: ir.Value) -> ir.Value:
     return m.fn.choose(m.fn.compare("fcmp oeq", x, m.number(0.0)), m.number(-math.inf), value)
 
 
-def _log(m: _Math, x: ir.Value) -> ir.Value:
+def _log(m: Math, x: ir.Value) -> ir.Value:
     e, f = _split(m, x)
     f, c = _log1p_reduced(m, f)
     high, low = (m.number(part) for part in m.format.ln2)
@@ -211,9 +211,9 @@ def _log(m: _Math, x: ir.Value) -> ir.Value:
     return _edges(m, x, m.fma(e, high, m.add(f, small)))
 
 
-def _scaled_log(scale: float, power: float) -> Callable[[_Math, ir.Value], ir.Value]:
+def _scaled_log(scale: float, power: float) -> Callable[[Math, ir.Value], ir.Value]:
     """scale * ln(x) = power * e + scale * ln(1 + f)."""
-    def emit_log(m: _Math, x: ir.Value) -> ir.Value:
+    def emit_log(m: Math, x: ir.Value) -> ir.Value:
         e, f = _split(m, x)
         f, c = _log1p_reduced(m, f)
         value = m.mul(m.sub(f, c), m.number(scale))
@@ -221,7 +221,7 @@ def _scaled_log(scale: float, power: float) -> Callable[[_Math, ir.Value], ir.Va
     return emit_log
 
 
-def _log1p(m: _Math, x: ir.Value) -> ir.Value:
+def _log1p(m: Math, x: ir.Value) -> ir.Value:
     """ln(u) + (x - (u - 1)) / u for the rounded sum u = 1 + x."""
     one = m.number(1.0)
     u = m.add(one, x)
@@ -235,19 +235,19 @@ def _log1p(m: _Math, x: ir.Value) -> ir.Value:
     return m.fn.choose(small, x, value)
 
 
-def _tanh(m: _Math, x: ir.Value) -> ir.Value:
+def _tanh(m: Math, x: ir.Value) -> ir.Value:
     """t / (t + 2) with t = e^(2|x|) - 1, which is 1 for large x."""
     size = m.limit(m.abs(x), 0.0, m.format.saturated)
     t = _expm1(m, m.add(size, size))
     return m.fn.intrinsic("copysign", (m.div(t, m.add(t, m.number(2.0))), x))
 
 
-def _sigmoid(m: _Math, x: ir.Value) -> ir.Value:
+def _sigmoid(m: Math, x: ir.Value) -> ir.Value:
     one = m.number(1.0)
     return m.div(one, m.add(one, _exp(m, m.neg(x))))
 
 
-def _erf(m: _Math, x: ir.Value) -> ir.Value:
+def _erf(m: Math, x: ir.Value) -> ir.Value:
     """A series near 0; 1 - e^(polynomial) far from it."""
     size = m.abs(x)
     near = m.fma(x, m.polynomial(m.mul(x, x), ERF_NEAR), x)
@@ -256,7 +256,7 @@ def _erf(m: _Math, x: ir.Value) -> ir.Value:
     return m.fn.choose(m.fn.compare("fcmp olt", size, m.number(1.0)), near, far)
 
 
-_FUNCTIONS: dict[str, Callable[[_Math, ir.Value], ir.Value]] = {
+_FUNCTIONS: dict[str, Callable[[Math, ir.Value], ir.Value]] = {
     "exp": _exp, "exp2": _exp2, "expm1": _expm1, "log": _log, "log2": _scaled_log(1 / math.log(2), 1.0),
     "log10": _scaled_log(1 / math.log(10), math.log10(2)), "log1p": _log1p, "tanh": _tanh, "sigmoid": _sigmoid, "erf": _erf,
 }
