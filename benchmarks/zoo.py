@@ -2,10 +2,10 @@
 
     python benchmarks/zoo.py FOLDER [--only a,b] [--target cpu] [--threads 1] [--rounds 7]
 
-FOLDER/NAME/model.onnx is a model; FOLDER/NAME/io.npz, where there is one, holds its inputs as arrays `in_INPUT`. Otherwise inputs
-are random, and extents without a number are 1 (batch, channels) or 64. The error is the largest difference from ONNX Runtime, divided
-by the largest magnitude of that output. Times are medians of rounds in which the two take turns. Exit code 1 if an error is
-above 1e-4 or a model fails.
+FOLDER/NAME/model.onnx is a model; FOLDER/NAME/io.npz, where there is one, holds its inputs as arrays `in_INPUT`. Otherwise
+inputs are random, and extents without a number are 1 (batch, channels) or 64. The error is the largest difference from ONNX
+Runtime, divided by the largest magnitude of that output. Times are medians of rounds in which the two take turns. Exit code 1
+if an error is above 1e-4 or a model fails.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Result:
 
     def line(self) -> str:
         verdict = "" if self.error <= TOLERANCE else "  WRONG"
-        return (f"{self.name:20} error {self.error:8.1e}  compile {self.compile_time:6.2f} s  run {self.run_time * 1e3:8.2f} ms  "
+        return (f"{self.name:20} error {self.error:8.1e}  compile {self.compile_time:6.2f} s  "
+                f"run {self.run_time * 1e3:8.2f} ms  "
                 f"onnxruntime {self.reference_time * 1e3:8.2f} ms  ratio {self.ratio:5.2f}  {self.kernels} programs{verdict}")
 
 

@@ -1,14 +1,15 @@
 """What a binding row is given (`Site`) and what it returns (`Lowering`: operators of .ein files applied to the node's inputs).
 
 A row is a function Site -> Lowering. It chooses the operator's text and gives its attributes; shapes and types of the
-results come from the text. Three kinds of steps exist: `Apply` (text), `View` (the same elements under another shape, no code) and
-`Known` (a result that is known now).
+results come from the text. Three kinds of steps exist: `Apply` (text), `View` (the same elements under another shape,
+no code) and `Known` (a result that is known now).
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ errors.register(E605="operators that polytc does not have", E608="use of an oper
                 E609="inputs of a node do not fit")
 
 Ref: TypeAlias = "int | str | np.ndarray"
-"""What a step reads or writes: the number of an input (of an output where written), a name local to the lowering, or a constant."""
+"""What a step reads or writes: the number of an input (of an output, where written), a name local to the lowering, or a
+constant."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def _operators(file: str) -> dict[str, str]:
     """name -> text of each `op` of graph/ops/FILE.ein."""
     text = (importlib.resources.files("polytc.graph") / "ops" / f"{file}.ein").read_text(encoding="utf-8")
     starts = [m.start() for m in re.finditer(r"^op ", text, re.MULTILINE)] + [len(text)]
-    parts = [re.sub(r"#[^\n]*", "", text[a:b]).strip() for a, b in zip(starts, starts[1:], strict=False)]
+    parts = [re.sub(r"#[^\n]*", "", text[a:b]).strip() for a, b in itertools.pairwise(starts)]
     return {re.match(r"op (\w+)", part)[1]: part for part in parts}  # type: ignore[index]
 
 

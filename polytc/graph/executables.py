@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -47,5 +47,6 @@ def compiler_for(target: str, threads: int | None) -> Compile:
     from polytc.compiler import compile_program  # not needed by the reference, and slow to import
 
     def compile_one(program: Program) -> Bindable:
-        return compile_program(program, target, threads)
+        executable: Any = compile_program(program, target, threads)
+        return executable  # type: ignore[no-any-return]
     return compile_one

@@ -35,9 +35,8 @@ def refuse_missing(graph: Graph) -> None:
     missing: list[Node] = []
     for node in graph.nodes:
         body = any(isinstance(v, Graph) for v in node.attributes.values())
-        if node.op in ("Shape", "Size", "Constant"):
-            known.update(node.outputs)
-        elif not body and "::" not in node.op and all(n in known or not n for n in node.inputs):
+        constant = all(n in known or not n for n in node.inputs)
+        if (constant and not body and "::" not in node.op) or node.op in ("Shape", "Size"):
             known.update(node.outputs)
         elif node.op not in TABLE:
             missing.append(node)

@@ -93,7 +93,8 @@ class Model:
                 if isinstance(declared, str):
                     known, other = names.setdefault(declared, (extent, v.name))
                     if known != extent:
-                        raise fail("E611", f"{declared!r} is {known} in {other!r} and {extent} in {v.name!r}", kind=ArgumentError)
+                        raise fail("E611", f"{declared!r} is {known} in {other!r} and {extent} in {v.name!r}",
+                                   kind=ArgumentError)
                 fits = fits and (not isinstance(declared, int) or declared == extent)
             if not fits:
                 raise fail("E611", f"the input {v.name!r} has the shape {list(shape)}", kind=ArgumentError,
@@ -124,7 +125,8 @@ class Model:
             steps.append(executable.bind([buffer(n) for n in (*call.inputs, *call.outputs)]))
         if self._progress:
             self._progress(len(plan.calls), len(plan.calls), "")
-        return Instance(plan, {n: buffers[n] for n in plan.inputs}, {n: buffer(n) for n in plan.outputs}, steps, arena, [store, buffers])
+        return Instance(plan, {n: buffers[n] for n in plan.inputs}, {n: buffer(n) for n in plan.outputs}, steps, arena,
+                        [store, buffers])
 
     # ---- running
 
@@ -158,8 +160,8 @@ class Model:
         for v in self.inputs:
             array = np.asarray(feeds[v.name])
             if v.dtype is not None and array.dtype != v.dtype.numpy:
-                raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}", kind=ArgumentError,
-                           notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
+                raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}",
+                           kind=ArgumentError, notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
             arrays[v.name] = array
         return arrays
 
@@ -183,8 +185,9 @@ class Model:
         lines = [f"model {self.graph.name} for {self.target}"]
         for instance in self._instances.values():
             plan = instance.plan
+            weights = sum(a.nbytes for a in plan.constants.values())
             lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "
-                         f"arena {instance.arena.bytes / 1e6:.2f} MB, constants {sum(a.nbytes for a in plan.constants.values()) / 1e6:.2f} MB")
+                         f"arena {instance.arena.bytes / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -225,7 +228,8 @@ def aligned_copy(a: np.ndarray) -> np.ndarray:
 
 
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
-                  shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True, progress: Progress | None = None) -> Model:
+                  shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True,
+                  progress: Progress | None = None) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from polytc.graph.plan import Call, Plan
 from polytc.lang import program as pr
 from polytc.lang.compose import Part, concatenate
+from polytc.lang.scalars import I64
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
@@ -77,7 +78,7 @@ def _reads_once(p: pr.Program, s: pr.Statement, points: int) -> bool:
 def _plain(subscripts: tuple[pr.Expr, ...]) -> bool:
     """Distinct bare indices, and zeros for axes of extent 1."""
     names = [e.name for e in subscripts if isinstance(e, pr.Index)]
-    return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, pr.I64) for e in subscripts)
+    return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, I64) for e in subscripts)
 
 
 class _Fusion:
@@ -180,7 +181,8 @@ class _Fusion:
         return seen
 
     def needs(self, group: Group) -> list[Group]:
-        found = {self.maker[b].number: self.maker[b] for c in group.calls for n in c.inputs if (b := self.plan.base(n)) in self.maker}
+        found = {self.maker[b].number: self.maker[b] for c in group.calls for n in c.inputs
+                 if (b := self.plan.base(n)) in self.maker}
         found.pop(group.number, None)
         return list(found.values())
 

@@ -73,7 +73,8 @@ class _Specialisation:
         binder = TABLE.get(node.op)
         if binder is None:
             raise fail("E605", f"polytc does not have the operator {node.op} ({node.label})", kind=ModelError)
-        site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n, node) for n in node.inputs), tuple(values))
+        site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n, node) for n in node.inputs),
+                    tuple(values))
         lowering = binder(site)
         steps = lowering if isinstance(lowering, tuple) else (lowering,)
         names: dict[str, str] = {}
@@ -106,8 +107,8 @@ class _Specialisation:
             return self.types[name].dtype
         found = from_numpy(self.known[name].dtype)
         if found is None and self.known[name].dtype.kind != "O" and self.known[name].size:
-            raise fail("E608", f"{node.label}: its input {name!r} has the element type {self.known[name].dtype}", kind=ModelError,
-                       notes=[f"polytc has {', '.join(DTYPES)}"])
+            raise fail("E608", f"{node.label}: its input {name!r} has the element type {self.known[name].dtype}",
+                       kind=ModelError, notes=[f"polytc has {', '.join(DTYPES)}"])
         return found
 
     # ---- one step of a lowering
@@ -147,7 +148,8 @@ class _Specialisation:
         try:
             program = _program(text, step.entry, arrays, _frozen(step.attrs), tuple(sorted(step.packs.items())))
         except CompileError as error:
-            raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics], text) from None
+            raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
+                             text) from None
         targets = tuple(self.target(node, ref, names) for ref in step.outputs)
         for name, tensor in zip(targets, program.outputs, strict=True):
             self.types[name] = Array(program.tensor(tensor).dtype, program.tensor(tensor).shape)

@@ -63,7 +63,9 @@ def with_zero_origins(p: Program) -> Program:
         return p
 
     def shift(e: Expr) -> Expr:
-        return replace(e, subscripts=_minus(e.subscripts, origins[e.tensor])) if isinstance(e, Read) and e.tensor in origins else e
+        if isinstance(e, Read) and e.tensor in origins:
+            return replace(e, subscripts=_minus(e.subscripts, origins[e.tensor]))
+        return e
 
     statements = []
     for s in p.statements:

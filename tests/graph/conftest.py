@@ -13,14 +13,15 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 
-def model_of(nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: Sequence[str], constants: dict[str, np.ndarray] | None = None,
-             opset: int = 21) -> onnx.ModelProto:
+def model_of(nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: Sequence[str],
+             constants: dict[str, np.ndarray] | None = None, opset: int = 21) -> onnx.ModelProto:
     """A model whose inputs are given as (dtype, shape) pairs or example arrays; types of the outputs are left open."""
     infos = []
     for name, spec in inputs.items():
         dtype, shape = (spec.dtype, spec.shape) if isinstance(spec, np.ndarray) else spec
         infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape))
-    graph = helper.make_graph(list(nodes), "test", infos, [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs],
+    results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+    graph = helper.make_graph(list(nodes), "test", infos, results,
                               [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()])
     for o in graph.output:
         o.ClearField("type")
@@ -61,7 +62,8 @@ def small_cnn() -> onnx.ModelProto:
         return (r.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
     constants = {"w1": weights(8, 3, 3, 3), "b1": weights(8), "s": 1 + weights(8), "o": weights(8), "m": weights(8),
-                 "v": abs(weights(8)) + 0.5, "w2": weights(8, 1, 3, 3), "w3": weights(4, 8, 1, 1), "b3": weights(4), "w4": weights(8, 4, 1, 1),
+                 "v": abs(weights(8)) + 0.5, "w2": weights(8, 1, 3, 3), "w3": weights(4, 8, 1, 1),
+                 "b3": weights(4), "w4": weights(8, 4, 1, 1),
                  "w5": weights(5, 8), "b5": weights(5), "shape": np.array([0, -1])}
     n = helper.make_node
     nodes = [

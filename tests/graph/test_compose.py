@@ -14,7 +14,8 @@ A, B = R.standard_normal((4, 5)).astype(np.float32), R.standard_normal((5, 6)).a
 def test_concatenate_makes_inner_values_temporaries() -> None:
     product = build("C[i,j] += A[i,k]*B[k,j]", {"A": (4, 5), "B": (5, 6)})
     relu = build("Y[i,j] = max(X[i,j], 0)", {"X": (4, 6)})
-    whole = concatenate([Part(product, {"A": "v0", "B": "v1", "C": "v2"}), Part(relu, {"X": "v2", "Y": "v3"})], ["v0", "v1"], ["v3"], "both")
+    whole = concatenate([Part(product, {"A": "v0", "B": "v1", "C": "v2"}), Part(relu, {"X": "v2", "Y": "v3"})], ["v0", "v1"],
+                        ["v3"], "both")
     assert whole.temporaries == ("v2",)
     assert len({s.name for s in whole.statements}) == 3
     np.testing.assert_allclose(evaluate(whole, {"v0": A, "v1": B})["v3"], np.maximum(A @ B, 0), rtol=1e-5)

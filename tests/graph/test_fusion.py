@@ -50,7 +50,8 @@ def test_residual_joins_the_later_producer(groups) -> None:
 def test_a_value_with_several_readers_in_its_group_stays_inside(groups) -> None:
     nodes = [N("Conv", ["x", "w"], ["c"]), N("Add", ["c", "three"], ["t"]), N("Clip", ["t", "zero", "six"], ["k"]),
     N("Mul", ["c", "k"], ["m"]), N("Div", ["m", "six"], ["y"])]
-    assert groups(nodes, {"x": [1, 2, 4, 4]}, ["y"], {"w": array(2, 2, 1, 1), "three": np.float32(3), "zero": np.float32(0), "six": np.float32(6)}) == [["y"]]
+    assert groups(nodes, {"x": [1, 2, 4, 4]}, ["y"], {"w": array(2, 2, 1, 1), "three": np.float32(3), "zero": np.float32(0),
+                                                      "six": np.float32(6)}) == [["y"]]
 
 
 def test_a_group_never_needs_itself(groups) -> None:
@@ -82,7 +83,8 @@ def test_batch_norm_disappears_into_weights(build, runtime) -> None:
 
     constants = {"w": array(4, 3, 3, 3), "u": array(4, 2, 2, 2), "b": array(4)}
     for after, channels in (("n1", 4), ("n2", 2)):
-        constants |= {f"s{after}": array(channels), f"o{after}": array(channels), f"m{after}": array(channels), f"v{after}": abs(array(channels)) + 0.1}
+        constants |= {f"s{after}": array(channels), f"o{after}": array(channels), f"m{after}": array(channels),
+                      f"v{after}": abs(array(channels)) + 0.1}
     nodes = [N("Conv", ["x", "w", "b"], ["c"]), *norm("c", "n1"),
     N("ConvTranspose", ["n1", "u"], ["t"], strides=[2, 2]), *norm("t", "n2")]
     model = build(nodes, {"x": (np.float32, [1, 3, 6, 6])}, ["n2"], constants)
@@ -95,7 +97,8 @@ def test_batch_norm_disappears_into_weights(build, runtime) -> None:
 def test_batch_norm_stays_where_the_convolution_is_read_twice(build) -> None:
     nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "s", "s", "v"], ["n"]),
     N("Add", ["c", "n"], ["y"])]
-    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [1, 2, 3, 3])}, ["y"], {"w": array(2, 2, 1, 1), "s": array(2), "v": abs(array(2))}))
+    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [1, 2, 3, 3])}, ["y"],
+                                   {"w": array(2, 2, 1, 1), "s": array(2), "v": abs(array(2))}))
     assert [n.op for n in graph.nodes] == ["Conv", "BatchNormalization", "Add"]
 
 

@@ -40,7 +40,8 @@ def test_not_a_model(tmp_path: Path) -> None:
 
 
 def test_truncated(build, tmp_path: Path) -> None:
-    data = build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["y"], {"unused": np.ones(99)}).SerializeToString()
+    data = build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["y"],
+                 {"unused": np.ones(99)}).SerializeToString()
     path = tmp_path / "cut.onnx"
     path.write_bytes(data[:len(data) // 2])
     refused(path, "E601", "cut.onnx")
@@ -138,7 +139,8 @@ def test_graph_prints(build) -> None:
 
 def test_model_local_functions_are_inlined(build) -> None:
     model = build([helper.make_node("Twice", ["x"], ["y"], domain="local")], {"x": (np.float32, [3])}, ["y"])
-    function = helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 21)])
+    function = helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+                                    [helper.make_opsetid("", 21)])
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid("local", 1))
     np.testing.assert_array_equal(polytc.load_onnx(model).compile(target="evaluate")(np.float32([1, 2, 3])), [2, 4, 6])

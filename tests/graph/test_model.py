@@ -22,7 +22,8 @@ def image(*shape: int) -> np.ndarray:
 def two_outputs(build):
     """y = x + 1, z = x * v."""
     nodes = [helper.make_node("Add", ["x", "one"], ["y"]), helper.make_node("Mul", ["x", "v"], ["z"])]
-    return polytc.load_onnx(build(nodes, {"x": (np.float32, ["N", 3]), "v": (np.float32, [3])}, ["y", "z"], {"one": np.float32(1)}))
+    return polytc.load_onnx(build(nodes, {"x": (np.float32, ["N", 3]), "v": (np.float32, [3])}, ["y", "z"],
+                                  {"one": np.float32(1)}))
 
 
 def test_small_cnn_on_every_target(small_cnn, runtime, targets) -> None:
@@ -38,7 +39,8 @@ def test_small_cnn_on_every_target(small_cnn, runtime, targets) -> None:
 def test_calling_conventions(two_outputs) -> None:
     model = two_outputs.compile(target="evaluate")
     x, v = image(2, 3), image(3)
-    for y, z in (model(x, v), model(x, v=v), model(v=v, x=x), model.run(None, {"x": x, "v": v}), reversed(model.run(["z", "y"], {"x": x, "v": v}))):
+    for y, z in (model(x, v), model(x, v=v), model(v=v, x=x), model.run(None, {"x": x, "v": v}),
+                 reversed(model.run(["z", "y"], {"x": x, "v": v}))):
         np.testing.assert_array_equal(y, x + 1)
         np.testing.assert_array_equal(z, x * v)
     assert [v.name for v in model.inputs] == ["x", "v"]
@@ -85,7 +87,8 @@ def test_outputs_that_are_inputs_constants_or_views(build) -> None:
     nodes = [helper.make_node("Identity", ["x"], ["same"]), helper.make_node("Flatten", ["x"], ["flat"], axis=0),
     helper.make_node("Identity", ["k"], ["stored"]),
              helper.make_node("Shape", ["x"], ["shape"])]
-    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [2, 3])}, ["same", "flat", "stored", "shape"], {"k": np.arange(3)}))
+    graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [2, 3])}, ["same", "flat", "stored", "shape"],
+                                   {"k": np.arange(3)}))
     x = image(2, 3)
     same, flat, stored, shape = graph.compile(target="evaluate")(x)
     np.testing.assert_array_equal(same, x)
@@ -102,7 +105,8 @@ def test_strided_inputs(two_outputs) -> None:
 
 @pytest.mark.parametrize(("feeds", "code", "part"), [
     ({"x": image(2, 3)}, "E610", "missing: v"), ({"x": image(2, 3), "v": image(3), "w": image(1)}, "E610", "unknown: w"),
-    ({"x": image(2, 3).astype(np.float64), "v": image(3)}, "E610", "astype"), ({"x": image(2, 4), "v": image(3)}, "E611", "[2, 4]"),
+    ({"x": image(2, 3).astype(np.float64), "v": image(3)}, "E610", "astype"),
+    ({"x": image(2, 4), "v": image(3)}, "E611", "[2, 4]"),
     ({"x": image(2, 3).astype(">f4"), "v": image(3)}, "E610", "'x'"), ({"x": image(3), "v": image(3)}, "E611", "[3]"),
     ({"x": [[1, 2, "a"]], "v": image(3)}, "E610", "'x'")])
 def test_inputs_that_do_not_fit(two_outputs, feeds, code, part) -> None:
@@ -123,7 +127,8 @@ def test_unknown_names(two_outputs) -> None:
 
 
 def test_equal_names_are_equal_extents(build) -> None:
-    graph = polytc.load_onnx(build([helper.make_node("Add", ["a", "b"], ["y"])], {"a": (np.float32, ["N"]), "b": (np.float32, ["N"])}, ["y"]))
+    graph = polytc.load_onnx(build([helper.make_node("Add", ["a", "b"], ["y"])],
+                                   {"a": (np.float32, ["N"]), "b": (np.float32, ["N"])}, ["y"]))
     with pytest.raises(ArgumentError, match="'N' is 3 in 'a' and 1 in 'b'"):
         graph.compile(target="evaluate")(image(3), image(1))
 

@@ -51,14 +51,15 @@ class Case:
         return f"{self.op}-{shapes}-{'-'.join(f'{k}{v}' for k, v in self.attributes.items())}-{self.opset}".replace(" ", "")
 
 
-def case(op: str, *inputs: np.ndarray | None, constant: tuple[int, ...] = (), outputs: int = 1, opset: int = 21, **attributes: Any) -> Case:
+def case(op: str, *inputs: np.ndarray | None, constant: tuple[int, ...] = (), outputs: int = 1, opset: int = 21,
+         **attributes: Any) -> Case:
     return Case(op, list(inputs), attributes, constant, outputs, opset)
 
 
 UNARY = [case(op, f(2, 3)) for op in (
-    "Abs", "Atan", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsNaN", "IsInf",
-    "LeakyRelu", "Mish", "Neg", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Tan", "Tanh",
-    "ThresholdedRelu", "Identity", "Asinh")] + [
+    "Abs", "Atan", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsNaN",
+    "IsInf", "LeakyRelu", "Mish", "Neg", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
+    "Sinh", "Softplus", "Softsign", "Tan", "Tanh", "ThresholdedRelu", "Identity", "Asinh")] + [
     case("Acos", positive(4) / 2), case("Acosh", 1 + positive(4)), case("Asin", positive(4) / 2),
     case("Atanh", positive(4) / 2),
     case("Log", positive(3, 2)), case("Sqrt", positive(3, 2)), case("Reciprocal", positive(3)), case("Not", flags(5)),
@@ -150,7 +151,8 @@ LINEAR = [
     case("Einsum", f(3), f(4), f(5), equation="i,j,k->ijk"), case("Einsum", f(3, 4), f(4, 5), equation="ij,jk")]
 
 REDUCTION = [case(f"Reduce{kind}", positive(2, 3, 4), numbers(1), constant=(1,), keepdims=keep)
-             for keep, kinds in ((1, ("Sum", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "Mean", "LogSum", "LogSumExp")), (0, ("Sum", "Mean", "LogSumExp")))
+             for keep, kinds in ((1, ("Sum", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "Mean", "LogSum", "LogSumExp")),
+                                 (0, ("Sum", "Mean", "LogSumExp")))
              for kind in kinds] + [
     case("ReduceMean", f(2, 3, 4, 5), axes=[2, 3], opset=13), case("ReduceSum", f(2, 3, 4), numbers(0, -1), constant=(1,)),
     case("ReduceSum", f(2, 3)),
@@ -220,13 +222,18 @@ INDEXING = [
     case("OneHot", ints(2, 3, low=-4, high=6), np.int64(4), np.float32([0.5, 2]), constant=(1,)),
     case("OneHot", ints(3, low=0, high=4), np.int64(4), numbers(0, 1), constant=(1, 2), axis=0)]
 
-RESIZE = [case("Resize", f(1, 2, 3, 4), None, np.float32([1, 1, 2, 3]), constant=(2,), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")] + [
-    case("Resize", f(1, 1, 4, 5), None, None, numbers(1, 1, h, w), constant=(3,), mode=mode, coordinate_transformation_mode=transform)
-    for mode in ("nearest", "linear", "cubic") for transform in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel") for h, w in ((7, 3),)] + [
+RESIZE = [case("Resize", f(1, 2, 3, 4), None, np.float32([1, 1, 2, 3]), constant=(2,), mode="nearest",
+               coordinate_transformation_mode="asymmetric", nearest_mode="floor")] + [
+    case("Resize", f(1, 1, 4, 5), None, None, numbers(1, 1, h, w), constant=(3,), mode=mode,
+         coordinate_transformation_mode=transform)
+    for mode in ("nearest", "linear", "cubic") for h, w in ((7, 3),)
+    for transform in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")] + [
     case("Resize", f(1, 1, 4, 4), None, np.float32([1, 1, 0.5, 0.5]), constant=(2,), mode="nearest"),
     case("Resize", f(2, 3), np.float32([2, 2]), constant=(1,), opset=10),
-    case("Resize", f(1, 1, 4, 4), None, None, numbers(8, 9), constant=(3,), axes=[2, 3], mode="linear", keep_aspect_ratio_policy="not_larger"),
-    case("Resize", f(1, 1, 4, 4), None, np.float32([1, 1, 0.8, 0.8]), constant=(2,), mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
+    case("Resize", f(1, 1, 4, 4), None, None, numbers(8, 9), constant=(3,), axes=[2, 3], mode="linear",
+         keep_aspect_ratio_policy="not_larger"),
+    case("Resize", f(1, 1, 4, 4), None, np.float32([1, 1, 0.8, 0.8]), constant=(2,), mode="cubic", cubic_coeff_a=-0.5,
+         exclude_outside=1),
     case("Resize", f(1, 1, 2, 4), None, np.float32([1, 1, 1.6, 1.6]), constant=(2,), mode="nearest", nearest_mode="ceil"),
     case("Upsample", f(1, 1, 2, 3), np.float32([1, 1, 2, 2]), constant=(1,), opset=9)]
 

@@ -55,8 +55,8 @@ def transposed(site: Site) -> Lowering:
     return _with_bias(site, "convolution.ConvTranspose", attrs, {"places": spell(places)})
 
 
-def _scattered(site: Site, channels: dict[str, Any], stride: tuple[int, ...], dilation: tuple[int, ...], before: tuple[int, ...],
-               out: tuple[int, ...]) -> Lowering:
+def _scattered(site: Site, channels: dict[str, Any], stride: tuple[int, ...], dilation: tuple[int, ...],
+               before: tuple[int, ...], out: tuple[int, ...]) -> Lowering:
     """Stride and dilation together: products are added where they belong, which leaves holes of zeros."""
     places = [f"{s}*h{a} + {d}*r{a} - {b} >= 0, {s}*h{a} + {d}*r{a} - {b} < {o}"
               for a, (s, d, b, o) in enumerate(zip(stride, dilation, before, out))]

@@ -146,17 +146,17 @@ def _same(*names: str) -> dict[str, Binder]:
 
 
 ROWS: dict[str, Binder] = _same(
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish",
-    "IsNaN", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
-    "Sqrt", "Tan", "Tanh", "Where") | {
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor",
+    "HardSwish", "IsNaN", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Where") | {
     "Celu": plain("Celu", "alpha"), "Elu": plain("Elu", "alpha"), "HardSigmoid": plain("HardSigmoid", "alpha", "beta"),
     "LeakyRelu": plain("LeakyRelu", "alpha"), "Selu": plain("Selu", "alpha", "gamma"),
     "Shrink": plain("Shrink", "lambd", "bias"), "Swish": plain("Swish", "alpha"),
     "ThresholdedRelu": plain("ThresholdedRelu", "alpha"),
 } | {name: binary(name) for name in (
-    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Or",
-    "Sub", "Xor")} | {
-    "Div": binary("Div", "DivInt", "DivUnsigned"), "BitShift": shift, "Cast": cast_to("to"), "CastLike": cast_like, "Clip": clip,
-    "Gelu": gelu, "IsInf": infinite, "Max": variadic("Max"), "Mean": variadic("Add", mean=True), "Min": variadic("Min"),
-    "Mod": modulo, "Pow": power, "PRelu": prelu, "Sum": variadic("Add"),
+    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul",
+    "Or", "Sub", "Xor")} | {
+    "Div": binary("Div", "DivInt", "DivUnsigned"), "BitShift": shift, "Cast": cast_to("to"), "CastLike": cast_like,
+    "Clip": clip, "Gelu": gelu, "IsInf": infinite, "Max": variadic("Max"), "Mean": variadic("Add", mean=True),
+    "Min": variadic("Min"), "Mod": modulo, "Pow": power, "PRelu": prelu, "Sum": variadic("Add"),
 }

@@ -19,7 +19,8 @@ def matmul(site: Site) -> Lowering:
         raise site.misfit("the leading extents of a product do not broadcast") from None
     names = ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]
     spelling = {"y": spell(names), "a": spell(broadcast(names, a[:-2])), "b": spell(broadcast(names, b[:-2]))}
-    entry = {(True, True): "MatMul", (True, False): "MatVec", (False, True): "VecMat", (False, False): "Dot"}[len(a) > 1, len(b) > 1]
+    entries = {(True, True): "MatMul", (True, False): "MatVec", (False, True): "VecMat", (False, False): "Dot"}
+    entry = entries[len(a) > 1, len(b) > 1]
     return Apply(f"linear.{entry}", (0, 1), spell=spelling)
 
 
@@ -65,7 +66,8 @@ def einsum(site: Site) -> Lowering:
         right = "".join(c for c in sorted(set(left) - {","}) if left.count(c) == 1)
     # upper and lower case letters are different indices; the text must not confuse them with the names A, B, C, Y
     spelling = {k: spell(f"i_{c}" for c in word) for k, word in zip("abc", operands)}
-    return Apply(f"linear.Einsum{len(operands)}", tuple(range(len(operands))), spell={**spelling, "y": spell(f"i_{c}" for c in right)})
+    return Apply(f"linear.Einsum{len(operands)}", tuple(range(len(operands))),
+                 spell={**spelling, "y": spell(f"i_{c}" for c in right)})
 
 
 ROWS: dict[str, Binder] = {"MatMul": matmul, "Gemm": gemm, "Einsum": einsum}

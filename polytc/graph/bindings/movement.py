@@ -132,7 +132,8 @@ def _constant_pad(site: Site, before: list[int], after: list[int]) -> Lowering:
     value = site.known(2, "constant_value").reshape(-1)[0].item() if site.has(2) else site.attr("value", 0.0)
     names = indices(site.rank(0))
     extents = [e + b + a for e, b, a in zip(site.shape(0), before, after)]
-    spelling = {"y": spell(names), "x": spell(scaled(n, 1, -b) for n, b in zip(names, before)), "ranges": ranges(names, extents)}
+    spelling = {"y": spell(names), "x": spell(scaled(n, 1, -b) for n, b in zip(names, before)),
+                "ranges": ranges(names, extents)}
     if site.dtype(0).kind == "b":
         if value:
             raise site.unsupported("padding of booleans with true")
@@ -145,7 +146,7 @@ def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> L
     """One axis after the other; each result consists of three pieces."""
     if mode not in ("reflect", "edge", "wrap") or min(before + after) < 0:
         raise site.unsupported(f"mode {mode!r} with pads {before + after}")
-    shape, steps = list(site.shape(0)), []
+    shape, steps = list(site.shape(0)), list[Apply]()
     padded = [a for a in range(len(shape)) if before[a] or after[a]]
     for a, last in itertools.zip_longest(padded, [False] * (len(padded) - 1), fillvalue=True):
         n, b, e = shape[a], before[a], after[a]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,17 +16,20 @@ def batch(site: Site) -> Lowering:
     if site.attr("training_mode", 0):
         raise site.unsupported("training mode")
     epsilon = site.attr("epsilon", 1e-5)
-    statistics = [site.value(i) for i in range(1, 5)]
-    if any(s is None for s in statistics):
+    statistics = [s for i in range(1, 5) if (s := site.value(i)) is not None]
+    if len(statistics) < 4:
         return Apply("normalisation.BatchNormalization", (0, 1, 2, 3, 4), attrs={"epsilon": epsilon})
-    scale, shift = folded(*statistics, epsilon)  # type: ignore[arg-type]
+    scale, shift = folded(statistics, epsilon)
     dtype = site.dtype(0).numpy
     return Apply("normalisation.Affine", (0, scale.astype(dtype), shift.astype(dtype)))
 
 
-def folded(scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, epsilon: float
-           ) -> tuple[np.ndarray, np.ndarray]:
-    """(a, b) with a*x + b == (x - mean) / sqrt(variance + epsilon) * scale + bias, in double precision."""
+def folded(statistics: Sequence[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """(a, b) with a*x + b == (x - mean) / sqrt(variance + epsilon) * scale + bias, in double precision.
+
+    statistics: scale, bias, mean, variance.
+    """
+    scale, bias, mean, variance = statistics
     a = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
     return a, bias - mean * a
 

@@ -89,5 +89,5 @@ def cumulative_sum(site: Site) -> Lowering:
 ROWS: dict[str, Binder] = {name: reduce(name) for name in (
     "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp")} | {
     "ReduceMax": reduce("ReduceMax", "ReduceAny"), "ReduceMin": reduce("ReduceMin", "ReduceAll"),
-    "ArgMax": extremum("ArgMax"), "ArgMin": extremum("ArgMin"), "Softmax": softmax("Softmax"), "LogSoftmax": softmax("LogSoftmax"),
-    "Hardmax": hardmax, "LpNormalization": lp_normalization, "CumSum": cumulative_sum}
+    "ArgMax": extremum("ArgMax"), "ArgMin": extremum("ArgMin"), "Softmax": softmax("Softmax"),
+    "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization, "CumSum": cumulative_sum}

@@ -96,7 +96,8 @@ def _nearest(site: Site, a: _Axis, x: np.ndarray) -> np.ndarray:
     rounding = site.attr("nearest_mode", "round_prefer_floor" if site.opset >= 11 else "floor")
     table = {"round_prefer_floor": np.ceil(x - 0.5), "round_prefer_ceil": np.floor(x + 0.5), "floor": np.floor(x),
              "ceil": np.ceil(x)}[rounding]
-    return np.clip(table, 0, a.old - 1).astype(np.int64)
+    clipped: np.ndarray = np.clip(table, 0, a.old - 1).astype(np.int64)
+    return clipped
 
 
 def _factor(a: _Axis, table: np.ndarray) -> str | None:

@@ -70,5 +70,5 @@ def by_value(site: Site) -> Lowering:
     raise AssertionError("a node with known inputs is folded before it is bound")
 
 
-ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same, "Dropout": dropout, "Reshape": reshape,
-                           "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}
+ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same, "Dropout": dropout,
+                           "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}

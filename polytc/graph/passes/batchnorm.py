@@ -1,4 +1,4 @@
-"""Batch normalisation after a convolution becomes part of its weights (before -> after: BN(Conv(x, w, b)) -> Conv(x, w', b'))."""
+"""Batch normalisation after a convolution becomes part of its weights: BN(Conv(x, w, b)) -> Conv(x, w', b')."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def merge_batchnorm(graph: Graph) -> Graph:
     dropped: set[str] = set()
     for node in graph.nodes:
         conv = makers.get(node.inputs[0]) if node.op == "BatchNormalization" else None
-        if conv is None or not _mergeable(node, conv, constants) or conv.outputs[0] in outputs or len(readers[conv.outputs[0]]) > 1:
+        if conv is None or not _mergeable(node, conv, constants):
+            continue
+        if conv.outputs[0] in outputs or len(readers[conv.outputs[0]]) > 1:
             continue
         weights, bias = _merged(node, conv, constants)
         names = (f"{node.outputs[0]}.weights", f"{node.outputs[0]}.bias")
@@ -39,7 +41,7 @@ def _mergeable(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> bool
 
 def _merged(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Weights and bias, computed in double precision."""
-    scale, shift = folded(*(constants[n] for n in norm.inputs[1:5]), norm.attributes.get("epsilon", 1e-5))
+    scale, shift = folded([constants[n] for n in norm.inputs[1:5]], norm.attributes.get("epsilon", 1e-5))
     weights = constants[conv.inputs[1]]
     channels = 0 if conv.op == "Conv" else 1
     along = [1] * weights.ndim
