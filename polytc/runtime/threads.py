@@ -42,6 +42,11 @@ def default_threads(cores: int) -> int:
     return int(text) if text.isdigit() and int(text) > 0 else max(1, cores)
 
 
+def available() -> bool:
+    """Whether the pool works on this system: it calls functions of POSIX."""
+    return os.name == "posix"
+
+
 def _at(name: str, stem: str) -> str:
     return f"  %{stem} = getelementptr inbounds i8, ptr %pool, i64 {_OFFSET[name]}\n"
 

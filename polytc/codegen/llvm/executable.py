@@ -48,7 +48,7 @@ class Executable:
         self._frames: list[_Frame] = []
         self._count = len(source.module.args)
         parallel = ".loop(" in source.text
-        self._team = threads if parallel else 1
+        self._team = threads if parallel and pool.available() else 1
 
     def _take(self) -> _Frame:
         try:
