@@ -1,4 +1,4 @@
-"""One lane of a vector expression as a scalar expression, for what a target cannot do on whole vectors."""
+"""Lanes and parts of vector expressions, for what a target cannot do on whole vectors."""
 
 from __future__ import annotations
 
@@ -37,3 +37,38 @@ def _offset(e: loops.Expr, by: int) -> loops.Expr:
 def has_load(e: loops.Expr) -> bool:
     """Whether evaluating `e` reads memory."""
     return any(isinstance(x, loops.Load) for x in loops.walk_expr(e))
+
+
+def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
+    """Lanes start .. start + count - 1 of `e`; a scalar expression stays itself."""
+    if e.lanes == 1:
+        return e
+    match e:
+        case loops.Ramp():
+            return loops.Ramp(_offset(e.base, start * e.stride), e.stride, count, e.dtype)
+        case loops.Broadcast():
+            return replace(e, lanes=count)
+        case _:
+            return replace(loops.with_operands(e, tuple(part(o, start, count) for o in loops.operands(e))), lanes=count)
+
+
+def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
+    """`s` with no vector of more than `limit` lanes: stores in parts, reductions of combined parts."""
+
+    def reduction(e: loops.Expr) -> loops.Expr:
+        while isinstance(e, loops.Reduce) and e.a.lanes > limit:
+            half = e.a.lanes // 2
+            low, high = part(e.a, 0, half), part(e.a, half, half)
+            both = loops.Call(e.op, (low, high), e.a.dtype, half) if e.op in ("min", "max") else \
+                loops.Binary(e.op, low, high, e.a.dtype, half)
+            e = loops.Reduce(e.op, both, e.dtype)
+        return e
+
+    def store(x: loops.Stmt) -> loops.Stmt:
+        width = max(i.lanes for i in (*x.indices, x.value)) if isinstance(x, loops.Store) else 1
+        if not isinstance(x, loops.Store) or width <= limit:
+            return x
+        return loops.block(*(loops.Store(x.buffer, tuple(part(i, k, limit) for i in x.indices), part(x.value, k, limit))
+                             for k in range(0, width, limit)))
+
+    return loops.map_stmt(s, store, lambda e: loops.map_expr(e, reduction))

@@ -342,3 +342,15 @@ def test_kernels_for_cpus_run_here_too(machine: Machine) -> None:
     out = np.zeros((5, 9, 21), np.float32)
     target.load(source).run([*inputs.values(), out])
     np.testing.assert_allclose(out, evaluate(program, inputs)["Y"], rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_wider_than_those_of_opencl_are_divided() -> None:
+    x, y, z = L.Buffer("x", I8, (64,)), L.Buffer("y", I8, (64,)), L.Buffer("z", I8, (2,))
+    at = L.Ramp(L.const(0), 1, 64)
+    doubled = L.binary("+", P.load(x, at, lanes=64), L.Broadcast(P.load(x, L.const(1)), 64, I8))
+    sums = [L.Store(z, (L.const(n),), L.Reduce(op, P.load(x, at, lanes=64), I8)) for n, op in enumerate(("+", "max"))]
+    m = P.module("wide", (x, y, z), ("y", "z"), L.block(L.Store(y, (at,), doubled), *sums))
+    x0 = RNG.integers(-128, 128, 64).astype(np.int8)
+    got = both(m, {"x": x0})
+    np.testing.assert_array_equal(got["y"], x0 + x0[1])
+    np.testing.assert_array_equal(got["z"], [x0.sum(dtype=np.int8), x0.max()])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from polytc.codegen import loops, ndrange
+from dataclasses import replace
+
+from polytc.codegen import lanes, loops, ndrange
 from polytc.codegen.emitter import identifier
+from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import KernelWriter
 from polytc.codegen.opencl.memory import ALIGNMENT
 from polytc.codegen.opencl.preamble import Preamble
@@ -20,7 +23,8 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
     Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
     """
-    kernels = tuple(part for k in module.kernels for part in ndrange.prepare(k))
+    kernels = tuple(part for k in module.kernels
+                    for part in ndrange.prepare(replace(k, body=lanes.narrow(k.body, max(types.LANES)))))
     preamble, writers = Preamble(), []
     for k in kernels:
         writer = KernelWriter(k, identifier(f"polytc_{module.name}_{k.name}"), preamble, machine.kind == "gpu")
