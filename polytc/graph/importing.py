@@ -8,15 +8,16 @@ from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.bindings import TABLE
+from polytc.graph.folding import foldable
 from polytc.graph.ir import Graph, Node
+
+errors.register(E600="the onnx library is not installed")
 
 try:
     from polytc.graph import onnx as door
 except ModuleNotFoundError as missing:
     raise fail("E600", f"the library {missing.name!r} is not installed", kind=ModelError,
                notes=["pip install 'polytc[onnx]'"]) from None
-
-errors.register(E600="the onnx library is not installed")
 
 
 def load(source: Any) -> Graph:
@@ -34,9 +35,8 @@ def refuse_missing(graph: Graph) -> None:
     known = set(graph.constants)
     missing: list[Node] = []
     for node in graph.nodes:
-        body = any(isinstance(v, Graph) for v in node.attributes.values())
-        constant = all(n in known or not n for n in node.inputs)
-        if (constant and not body and "::" not in node.op) or node.op in ("Shape", "Size"):
+        constant = foldable(node) and all(n in known or not n for n in node.inputs)
+        if constant or node.op in ("Shape", "Size"):
             known.update(node.outputs)
         elif node.op not in TABLE:
             missing.append(node)

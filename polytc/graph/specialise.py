@@ -15,8 +15,8 @@ import numpy as np
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph.binding import Apply, Known, Ref, Site, Step, View, text_of
 from polytc.graph.bindings import TABLE
+from polytc.graph.folding import evaluate, foldable
 from polytc.graph.ir import Graph, Node
-from polytc.graph.onnx import evaluate_node
 from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import build, signature
 from polytc.lang.compose import embed, reshaped_input, with_zero_origins
@@ -67,8 +67,8 @@ class _Specialisation:
             self.known[node.outputs[0]] = self.shape_of(node)
             return
         values = [self.known.get(n) for n in node.inputs]
-        if all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)) and node.op not in _RANDOM:
-            self.known |= {n: a for n, a in zip(node.outputs, self.fold(node, values), strict=True) if n}
+        if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
+            self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return
         binder = TABLE.get(node.op)
         if binder is None:
@@ -80,14 +80,6 @@ class _Specialisation:
         names: dict[str, str] = {}
         for step in steps:
             self.step(node, step, names)
-
-    def fold(self, node: Node, values: list[np.ndarray | None]) -> list[np.ndarray]:
-        try:
-            return [np.ascontiguousarray(a) if a.ndim else a for a in evaluate_node(node, values)]
-        except CompileError:
-            raise
-        except Exception as error:  # the evaluator raises whatever its numpy code raises
-            raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
 
     def shape_of(self, node: Node) -> np.ndarray:
         shape = self.shape(node.inputs[0]) or ()
@@ -180,9 +172,6 @@ class _Specialisation:
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)
-
-
-_RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
 
 
 def _frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -144,3 +146,11 @@ def test_model_local_functions_are_inlined(build) -> None:
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid("local", 1))
     np.testing.assert_array_equal(polytc.load_onnx(model).compile(target="evaluate")(np.float32([1, 2, 3])), [2, 4, 6])
+
+
+def test_without_the_onnx_library() -> None:
+    code = ("import sys; sys.modules['onnx'] = None\nimport polytc, polytc.graph\n"
+            "try: polytc.load_onnx(b'')\nexcept polytc.ModelError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("E600")
+    assert "pip install 'polytc[onnx]'" in done.stdout

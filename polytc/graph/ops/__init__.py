@@ -1,1 +1,1 @@
-"""The operators of models, as text: one .ein file for each family."""
+"""Operators as text: .ein files, one for each family."""
