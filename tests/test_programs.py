@@ -164,3 +164,9 @@ def test_reductions_keep_their_order_when_precise() -> None:
     for v in x:
         total = np.float32(total + v)
     assert out == total
+
+
+def test_integer_updates_stay_updates() -> None:
+    """The simplifier once sorted `s + A[i]` as if it were an index, and the vectoriser took the wrong half for the update."""
+    program = build("s += A[i] + B[i]", {"A": (40,), "B": (40,)}, {"A": "i64", "B": "i64"})
+    check(program, "cpu")

@@ -34,7 +34,7 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
         case loops.If():
             return _if(s, known)
         case loops.Store():
-            return replace(s, indices=tuple(expr(i, known) for i in s.indices), value=expr(s.value, known))
+            return replace(s, indices=tuple(expr(i, known) for i in s.indices), value=value(s.value, known))
         case loops.Block():
             return loops.block(*(simplify(x, known) for x in s.stmts))
         case loops.Alloc():
@@ -73,6 +73,19 @@ def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
 def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """An expression simplified bottom-up."""
     return loops.map_expr(e, lambda x: _rewrite(x, known))
+
+
+def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
+    """A stored value with its indices and conditions simplified; arithmetic on data, integers too, keeps its form, so that an
+    update stays recognisable as one."""
+    if isinstance(e, loops.Load):
+        return replace(e, indices=tuple(expr(i, known) for i in e.indices))
+    if not any(isinstance(x, loops.Load) for x in loops.walk_expr(e)):
+        return expr(e, known)
+    result = loops.with_operands(e, tuple(value(o, known) for o in loops.operands(e)))
+    if isinstance(result, loops.Select) and isinstance(result.cond, loops.Const) and result.lanes == 1:
+        return result.a if result.cond.value else result.b
+    return result
 
 
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:

@@ -10,5 +10,5 @@ def run(program: Program) -> Program:
     """An equal program with fewer temporaries, indices and guards; no float operation is reassociated."""
     program = inline.inline(program)
     program = unit.drop_unit_indices(program)
-    program = pad.materialise(program)
+    program = pad.materialise(pad.drop_guards(program))
     return coalesce.coalesce(program)

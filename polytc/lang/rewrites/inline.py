@@ -31,7 +31,7 @@ def inline(program: pr.Program) -> pr.Program:
 
 def _only_reader(program: pr.Program, s: pr.Statement) -> pr.Statement | None:
     """The statement into which `s` may be inlined."""
-    if s.op is not None or s.where or s.target not in program.temporaries or _formal(s) is None:
+    if s.op is not None or s.where or s.target not in program.temporaries or _formal(program, s) is None:
         return None
     if sum(x.target == s.target for x in program.statements) != 1:
         return None
@@ -49,16 +49,16 @@ def _only_reader(program: pr.Program, s: pr.Statement) -> pr.Statement | None:
     return reader if _points(reader) <= _points(s) else None
 
 
-def _formal(s: pr.Statement) -> tuple[str, ...] | None:
-    """The indices of the left side, if it is a plain list of all of them, each once."""
-    plain = []
-    for sub in s.subscripts:
+def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | None:
+    """The index in each subscript of the left side, if they are all indices, each once; None for a dimension of extent 1."""
+    plain: list[str | None] = []
+    for sub, extent in zip(s.subscripts, program.tensor(s.target).shape, strict=True):
         form = linear(sub)
-        index = form.plain if form is not None else None
-        if index is None:
+        if form is None or (form.plain is None and (form.terms or extent != 1)):
             return None
-        plain.append(index)
-    return tuple(plain) if len(set(plain)) == len(plain) and set(plain) == set(s.indices) else None
+        plain.append(form.plain)
+    named = [p for p in plain if p is not None]
+    return tuple(plain) if len(set(named)) == len(named) and set(named) == set(s.indices) else None
 
 
 def _points(s: pr.Statement) -> int:
@@ -66,12 +66,12 @@ def _points(s: pr.Statement) -> int:
 
 
 def _inlined(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> pr.Program:
-    formal = _formal(s)
+    formal = _formal(program, s)
     assert formal is not None
 
     def go(e: pr.Expr) -> pr.Expr:
         if isinstance(e, pr.Read) and e.tensor == s.target:
-            return pr.substitute(s.value, dict(zip(formal, e.subscripts, strict=True)))
+            return pr.substitute(s.value, {f: x for f, x in zip(formal, e.subscripts, strict=True) if f is not None})
         operands = pr.children(e)
         return pr.rebuild(e, tuple(map(go, operands))) if operands else e
 

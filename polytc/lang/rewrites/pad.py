@@ -40,6 +40,23 @@ def materialise(program: pr.Program) -> pr.Program:
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
+def drop_guards(program: pr.Program) -> pr.Program:
+    """The program without guards that never act, because the read is in bounds for all points of the statement's box."""
+    return replace(program, statements=tuple(_unguarded(program, s) for s in program.statements))
+
+
+def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
+    ranges = {r.index: (r.lower, r.upper) for r in s.ranges}
+    for read in pr.reads(s):
+        forms = [linear(sub) for sub in read.subscripts]
+        known = [bounds(form, ranges) for form in forms if form is not None]
+        t = program.tensor(read.tensor)
+        inside = all(lo <= a and b < lo + n for (a, b), lo, n in zip(known, t.lower, t.shape, strict=False))
+        if read.default is not None and len(known) == len(forms) and inside:
+            s = _replaced(s, read, replace(read, default=None))
+    return s
+
+
 def fresh(name: str, taken: set[str]) -> str:
     """`name`, with a number if it is taken."""
     candidates = (name, *(f"{name}{n}" for n in range(2, len(taken) + 3)))
