@@ -8,10 +8,12 @@ from typing import Any
 
 from polytc import compiler, lang
 from polytc.contraction import einsum
+from polytc.errors import TargetError
 from polytc.lang.program import Program
 from polytc.op import DTypes, Op, Shapes, check_dtypes, check_shapes
+from polytc.runtime import devices as opencl
 
-__all__ = ["Op", "compile", "einsum", "evaluate", "lower", "run"]
+__all__ = ["Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
 
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
@@ -60,8 +62,24 @@ def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtype
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
           scalars: Mapping[str, int | float] | None = None) -> Program:
-    """The checked program for given shapes."""
+    """The checked program for given shapes: the first stage of `lower`, without the others."""
     signature = lang.signature(text)
     names = [p.name for p in signature.inputs]
     return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
                       scalars=dict(scalars or {}))
+
+
+def devices() -> list[dict[str, object]]:
+    """Where code can run: a row for the CPU, then one for each OpenCL device, or one that says why there is none.
+
+    Each row has 'target', 'name' and 'status' ('works', or what is wrong), and what else is known about the device.
+    """
+    machine = compiler.target("cpu").machine
+    caches = ", ".join(f"L{level} {cache.bytes >> 10} KiB" for level, cache in enumerate(machine.caches, 1))
+    cpu = {"target": "cpu", "name": machine.cpu or "unknown", "threads": machine.cores,
+           "vector registers": f"{machine.vector_registers} of {machine.vector_bytes * 8} bits", "data caches": caches,
+           "status": "works"}
+    try:
+        return [cpu, *({"target": "opencl", **row} for row in opencl.describe())]
+    except TargetError as error:
+        return [cpu, {"target": "opencl", "name": "none", "status": str(error)}]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polytc import api, compiler
+import polytc
 from polytc.cli import options
+
+if TYPE_CHECKING:
+    from polytc.compiler import Lowered
 
 
 class Stage(str, Enum):
@@ -36,17 +39,17 @@ def emit(program: options.Program,
     arguments: dict[str, Any] = {"shapes": options.shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
     if stage is Stage.program:
-        printed = str(api.build(text, **arguments))
+        printed = str(polytc.build(text, **arguments))
     else:
         recipe = schedule if schedule in (None, "isl", "program") else Path(schedule).read_text(encoding="utf-8")
-        printed = _stage(api.lower(text, target, **arguments, schedule=recipe), stage)
+        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe), stage)
     if output is None:
         print(printed)
     else:
         output.write_text(printed + "\n", encoding="utf-8")
 
 
-def _stage(lowered: compiler.Lowered, stage: Stage) -> str:
+def _stage(lowered: Lowered, stage: Stage) -> str:
     if stage is Stage.asm:
         assembly = getattr(lowered.target, "assembly", None)
         if assembly is None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -14,10 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from polytc import graph as graphs
+import polytc
 from polytc.cli import inputs, options, tables
 from polytc.cli.run import TOLERANCE, Input, Seed
 from polytc.cli.timing import duration, interleaved
+
+if TYPE_CHECKING:
+    from polytc import Graph
+
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, dir_okay=False, help="An ONNX file.")]
 
@@ -30,7 +34,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
                   check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, time both.")] = False
                   ) -> None:
     """Compile an ONNX model and run it once. Dimensions without a number are 1 unless --shape says otherwise."""
-    graph = graphs.load_onnx(model)
+    graph = polytc.load_onnx(model)
     if text:
         print(graph)
         return
@@ -51,7 +55,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         raise typer.Exit(1)
 
 
-def _feeds(graph: graphs.Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
+def _feeds(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
            ) -> dict[str, np.ndarray]:
     known = [v.name for v in graph.inputs]
     unknown = [n for n in (*shapes, *given) if n not in known]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from polytc import api
+import polytc
 from polytc.cli import inputs, options, tables
-from polytc.op import Op
+
+if TYPE_CHECKING:
+    from polytc import Op
 
 Input = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy", help="Arrays.")]
 Seed = Annotated[int, typer.Option("--random", metavar="SEED", help="Inputs without an array are random, from this seed.")]
@@ -41,7 +43,7 @@ def run(program: options.Program, input: Input = None, random: Seed = 0,
 def prepare(text: str, files: list[str] | None, seed: int, target: str, threads: int | None, shape: list[str] | None,
             dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None) -> tuple[Op, dict[str, Any]]:
     """The operator and an array for each of its inputs."""
-    op = api.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
+    op = polytc.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
                      scalars=options.values(scalar, "--scalar"))
     arrays = inputs.load(files)
     shapes = options.shapes(shape)
@@ -61,7 +63,7 @@ def named(op: Op, result: Any) -> dict[str, np.ndarray]:
 
 def _check(op: Op, arrays: dict[str, Any], results: dict[str, np.ndarray], attrs: dict[str, Any],
            scalars: dict[str, Any]) -> bool:
-    reference = api.compile(op.text, "evaluate", attrs=attrs, scalars=scalars)
+    reference = polytc.compile(op.text, "evaluate", attrs=attrs, scalars=scalars)
     good = True
     for name, expected in named(reference, reference(**arrays)).items():
         error = tables.largest_error(results[name], expected)
