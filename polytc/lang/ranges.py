@@ -45,6 +45,8 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     guards = [c for c in constraints(s, hulls, guarded=True) if c.form.index is not None]
     solver = _Solver(s, constraints(s, hulls), _left(s, target), guards)
     box = solver.run()
+    if solver.report_empty(report):
+        return None
     missing = [i for i in s.indices if i not in box]
     for index in missing:
         report.add("E201", f"the range of `{index}` cannot be inferred", s.source.span, *solver.reason(index),
@@ -52,15 +54,12 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     if missing:
         return None
     domain = tighten(Domain(box, (*solver.conditions, *(c for c, _ in s.conditions))))
-    empty = [index for index, (low, high) in domain.box.items() if low > high]
-    for index in empty:
-        report.add("E202", f"the range of `{index}` is empty", s.source.span, *solver.sources(index))
-    if empty:
-        return None
-    if domain.empty:
-        report.add("E202", "no point satisfies all `where` conditions", s.source.span)
-        return None
-    return domain
+    if not domain.empty:
+        return domain
+    empty = [f"the range of `{index}` is empty" for index, (low, high) in domain.box.items() if low > high]
+    for message in empty or ["no point of the domain is left"]:
+        report.add("E202", message, s.source.span, "the `where` conditions exclude every value")
+    return None
 
 
 def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False) -> list[Constraint]:
@@ -98,7 +97,7 @@ class _Solver:
                 self.by_clauses() or self.by_constraints(self.reads) or self.by_conditions()
                 or self.by_constraints(self.left) or self.by_constraints(self.guards)):
             if any(low > high for low, high in self.box.values()):
-                return self.box | {i: (0, -1) for i in self.s.indices if i not in self.box and i not in self.stated}
+                break
         return {i: self.box[i] for i in self.s.indices if i in self.box}
 
     def ready(self, form: Affine, index: str) -> bool:
@@ -169,7 +168,7 @@ class _Solver:
 
     def sources(self, index: str) -> list[str]:
         """Where an empty range comes from."""
-        notes = []
+        notes: list[str] = []
         for c in self.used.get(index, [])[:3]:
             others = sorted(indices(c.form) - {index})
             values = ", ".join(f"{i} in {self.box[i][0]}:{self.box[i][1] + 1}" for i in others if i in self.box)
@@ -177,9 +176,14 @@ class _Solver:
                          + (f", for all of {values}" if values else ""))
         for b in self.stated.get(index, []):
             notes.append(f"stated as {pr.format_expr(b.lower)}:{pr.format_expr(b.upper)}")
-        if self.box[index][0] <= self.box[index][1]:
-            notes.append("the `where` conditions exclude every value")
         return notes
+
+    def report_empty(self, report: Report) -> bool:
+        """Report the solved indices that have no value; the others could not be solved because of them."""
+        empty = [index for index, (low, high) in self.box.items() if low > high]
+        for index in empty:
+            report.add("E202", f"the range of `{index}` is empty", self.s.source.span, *self.sources(index))
+        return bool(empty)
 
 
 def _conditions(b: Bound) -> list[pr.Expr]:

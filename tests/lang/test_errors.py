@@ -74,6 +74,7 @@ ROWS = [
     ("E201", "C[i,j] = A[i, j%3]", "C[i,j] = A[i, j%3]", "dimension 1 of `A` allows every value of it"),
     ("E202", "C[i] += v[i+k] * A[k,l] * B[k+i,0] where k in 0:5", "C[i] += v[i+k] * A[k,l] * B[k+i,0] where k in 0:5",
      "dimension 0 of `v` allows the coordinates 0:4, for all of k in 0:5"),
+    ("E202", "C[i] += v[k] * A[k+i,j] where i in 5:5", "C[i] += v[k] * A[k+i,j] where i in 5:5", "stated as 5:5"),
     ("E202", "C[i] = v[i] where i > 7", "C[i] = v[i] where i > 7", "exclude every value"),
     ("E202", "s += v[i] where i % 2 == 0, i % 2 == 1", "s += v[i] where i % 2 == 0, i % 2 == 1", "exclude"),
     ("E202", "s += A[i,j] where i - j == 1, (i + j) % 2 == 0", "s += A[i,j] where i - j == 1, (i + j) % 2 == 0", ""),
