@@ -79,7 +79,7 @@ def target(name: str) -> Target:
 
 _LOCK = threading.RLock()
 _TARGETS: dict[str, Target] = {}
-_LOADED: dict[tuple[str, str, int | None, str | None], Executable] = {}
+_LOADED: dict[tuple[str, str | Target, int | None, str | None], Executable] = {}
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -106,11 +106,11 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)
 
 
-def compile_program(program: Program, target_name: str = "cpu", threads: int | None = None,
+def compile_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
                     schedule: str | None = None) -> Executable:
     """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
 
-    What follows from `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same
+    target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same
     target, threads and schedule is compiled once a process.
     """
     key = (str(program), target_name, threads, schedule)
@@ -120,8 +120,9 @@ def compile_program(program: Program, target_name: str = "cpu", threads: int | N
         return _LOADED[key]
 
 
-def _load(program: Program, target_name: str, threads: int | None, schedule: str | None) -> Executable:
-    lowered = lower_program(program, target_name, schedule)
+def _load(program: Program, target_name: str | Target, threads: int | None, schedule: str | None) -> Executable:
+    to = target(target_name).here() if isinstance(target_name, str) else target_name
+    lowered = lower_program(program, to, schedule)
     loaded = _executable(lowered, threads)
     if lowered.prologue is None:
         return loaded

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from polytc import compiler
+from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.target import Target
 from polytc.lang import build, evaluate
 from polytc.lang.program import Program
 
+GPU = OpenCLTarget()
 Shapes = dict[str, tuple[int, ...]]
 
 SMALL: dict[str, tuple[str, Shapes]] = {
@@ -81,7 +84,7 @@ def arrays(program: Program) -> dict[str, np.ndarray]:
     return made
 
 
-def check(program: Program, target: str, schedule: str | None = None, threads: int = 1) -> None:
+def check(program: Program, target: str | Target, schedule: str | None = None, threads: int = 1) -> None:
     """The compiled program gives what the evaluator gives."""
     inputs = arrays(program)
     expected = evaluate(program, inputs)
@@ -121,6 +124,15 @@ def test_constants_are_prepared_once(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_other_schedules(name: str, schedule: str) -> None:
     check(build(*SMALL[name]), "cpu", schedule)
+
+
+@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+def test_gpu_mapping(name: str, targets: tuple[str, ...]) -> None:
+    """Work-groups and work-items as for a GPU, whatever the device is."""
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    text, shapes = (SMALL.get(name) or LARGE[name])
+    check(build(text, shapes), GPU)
 
 
 @pytest.mark.parametrize("name", LARGE)

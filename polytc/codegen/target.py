@@ -53,6 +53,10 @@ class Target(Protocol):
     name: str
     machine: Machine
 
+    def here(self) -> Target:
+        """The same target for the device that `load` would use: better code there. Raises TargetError without a device."""
+        ...
+
     def emit(self, module: loops.Module) -> Source:
         """Pure: needs no device."""
         ...

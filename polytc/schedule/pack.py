@@ -106,7 +106,7 @@ def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.Regi
     target = pr.Tensor(name, source.dtype, shape, lower)
     vector, number = pr.Index(tile.vector), pr.Const(width, I64)
     which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
-    cell = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
+    cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
     copied = tuple(ranges[i] for i in (*outer, *steps, tile.vector))
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
 

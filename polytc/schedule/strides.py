@@ -52,8 +52,8 @@ def panel(e: pr.Expr) -> tuple[str, str, int] | None:
     """(index, operator, size) of `i % size` or `i // size`: the two halves of a position in a packed panel. Within a panel the
     first walks by one and the second stands still, which is what strides say of them."""
     match e:
-        case pr.Binary(op="//" | "%", a=pr.Index(), b=pr.Const()):
-            return e.a.name, e.op, int(e.b.value)
+        case pr.Binary(op="//" | "%", a=pr.Index(name=index), b=pr.Const(value=size)):
+            return index, e.op, int(size)
         case _:
             return None
 

@@ -48,6 +48,10 @@ class InterpTarget:
     def __init__(self, machine: Machine = GENERIC_CPU) -> None:
         self.machine = machine
 
+    def here(self) -> InterpTarget:
+        """This target: it runs everywhere alike."""
+        return self
+
     def emit(self, module: loops.Module) -> Source:
         launches = tuple(Launch(k.name, tuple(b.name for b in k.args)) for k in module.kernels)
         return Source(self.name, f"{module}\n", launches, module)

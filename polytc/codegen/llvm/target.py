@@ -31,6 +31,10 @@ class LLVMTarget:
         """The processor; found out at first use."""
         return self.given if self.given is not None else machines.detect(*jit.host())
 
+    def here(self) -> LLVMTarget:
+        """This target: it is made for the processor that we run on, or for the one that was given."""
+        return self
+
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see statements.py."""
         self._refuse_halves(module)
