@@ -110,8 +110,9 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
                     schedule: str | None = None) -> Executable:
     """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
 
-    target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same
-    target, threads and schedule is compiled once a process.
+    target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from
+    `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same target, threads
+    and schedule is compiled once a process.
     """
     key = (str(program), target_name, threads, schedule)
     with _LOCK:

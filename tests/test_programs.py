@@ -16,6 +16,8 @@ from polytc.lang.program import Program
 GPU = OpenCLTarget()
 Shapes = dict[str, tuple[int, ...]]
 
+SOFTMAX = "M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]"
+
 SMALL: dict[str, tuple[str, Shapes]] = {
     "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (7, 5), "B": (5, 19)}),
     "matmul transposed left": ("C[i,j] += A[k,i]*B[k,j]", {"A": (6, 7), "B": (6, 9)}),
@@ -31,8 +33,8 @@ SMALL: dict[str, tuple[str, Shapes]] = {
     "transposed conv": ("O[m,2*h+r,2*w+s] += I[c,h,w]*W[c,m,r,s]", {"I": (2, 4, 5), "W": (2, 3, 3, 3)}),
     "max pool, partial windows": ("P[c,h,w] max= (I[c,2*h+r-1,2*w+s-1] else identity) "
                                   "where r in 0:3, s in 0:3, h in 0:5, w in 0:6", {"I": (2, 9, 11)}),
-    "softmax, long rows": ("M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]", {"X": (33, 70)}),
-    "softmax, short rows": ("M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]", {"X": (40, 7)}),
+    "softmax, long rows": (SOFTMAX, {"X": (33, 70)}),
+    "softmax, short rows": (SOFTMAX, {"X": (40, 7)}),
     "layernorm": ("m[i] += X[i,k]/24; v[i] += (X[i,k]-m[i])*(X[i,k]-m[i])/24\n"
                   "Y[i,j] = (X[i,j]-m[i])*rsqrt(v[i]+1e-5)*g[j]+b[j]", {"X": (34, 24), "g": (24,), "b": (24,)}),
     "transpose": ("Y[j,i] = X[i,j]", {"X": (9, 13)}),

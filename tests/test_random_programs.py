@@ -88,6 +88,7 @@ def test_transformed_schedules_are_right_or_refused(program: Program, data: st.D
             schedule = transforms.interchange(schedule, s.name, data.draw(st.permutations(range(len(s.ranges)))), deps)
             sizes = data.draw(st.lists(st.integers(1, 5), min_size=len(s.ranges), max_size=len(s.ranges)))
             schedule = transforms.tile(schedule, s.name, sizes, deps)
-        except errors.IllegalTransform as e:
-            assert "must run before" in str(e)
+        except errors.IllegalTransform as refusal:
+            witness = str(refusal)
+            assert "must run before" in witness
     check(program, "cpu", str(schedule))
