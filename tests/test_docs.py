@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import polytc
+from polytc import errors
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,3 +49,12 @@ def test_the_diagnostic_of_the_readme() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_code_is_documented_under_its_title() -> None:
+    for module in pkgutil.walk_packages(polytc.__path__, "polytc."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    rows = re.findall(r"^\| (E\d+) \| (.*?) \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    assert dict(rows) == {code: title.replace("|", "\\|") for code, title in errors.TITLES.items()}
+    assert len(rows) == len(errors.TITLES), "a code has two rows"
