@@ -120,7 +120,11 @@ CONVOLUTION = [
     case("ConvTranspose", f(1, 4, 3, 3), f(4, 2, 2, 2), group=2, dilations=[2, 2], strides=[3, 3], pads=[1, 0, 0, 1]),
     case("ConvTranspose", f(1, 1, 3, 3), f(1, 2, 3, 3), strides=[3, 2], output_shape=[10, 8]),
     case("ConvTranspose", f(1, 1, 3, 3), f(1, 2, 3, 3), strides=[2, 2], auto_pad="SAME_LOWER"),
-    case("ConvTranspose", f(1, 1, 3, 3), f(1, 2, 2, 3), strides=[3, 3])]
+    case("ConvTranspose", f(1, 1, 3, 3), f(1, 2, 2, 3), strides=[3, 3]),
+    case("ConvTranspose", f(1, 2, 4, 3), f(2, 4, 4, 4), f(4), strides=[2, 2], pads=[1, 1, 1, 1], constant=(1, 2)),
+    case("ConvTranspose", f(2, 4, 4, 3), f(4, 3, 3, 3), f(6), strides=[3, 2], pads=[1, 0, 2, 1], group=2, constant=(1, 2)),
+    case("ConvTranspose", f(1, 2, 4), f(2, 4, 5), strides=[2], pads=[3, 2], output_padding=[1], constant=(1,)),
+    case("ConvTranspose", f(1, 3, 4, 4), f(3, 2, 2, 2), f(2), strides=[2, 2], constant=(1, 2))]
 
 POOLING = [
     case("MaxPool", f(1, 2, 7, 6), kernel_shape=[3, 2], strides=[2, 2]),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
-from polytc.graph.binding import Apply, Binder, Lowering, Site
-from polytc.graph.bindings.spelling import indices, ranges, spell
+import numpy as np
+
+from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
+from polytc.graph.bindings.spelling import indices, ranges, scaled, spell
 from polytc.graph.bindings.windows import axis_list, sliding
+
+MOST_PHASES = 16
+"""Small convolutions that a transposed one may become."""
 
 
 def convolution(site: Site) -> Lowering:
@@ -42,17 +49,47 @@ def transposed(site: Site) -> Lowering:
     stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
     before, out = _extents(site, kernel, stride, dilation)
     channels: dict[str, Any] = {"G": groups, "M": weights[1], "C": weights[0] // groups}
-    if groups == 1 and kernel == stride and not any(before) and out == tuple(s * x for s, x in zip(stride, images[2:])):
-        return _with_bias(site, "convolution.ConvTransposeTiles", {"stride": list(stride)})
     if all(s == 1 for s in stride):
         attrs = channels | {"dilation": list(dilation), "pad": list(before), "out": list(out)}
         return _with_bias(site, "convolution.ConvTransposeDilated", attrs)
     if any(d != 1 for d in dilation):
         return _scattered(site, channels, stride, dilation, before, out)
+    if site.value(1) is not None and math.prod(stride) <= MOST_PHASES and all(
+            s <= k and s <= o for s, k, o in zip(stride, kernel, out)):
+        return _by_phases(site, channels, stride, before, out)
     places = [f"{s}*q{a} + p{a} < {o}" for a, (s, o) in enumerate(zip(stride, out)) if o % s]
     attrs = channels | {"stride": list(stride), "pad": list(before), "quotients": [-(-o // s) for o, s in zip(out, stride)],
                         "taps": [(k - 1) // s + 1 for k, s in zip(kernel, stride)]}
     return _with_bias(site, "convolution.ConvTranspose", attrs, {"places": spell(places)})
+
+
+def _by_phases(site: Site, channels: dict[str, Any], stride: tuple[int, ...], before: tuple[int, ...], out: tuple[int, ...]
+               ) -> Lowering:
+    """Places s*q + p of one phase p see every s-th weight: each phase is a small ordinary convolution, its weights cut out
+    beforehand, and the results are put beside each other."""
+    n, weights = len(stride), site.value(1)
+    assert weights is not None, "the caller has looked"
+    kernel, (g, m, c) = weights.shape[2:], (channels["G"], channels["M"], channels["C"])
+    turned = weights.reshape(g, c, m, *kernel).swapaxes(1, 2).reshape(g * m, c, *kernel)
+    entry, grouped = ("convolution.ConvGroups", channels) if g > 1 else ("convolution.Conv", {})
+    steps: list[Step] = []
+    writes = []
+    names = indices(n + 2)
+    for k, phase in enumerate(itertools.product(*map(range, stride))):
+        starts = [(p + b) % s for p, b, s in zip(phase, before, stride)]
+        cut = turned[(..., *(slice(start, None, s) for start, s in zip(starts, stride)))]
+        cut = np.ascontiguousarray(np.flip(cut, tuple(range(2, n + 2))))
+        pads = [taps - 1 - (p + b) // s for taps, p, b, s in zip(cut.shape[2:], phase, before, stride)]
+        extents = [-(-(o - p) // s) for o, p, s in zip(out, phase, stride)]
+        attrs = {**grouped, "stride": [1] * n, "dilation": [1] * n, "pad": pads, "out": extents}
+        steps.append(Apply(entry, (0, cut), (f"c{k}",), attrs=attrs))
+        if site.has(2):
+            steps.append(Apply("convolution.Bias", (f"c{k}", 2), (f"t{k}",)))
+        places = [*names[:2], *(scaled(i, s, p) for i, s, p in zip(names[2:], stride, phase))]
+        writes.append(f"Y[{spell(places)}] = X{k}[{spell(names)}]")
+    inputs = tuple(f"{'t' if site.has(2) else 'c'}{k}" for k in range(len(writes)))
+    return (*steps, Apply("movement.Assemble", inputs, spell={
+        "inputs": spell(f"X{k}" for k in range(len(writes))), "writes": "; ".join(writes)}))
 
 
 def _scattered(site: Site, channels: dict[str, Any], stride: tuple[int, ...], dilation: tuple[int, ...],
