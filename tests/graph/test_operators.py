@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,3 +277,8 @@ def test_operator(c: Case, build, reference, runtime) -> None:
 
 def test_every_row_has_a_case() -> None:
     assert set(TABLE) == {c.op for c in CASES}
+
+
+def test_the_documentation_lists_every_row() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text()
+    assert set(TABLE) <= set(re.findall(r"\w+", text))
