@@ -10,7 +10,7 @@ from polytc import compiler, lang
 from polytc.contraction import einsum
 from polytc.errors import TargetError
 from polytc.lang.program import Program
-from polytc.op import DTypes, Op, Shapes, check_dtypes, check_shapes
+from polytc.op import DTypes, Op, Shapes, check_dtypes, check_shapes, check_text
 from polytc.runtime import devices as opencl
 
 __all__ = ["Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
@@ -63,7 +63,7 @@ def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtype
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
           scalars: Mapping[str, int | float] | None = None) -> Program:
     """The checked program for given shapes: the first stage of `lower`, without the others."""
-    signature = lang.signature(text)
+    signature = lang.signature(check_text(text))
     names = [p.name for p in signature.inputs]
     return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
                       scalars=dict(scalars or {}))

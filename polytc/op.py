@@ -50,7 +50,7 @@ class Op:
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
                  threads: int | None = None, schedule: str | None = None) -> None:
-        signature = lang.signature(text)
+        signature = lang.signature(check_text(text))
         self.text, self.name, self.target = text, signature.name, target
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
@@ -203,6 +203,13 @@ def load(program: Program, target: str, threads: int | None, schedule: str | Non
     if target == "evaluate":
         return Reference(program)
     return compiler.compile_program(program, target, threads, schedule)
+
+
+def check_text(text: Any) -> str:
+    """`text` if it is a string; E410 else."""
+    if not isinstance(text, str):
+        raise argument_error("E410", f"a program is text, not {type(text).__name__}", "for a file: Path(name).read_text()")
+    return text
 
 
 def check_threads(threads: int | None) -> int | None:

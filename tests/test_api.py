@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,6 +188,8 @@ def test_wrong_options() -> None:
     refused("E401", "X, which is no input", op, shapes={"X": (1,)})
     refused("E410", "'f31' is not an element type", op, dtypes={"A": "f31"})
     refused("E410", "non-negative integers", op, shapes={"A": (-1, 2)})
+    refused("E410", "a program is text, not PosixPath", polytc.compile, Path("/tmp/matmul.ein"))
+    refused("E410", "a program is text, not int", polytc.lower, 5)
     for threads in (0, -1, 1.5, True, "2"):
         refused("E410", "threads", op, threads=threads)
     with pytest.raises(TargetError) as caught:
