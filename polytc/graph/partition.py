@@ -9,6 +9,7 @@ Only the grouping is decided here; loops are fused, and inner values contracted,
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 
 from polytc.graph.plan import Call, Plan
@@ -239,6 +240,6 @@ class _Fusion:
         for c in group.calls:
             tensors = dict(zip((*c.program.inputs, *c.program.outputs), (*c.inputs, *c.outputs), strict=True))
             parts.append(Part(c.program, {t: short[n] for t, n in tensors.items()}))
-        label = "_".join(c.label for c in group.calls[:6])
+        label = "_".join([k for k, _ in itertools.groupby(c.label for c in group.calls)][:6])
         program = concatenate(parts, [short[n] for n in inputs], [short[n] for n in outputs], label)
         return Call(program, inputs, outputs, label)

@@ -77,7 +77,7 @@ def _by_phases(site: Site, channels: dict[str, Any], stride: tuple[int, ...], be
     names = indices(n + 2)
     for k, phase in enumerate(itertools.product(*map(range, stride))):
         starts = [(p + b) % s for p, b, s in zip(phase, before, stride)]
-        cut = turned[(..., *(slice(start, None, s) for start, s in zip(starts, stride)))]
+        cut = turned[(slice(None), slice(None), *(slice(start, None, s) for start, s in zip(starts, stride)))]
         cut = np.ascontiguousarray(np.flip(cut, tuple(range(2, n + 2))))
         pads = [taps - 1 - (p + b) // s for taps, p, b, s in zip(cut.shape[2:], phase, before, stride)]
         extents = [-(-(o - p) // s) for o, p, s in zip(out, phase, stride)]
