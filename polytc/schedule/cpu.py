@@ -14,7 +14,7 @@ from polytc.lang.scalars import DType
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule import tiles
+from polytc.schedule import order, tiles
 from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
 
@@ -122,7 +122,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     index = [group.rows[r][heavy] for r in rows]
     lanes = machine.lanes(_widest(program, s).bytes)
     if s.op is not None and reduced_indices(s):
-        return _register_tile(s, group, accesses, index, lanes, machine)
+        return _register_tile(program, s, group, accesses, index, lanes, machine)
     scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]
     return _streaming(group, max(rows, key=lambda r: (scores[r], r)), lanes) if max(scores) > 0 else flat
 
@@ -134,8 +134,8 @@ def _streaming(group: Group, vector: int, lanes: int) -> Tile:
     return Tile(sizes, vector, tuple(range(len(group.rows))))
 
 
-def _register_tile(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], lanes: int,
-                   machine: Machine) -> Tile:
+def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str],
+                   lanes: int, machine: Machine) -> Tile:
     """The tile of schedule.tiles; for a contraction without one, whose vectors are its own lanes, two unrolled loops."""
     chosen = tiles.best(s, accesses, tuple(index), lanes, machine)
     if chosen is None:
@@ -146,16 +146,7 @@ def _register_tile(s: pr.Statement, group: Group, accesses: tuple[AccessStrides,
     sizes[vector] = min(panel_width(s, chosen.vector) or chosen.width * lanes, group.extents[vector])
     if jam is not None:
         sizes[jam] = chosen.rows
-    rest = [r for r in range(len(index)) if r not in (vector, jam)]
-    last = [vector] if jam is None else _by_footprint(accesses, index, vector, jam)
-    return Tile(tuple(sizes), vector, tuple(rest + last))
-
-
-def _by_footprint(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, jam: int) -> list[int]:
-    """The tile loop that moves the larger operand runs outside: that operand is streamed once, the other stays in cache."""
-    def moved(row: int, other: int) -> int:
-        return sum(a.size for a in accesses if not a.write and a.stride(index[row]) != 0 and a.stride(index[other]) == 0)
-    return [jam, vector] if moved(jam, vector) > moved(vector, jam) else [vector, jam]
+    return Tile(tuple(sizes), vector, order.of_tiles(program, s, dict(zip(index, sizes, strict=True)), machine))
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:

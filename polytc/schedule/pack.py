@@ -23,6 +23,8 @@ from polytc.schedule.groups import coincident_indices, is_contraction, reduced_i
 from polytc.schedule.lanes import along, lane_width
 from polytc.schedule.strides import AccessStrides, of_statement
 
+PANEL = 16
+"""The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
 COPY = 3.0
 """Cycles to pack one element."""
 DOT = 0.8
@@ -88,7 +90,7 @@ def _points(s: pr.Statement) -> int:
 
 def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
     """The strides after packing: the vector index walks by one, the others by whole rows of a panel."""
-    return replace(a, strides=tuple((i, 1 if i == vector else 1 << 20) for i in sorted(formal)))
+    return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
 
 
 def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.RegisterTile, lanes: int) -> pr.Program:

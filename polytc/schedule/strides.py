@@ -11,11 +11,12 @@ from polytc.lang.linear import linear
 @dataclass(frozen=True)
 class AccessStrides:
     """One access of a statement. strides: index -> elements per step; an index that occurs under `//`, `%` or in a gather has
-    stride None (unknown). write: it is the target. size: elements of the tensor."""
+    stride None (unknown). write: it is the target. bytes: of the whole tensor. width: bytes of an element."""
 
     tensor: str
     write: bool
-    size: int
+    bytes: int
+    width: int
     strides: tuple[tuple[str, int | None], ...]
 
     def stride(self, index: str) -> int | None:
@@ -45,7 +46,7 @@ def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> Acce
                 known = total.get(index, 0)
                 total[index] = None if known is None else known + c * step
         step *= extent
-    return AccessStrides(t.name, write, t.size, tuple(sorted(total.items())))
+    return AccessStrides(t.name, write, t.size * t.dtype.bytes, t.dtype.bytes, tuple(sorted(total.items())))
 
 
 def panel(e: pr.Expr) -> tuple[str, str, int] | None:

@@ -18,6 +18,8 @@ from polytc.schedule.strides import AccessStrides
 
 LOAD = 0.25
 """Cycles that a load costs beside arithmetic that hides it."""
+MISS = 0.5
+"""Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
     """
     extent = {r.index: r.extent for r in s.ranges}
-    steps = prod(extent[i] for i in reduced_indices(s))
+    reduced = reduced_indices(s)
+    steps, last = prod(extent[i] for i in reduced), reduced[-1] if reduced else None
     found: list[RegisterTile] = []
     for vector in shared:
         if extent[vector] < min(4, lanes) or not any(a.stride(vector) == 1 for a in accesses):
@@ -47,7 +50,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
         outer = prod(extent[i] for i in shared if i != vector)
         for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
             grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
-            rows, width, cycles = _shape(accesses, vector, jam, grid, steps, lanes, machine)
+            rows, width, cycles = _shape(accesses, (vector, jam, last), grid, steps, lanes, machine)
             found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
@@ -58,14 +61,18 @@ def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:
     return any(a.stride(index) == 0 for a in accesses[1:])
 
 
-def _shape(accesses: tuple[AccessStrides, ...], vector: str, jam: str | None, grid: tuple[int, int], steps: int, lanes: int,
-           machine: Machine) -> tuple[int, int, float]:
-    """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors."""
+def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, str | None], grid: tuple[int, int], steps: int,
+           lanes: int, machine: Machine) -> tuple[int, int, float]:
+    """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
+    innermost reduced index."""
+    vector, jam, last = loops
     high, wide = grid
+    far = [_far(a, last, steps, machine) for a in accesses[1:]]
 
     def tile(m: int, n: int) -> float:
-        loads = sum(_loads(a, vector, jam, m, n, lanes) for a in accesses[1:])
-        step = max(m * n / machine.fma_ports, machine.fma_latency, loads / 2) + loads * LOAD
+        loads = [_loads(a, vector, jam, m, n, lanes) for a in accesses[1:]]
+        misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
+        step = max(m * n / machine.fma_ports, machine.fma_latency, sum(loads) / 2) + sum(loads) * LOAD + misses
         store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
         return steps * step + m * n * store
 
@@ -78,6 +85,13 @@ def _shape(accesses: tuple[AccessStrides, ...], vector: str, jam: str | None, gr
               if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
     m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
     return m, n, whole(m, n)
+
+
+def _far(a: AccessStrides, last: str | None, steps: int, machine: Machine) -> bool:
+    """Does each step of the innermost reduced loop touch another line, and all steps more lines than half the first cache?"""
+    cache = machine.caches[0]
+    stride = a.stride(last) if last is not None else 0
+    return stride is not None and abs(stride) * a.width >= 4 * cache.line and steps * cache.line > cache.bytes // 2
 
 
 def _loads(a: AccessStrides, vector: str, jam: str | None, m: int, n: int, lanes: int) -> float:

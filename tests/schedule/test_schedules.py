@@ -112,7 +112,8 @@ def test_text_that_is_no_schedule_is_refused() -> None:
 def test_an_illegal_schedule_is_refused_with_two_instances() -> None:
     found, deps = facts("T[i] = X[i]*2; Y[i] = T[7-i]+1 where i in 0:8", {"X": (8,)})
     text = ('{ domain: "{ S1[i] : 0 <= i <= 7; S2[i] : 0 <= i <= 7 }", child: { '
-            'schedule: "[{ S1[i] -> [(i)]; S2[i] -> [(i)] }]", child: { sequence: [ { filter: "{ S1[i] }" }, { filter: "{ S2[i] }" } ] } } }')
+            'schedule: "[{ S1[i] -> [(i)]; S2[i] -> [(i)] }]", '
+            'child: { sequence: [ { filter: "{ S1[i] }" }, { filter: "{ S2[i] }" } ] } } }')
     with pytest.raises(errors.IllegalTransform) as info:
         automatic.schedule(found, deps, AVX2, text)
     assert info.value.code == "E701"
