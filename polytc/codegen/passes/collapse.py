@@ -1,6 +1,7 @@
 """Perfectly nested parallel loops become one, so that threads share all their iterations.
 
-    parallel for a in 0:4 { parallel for b in 0:30 S(a, b) }   ->   parallel for b in 0:120 S(b // 30, b % 30)
+    parallel for a in 0:4 { parallel for b in 0:30 S(a, b) }
+    ->  parallel for ab in 0:120 { a = ab // 30; b = ab % 30; S(a, b) }
 """
 
 from __future__ import annotations
@@ -8,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops
-from polytc.codegen.passes import simplify
 
 ENOUGH = 64
 """Iterations of the outer loop that make collapsing needless."""
 
 
 def collapse_kernel(kernel: loops.Kernel) -> loops.Kernel:
-    """Merge at the top of the kernel while the outer loop alone has few iterations. Bounds must be constant."""
+    """Merge two loops at the top of the kernel if the outer one alone has few iterations. Bounds must be constant."""
     return replace(kernel, body=_top(kernel.body))
 
 
@@ -39,11 +39,14 @@ def _collapse(s: loops.For) -> loops.For:
     if len(bounds) < 4 or bounds[1] - bounds[0] >= ENOUGH:
         return s
     extent = int(bounds[3] - bounds[2])
-    var = loops.Var(inner.var)
-    values: dict[str, loops.Expr] = {
-        s.var: loops.binary("+", loops.binary("//", var, loops.const(extent)), loops.const(int(bounds[0]))),
-        inner.var: loops.binary("+", loops.binary("%", var, loops.const(extent)), loops.const(int(bounds[2])))}
-    total = int(bounds[1] - bounds[0]) * extent
-    body = simplify.substitute(inner.body, values)
-    return _collapse(loops.For(inner.var, loops.const(0), loops.const(total), 1,
-                               simplify.simplify(body, {inner.var: (0, total - 1)}), "parallel"))
+    both = loops.Var(f"{s.var}_{inner.var}")
+    first = loops.binary("//", both, loops.const(extent))
+    second = loops.binary("%", both, loops.const(extent))
+    body = _let(s.var, first, int(bounds[0]), _let(inner.var, second, int(bounds[2]), inner.body))
+    return loops.For(both.name, loops.const(0), loops.const(int(bounds[1] - bounds[0]) * extent), 1, body, "parallel")
+
+
+def _let(var: str, value: loops.Expr, offset: int, body: loops.Stmt) -> loops.For:
+    """A loop of one iteration gives the variable its value without rewriting the body."""
+    value = loops.binary("+", value, loops.const(offset)) if offset else value
+    return loops.For(var, value, loops.binary("+", value, loops.const(1)), 1, body)
