@@ -34,25 +34,28 @@ def as_array(value: Any) -> np.ndarray:
     return np.asarray(numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value)
 
 
-def run(case: Any) -> None:
+def run(case: Any, target: str) -> None:
     for inputs, outputs in case.data_sets:
         graph = polytc.load_onnx(case.model)
         names = {v.name for v in graph.inputs}
         feeds = {v.name: as_array(a) for v, a in zip(case.model.graph.input, inputs, strict=True) if v.name in names}
-        results = graph.compile(target="evaluate").run(None, feeds)
+        results = graph.compile(target=target, threads=1).run(None, feeds)
         for got, wanted in zip(results, map(as_array, outputs), strict=True):
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), case.name
             np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=case.rtol, atol=case.atol,
                                        err_msg=case.name)
 
 
-def test_official_node_tests(cases: list[Any]) -> None:
+@pytest.mark.parametrize("target", ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl"))])
+def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target: str) -> None:
+    if target not in ("evaluate", *targets):
+        pytest.skip(f"{target} does not run here")
     outcome: Counter[str] = Counter()
     for case in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run(case)
+                run(case, target)
                 outcome["passed"] += 1
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1
