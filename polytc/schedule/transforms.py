@@ -10,7 +10,7 @@ from polytc import errors
 from polytc.poly.dependences import Dependences
 from polytc.schedule.tree import Schedule, checked
 
-errors.register(E705="the schedule has no such band", E706="the band is not permutable")
+errors.register(E705="the schedule has no such band")
 
 
 def tile(schedule: Schedule, band: str, sizes: Sequence[int], deps: Dependences) -> Schedule:
