@@ -46,7 +46,10 @@ def run(case: Any, target: str) -> None:
                                        err_msg=case.name)
 
 
-@pytest.mark.parametrize("target", ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl"))])
+TARGETS = ["evaluate", *(pytest.param(t, marks=pytest.mark.long) for t in ("cpu", "interp", "opencl"))]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target: str) -> None:
     if target not in ("evaluate", *targets):
         pytest.skip(f"{target} does not run here")
