@@ -124,12 +124,15 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if s.op is not None and reduced_indices(s):
         return _register_tile(program, s, group, accesses, index, lanes, machine)
     scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]
-    return _streaming(group, max(rows, key=lambda r: (scores[r], r)), lanes) if max(scores) > 0 else flat
+    if max(scores) <= 0:
+        return flat
+    vector = max(rows, key=lambda r: (scores[r], r))
+    return _streaming(group, vector, panel_width(s, index[vector]) or 2 * lanes)
 
 
-def _streaming(group: Group, vector: int, lanes: int) -> Tile:
-    """Element-wise work: two vectors at a time, nothing else."""
-    size = min(2 * lanes, group.extents[vector])
+def _streaming(group: Group, vector: int, width: int) -> Tile:
+    """Element-wise work: a few vectors at a time, nothing else."""
+    size = min(width, group.extents[vector])
     sizes = tuple(size if r == vector else 1 for r in range(len(group.rows)))
     return Tile(sizes, vector, tuple(range(len(group.rows))))
 

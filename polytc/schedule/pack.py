@@ -25,7 +25,7 @@ from polytc.schedule.strides import AccessStrides, of_statement
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
-COPY = 3.0
+COPY = 2.0
 """Cycles to pack one element."""
 DOT = 0.8
 """Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (schedule.lanes)."""

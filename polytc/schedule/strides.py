@@ -60,8 +60,9 @@ def panel(e: pr.Expr) -> tuple[str, str, int] | None:
 
 
 def panel_width(s: pr.Statement, index: str) -> int | None:
-    """The width of the panels in which a read of the statement keeps this index, if there is one."""
-    found = [p[2] for r in pr.reads(s) for sub in r.subscripts if (p := panel(sub)) is not None and p[:2] == (index, "%")]
+    """The width of the panels in which an access of the statement keeps this index, if there is one."""
+    subscripts = [*s.subscripts, *(sub for r in pr.reads(s) for sub in r.subscripts)]
+    found = [p[2] for sub in subscripts if (p := panel(sub)) is not None and p[:2] == (index, "%")]
     return found[0] if found else None
 
 

@@ -18,7 +18,7 @@ from polytc.schedule.strides import AccessStrides
 
 LOAD = 0.25
 """Cycles that a load costs beside arithmetic that hides it."""
-MISS = 0.5
+MISS = 1.0
 """Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
 
 
