@@ -48,5 +48,5 @@ def compiler_for(target: str, threads: int | None) -> Compile:
 
     def compile_one(program: Program) -> Bindable:
         executable: Any = compile_program(program, target, threads)
-        return executable  # type: ignore[no-any-return]
+        return executable
     return compile_one

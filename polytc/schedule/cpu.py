@@ -14,7 +14,7 @@ from polytc.lang.scalars import DType
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule import order, tiles
+from polytc.schedule import reuse, tiles
 from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
 
@@ -25,11 +25,13 @@ PARALLEL_WORK = 50_000
 @dataclass(frozen=True)
 class Tile:
     """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
-    point loop becomes vectors, or None; order: the rows as tile loops, outermost first."""
+    point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
+    statement is cut, or None."""
 
     sizes: tuple[int, ...]
     vector: int | None
     order: tuple[int, ...]
+    block: reuse.Block | None = None
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
@@ -47,13 +49,25 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Ne
     tile = choose_tile(program, group, machine)
     work = sum(points(s) for s in group.statements)
     kind = "parallel" if work >= PARALLEL_WORK else "sequential"
-    leaves = tuple(_leaf(program, group, n, tile, machine, name) for n in range(len(group.statements)))
-    body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
-    if not group.rows:
-        return body
-    members = tuple(Member(tuple((s.name, _tile_loop(group.rows[r][n], tile.sizes[r])) for n, s in enumerate(group.statements)),
-                           kind, coincident=True) for r in tile.order)
-    return Band(name, members, body, permutable=True)
+    cut = tile.block.depth if tile.block is not None else len(tile.order)
+    parts: list[Nest] = []
+    for n, s in enumerate(group.statements):
+        part = _leaf(program, group, n, tile, machine, name)
+        inner = tuple(_row(group, r, tile, kind if cut == 0 else "sequential", (n,)) for r in tile.order[cut:])
+        part = Band(f"{name}.{s.name}.rows", inner, part, permutable=True) if inner else part
+        if tile.block is not None and s.name == tile.block.statement:
+            steps = Member(((s.name, f"floor({isl.name(tile.block.index)}/{tile.block.size})"),))
+            part = Band(f"{name}.{s.name}.block", (steps,), part)
+        parts.append(part)
+    body: Nest = parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+    outer = tuple(_row(group, r, tile, kind, tuple(range(len(group.statements)))) for r in tile.order[:cut])
+    return Band(name, outer, body, permutable=True) if outer else body
+
+
+def _row(group: Group, row: int, tile: Tile, kind: str, positions: tuple[int, ...]) -> Member:
+    """A shared loop, over tiles, of some of the group's statements."""
+    return Member(tuple((group.statements[n].name, _tile_loop(group.rows[row][n], tile.sizes[row])) for n in positions), kind,
+                  coincident=True)
 
 
 def _tile_loop(index: str, size: int) -> str:
@@ -66,7 +80,7 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     inner = group.inner(position)
     lanes = machine.lanes(_widest(program, s).bytes)
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
-    loops = [Member(((s.name, isl.name(r.index)),)) for r in inner if r is not own_vector]
+    loops = [Member(((s.name, _own_loop(s, r.index, tile)),)) for r in inner if r is not own_vector]
     if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
         loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
     rows = [r for r in range(len(group.rows)) if tile.sizes[r] > 1 and r != tile.vector]
@@ -82,6 +96,12 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     if jam:
         nest = Band(f"{name}.{s.name}.point", tuple(jam), nest, permutable=True)
     return Band(f"{name}.{s.name}", tuple(loops), nest) if loops else nest
+
+
+def _own_loop(s: pr.Statement, index: str, tile: Tile) -> str:
+    """A loop that only this statement has; inside a block of the reduction it counts from 0."""
+    blocked = tile.block is not None and (s.name, index) == (tile.block.statement, tile.block.index)
+    return f"{isl.name(index)} mod {tile.block.size}" if tile.block is not None and blocked else isl.name(index)
 
 
 def _strip(r: pr.Range, lanes: int) -> int:
@@ -149,7 +169,9 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
     sizes[vector] = min(panel_width(s, chosen.vector) or chosen.width * lanes, group.extents[vector])
     if jam is not None:
         sizes[jam] = chosen.rows
-    return Tile(tuple(sizes), vector, order.of_tiles(program, s, dict(zip(index, sizes, strict=True)), machine))
+    named = dict(zip(index, sizes, strict=True))
+    rows = reuse.of_tiles(program, s, named, machine)
+    return Tile(tuple(sizes), vector, rows, reuse.block(program, s, named, rows, machine))
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -156,3 +158,17 @@ def test_isl_scheduler_tiles_and_parallelises() -> None:
     schedule = affine.schedule(found, deps)
     assert "parallel parallel sequential" in str(schedule)
     assert "mod 32" in str(schedule)
+
+
+def test_a_long_reduction_is_cut_so_that_its_panel_stays_in_the_second_cache() -> None:
+    shapes = {"I": (256, 30, 30), "W": (48, 256, 3, 3)}
+    program = build("O[m,h,w] += I[c,h+r,w+s]*W[m,c,r,s]; Y[m,h,w] = max(O[m,h,w], 0)", shapes)
+    program = replace(program, constants=("W",))
+    low = compiler.lower_program(program, LLVMTarget(AVX2))
+    assert low.prologue is not None
+    assert 'mark: "G0.S1.block sequential"' in str(low.schedule)
+    packed = low.rewritten.tensor("W_packed")
+    cut = re.search(r"\(\(?c\)? mod (\d+)\)", str(low.schedule))
+    assert cut is not None
+    size = int(cut[1])
+    assert packed.shape[-1] * 9 * size * 4 <= AVX2.caches[1].bytes // 4

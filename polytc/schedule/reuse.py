@@ -7,13 +7,17 @@ of its tiles. The others keep the order of the text.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.machine import Machine
+from polytc.schedule.groups import reduced_indices
 from polytc.schedule.strides import panel
 
+SMALLEST_BLOCK = 16
+"""Steps of a reduction below which loading and storing the accumulators for each block would show."""
 GAIN = 0.5
 """The outermost loop is moved there if that makes at most this part of the traffic."""
 
@@ -38,6 +42,43 @@ def of_tiles(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machin
     best = min(rest, key=traffic, default=last)
     first = [best] if rest and traffic(best) <= GAIN * traffic(rest[0]) else []
     return tuple(rows.index(r) for r in (*first, *(r for r in rest if r not in first), last))
+
+
+@dataclass(frozen=True)
+class Block:
+    """The reduction of `statement` over `index` runs in blocks of `size` steps; the loop over blocks lies inside the first
+    `depth` shared loops."""
+
+    statement: str
+    index: str
+    size: int
+    depth: int
+
+
+def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tuple[int, ...], machine: Machine) -> Block | None:
+    """Cut the reduction if the operands that the innermost tile loop reuses would take more than a quarter of the second cache.
+
+    The blocks divide the extent, and the loop over blocks lies inside the shared loops on which those operands depend.
+    """
+    names = list(sizes)
+    reduced = reduced_indices(s)
+    second = machine.caches[min(1, len(machine.caches) - 1)].bytes
+    kept = [r for r in pr.reads(s) if not _depends(r, names[rows[-1]])]
+    total = sum(footprint(program, s, r, sizes) for r in kept)
+    if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
+        return None
+    extent = {r.index: r.extent for r in s.ranges if r.lower == 0}
+    index = max(reduced, key=lambda i: extent.get(i, 0))
+    limit = extent.get(index, 0) * second / (4 * total)
+    size = max((d for d in range(1, extent.get(index, 0)) if extent[index] % d == 0 and d <= limit), default=0)
+    if size < SMALLEST_BLOCK or not all(_depends(r, index) for r in kept):
+        return None
+    depth = 1 + max((n for n, r in enumerate(rows[:-1]) if any(_depends(x, names[r]) for x in kept)), default=-1)
+    return Block(s.name, index, size, depth)
+
+
+def _plain_target(s: pr.Statement, index: str) -> bool:
+    return any(e == pr.Index(index) for sub in s.subscripts for e in pr.walk(sub))
 
 
 def footprint(program: pr.Program, s: pr.Statement, read: pr.Read, sizes: dict[str, int]) -> int:
