@@ -154,3 +154,10 @@ def test_without_the_onnx_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("E600")
     assert "pip install 'polytc[onnx]'" in done.stdout
+
+
+def test_a_weight_that_does_not_fill_its_shape_is_refused(build) -> None:
+    model = build([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (np.float32, [4])}, ["y"])
+    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[4], raw_data=b"\0" * 6)
+    model.graph.initializer.append(weight)
+    refused(model, "E607", "'w'")
