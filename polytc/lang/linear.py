@@ -1,10 +1,11 @@
-"""Linear forms: a subscript as a sum of `coefficient * index` and a number."""
+"""Linear forms: the quasi-affine subscripts (lang.affine) that are plain sums of `coefficient * index` and a number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from polytc.lang import program as pr
+from polytc.lang.affine import affine
 from polytc.lang.scalars import I64
 
 
@@ -27,26 +28,11 @@ class Linear:
 
 def linear(e: pr.Expr) -> Linear | None:
     """The linear form of an integer expression; None if it has `//`, `%`, a gather or a product of indices."""
-    match e:
-        case pr.Const() if not isinstance(e.value, float):
-            return Linear((), int(e.value))
-        case pr.Index():
-            return Linear(((e.name, 1),), 0)
-        case pr.Cast() if e.dtype.is_int:
-            return linear(e.a)
-        case pr.Unary(op="-"):
-            return _scale(linear(e.a), -1)
-        case pr.Binary(op="+" | "-"):
-            return _add(linear(e.a), _scale(linear(e.b), 1 if e.op == "+" else -1))
-        case pr.Binary(op="*"):
-            a, b = linear(e.a), linear(e.b)
-            if a is not None and not a.terms:
-                return _scale(b, a.constant)
-            if b is not None and not b.terms:
-                return _scale(a, b.constant)
-            return None
-        case _:
-            return None
+    form = affine(e)
+    if form is None:
+        return None
+    terms = sorted((atom, c) for atom, c in form.terms if isinstance(atom, str))
+    return Linear(tuple(terms), form.constant) if len(terms) == len(form.terms) else None
 
 
 def expression(form: Linear) -> pr.Expr:
@@ -73,18 +59,3 @@ def bounds(form: Linear, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
         ends = (c * lower, c * (upper - 1))
         low, high = low + min(ends), high + max(ends)
     return low, high
-
-
-def _add(a: Linear | None, b: Linear | None) -> Linear | None:
-    if a is None or b is None:
-        return None
-    total = dict(a.terms)
-    for index, c in b.terms:
-        total[index] = total.get(index, 0) + c
-    return Linear(tuple(sorted((i, c) for i, c in total.items() if c)), a.constant + b.constant)
-
-
-def _scale(a: Linear | None, factor: int) -> Linear | None:
-    if a is None:
-        return None
-    return Linear(tuple((i, c * factor) for i, c in a.terms if c * factor), a.constant * factor)
