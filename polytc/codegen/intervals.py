@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.lang.scalars import I64, DType
 
 
@@ -137,7 +137,7 @@ def is_index(e: loops.Expr) -> bool:
         case loops.Var() | loops.Const():
             return e.dtype == I64
         case loops.Ramp() | loops.Broadcast() | loops.Unary(op="-"):
-            return e.dtype == I64 and all(map(is_index, loops.operands(e)))
+            return e.dtype == I64 and all(map(is_index, traverse.operands(e)))
         case loops.Binary():
             known = e.dtype == I64 if e.op in _AFFINE else e.op in _COMPARE
             return known and is_index(e.a) and is_index(e.b)

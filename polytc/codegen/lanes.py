@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 
 
 def lane(e: loops.Expr, k: int) -> loops.Expr:
@@ -17,7 +17,7 @@ def lane(e: loops.Expr, k: int) -> loops.Expr:
         case loops.Broadcast():
             return e.a
         case _:
-            return replace(loops.with_operands(e, tuple(lane(o, k) for o in loops.operands(e))), lanes=1)
+            return replace(traverse.with_operands(e, tuple(lane(o, k) for o in traverse.operands(e))), lanes=1)
 
 
 def _offset(e: loops.Expr, by: int) -> loops.Expr:
@@ -36,7 +36,7 @@ def _offset(e: loops.Expr, by: int) -> loops.Expr:
 
 def has_load(e: loops.Expr) -> bool:
     """Whether evaluating `e` reads memory."""
-    return any(isinstance(x, loops.Load) for x in loops.walk_expr(e))
+    return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))
 
 
 def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
@@ -49,7 +49,7 @@ def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
         case loops.Broadcast():
             return replace(e, lanes=count)
         case _:
-            return replace(loops.with_operands(e, tuple(part(o, start, count) for o in loops.operands(e))), lanes=count)
+            return replace(traverse.with_operands(e, tuple(part(o, start, count) for o in traverse.operands(e))), lanes=count)
 
 
 def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
@@ -71,4 +71,4 @@ def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
         return loops.block(*(loops.Store(x.buffer, tuple(part(i, k, limit) for i in x.indices), part(x.value, k, limit))
                              for k in range(0, width, limit)))
 
-    return loops.map_stmt(s, store, lambda e: loops.map_expr(e, reduction))
+    return traverse.map_stmt(s, store, lambda e: traverse.map_expr(e, reduction))

@@ -9,9 +9,8 @@ reassociable only through `Kernel.precise == False`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from polytc.lang.scalars import BOOL, I64, DType
 
@@ -268,109 +267,6 @@ def block(*stmts: Stmt) -> Stmt:
     for s in stmts:
         flat += s.stmts if isinstance(s, Block) else (s,)
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
-
-
-# ---- traversal: a pass states only the nodes it changes
-
-def operands(e: Expr) -> tuple[Expr, ...]:
-    """The direct operands of an expression."""
-    return _OPERANDS[type(e)](e)
-
-
-# A table by type: passes spend most of their time here, and a match statement tests the types one after another.
-_OPERANDS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
-    **dict.fromkeys((Var, Const), lambda e: ()), **dict.fromkeys((Unary, Cast, Broadcast, Reduce), lambda e: (e.a,)),
-    Binary: lambda e: (e.a, e.b), Call: lambda e: e.args, Select: lambda e: (e.cond, e.a, e.b),
-    Load: lambda e: e.indices, Ramp: lambda e: (e.base,)}
-
-
-def with_operands(e: Expr, new: tuple[Expr, ...]) -> Expr:
-    """`e` with other operands of the same types, in the order of `operands`."""
-    match e:
-        case Unary() | Cast() | Broadcast() | Reduce():
-            return replace(e, a=new[0])
-        case Binary():
-            return replace(e, a=new[0], b=new[1])
-        case Call():
-            return replace(e, args=new)
-        case Select():
-            return replace(e, cond=new[0], a=new[1], b=new[2])
-        case Load():
-            return replace(e, indices=new)
-        case Ramp():
-            return replace(e, base=new[0])
-        case _:
-            return e
-
-
-def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rewrite bottom-up: f is applied to every node after its operands."""
-    old = operands(e)
-    if not old:
-        return f(e)
-    new = tuple([map_expr(o, f) for o in old])
-    for a, b in zip(old, new, strict=True):
-        if a is not b:
-            return f(with_operands(e, new))
-    return f(e)
-
-
-def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Stmt:
-    """Rewrite bottom-up: on_expr on every expression (whole trees, see map_expr), on_stmt on every statement after its
-    parts."""
-    def go(x: Stmt) -> Stmt:
-        return map_stmt(x, on_stmt, on_expr)
-    match s:
-        case For():
-            s = replace(s, lower=on_expr(s.lower), upper=on_expr(s.upper), body=go(s.body))
-        case If():
-            s = replace(s, cond=on_expr(s.cond), then=go(s.then), orelse=go(s.orelse) if s.orelse is not None else None)
-        case Store():
-            s = replace(s, indices=tuple(map(on_expr, s.indices)), value=on_expr(s.value))
-        case Block():
-            s = Block(tuple(map(go, s.stmts)))
-        case Alloc():
-            s = replace(s, body=go(s.body))
-        case Barrier():
-            pass
-    return on_stmt(s)
-
-
-def walk_expr(e: Expr) -> Iterator[Expr]:
-    """`e` and everything below it, parents first."""
-    yield e
-    for o in operands(e):
-        yield from walk_expr(o)
-
-
-def walk_stmt(s: Stmt) -> Iterator[Stmt]:
-    """`s` and all statements below it, parents first."""
-    yield s
-    match s:
-        case For() | Alloc():
-            yield from walk_stmt(s.body)
-        case If():
-            yield from walk_stmt(s.then)
-            if s.orelse is not None:
-                yield from walk_stmt(s.orelse)
-        case Block():
-            for x in s.stmts:
-                yield from walk_stmt(x)
-        case _:
-            pass
-
-
-def expressions(s: Stmt) -> tuple[Expr, ...]:
-    """The expressions that a statement itself holds (not those of the statements inside it)."""
-    match s:
-        case For():
-            return (s.lower, s.upper)
-        case If():
-            return (s.cond,)
-        case Store():
-            return (*s.indices, s.value)
-        case _:
-            return ()
 
 
 # ---- printing

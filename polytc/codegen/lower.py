@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
 from polytc.lang.scalars import BOOL, I64, INTRINSICS
 
@@ -105,11 +105,11 @@ def kernel(name: str, body: loops.Stmt, precise: bool) -> loops.Kernel:
     """A kernel around a body, its arguments in order of first use."""
     used: dict[str, loops.Buffer] = {}
     written: dict[str, None] = {}
-    for s in loops.walk_stmt(body):
+    for s in traverse.walk_stmt(body):
         if isinstance(s, loops.Store) and s.buffer.space == "global":
             used[s.buffer.name] = s.buffer
             written[s.buffer.name] = None
-        for e in loops.expressions(s):
-            used.update({x.buffer.name: x.buffer for x in loops.walk_expr(e)
+        for e in traverse.expressions(s):
+            used.update({x.buffer.name: x.buffer for x in traverse.walk_expr(e)
                          if isinstance(x, loops.Load) and x.buffer.space == "global"})
     return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise)

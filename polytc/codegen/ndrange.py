@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from polytc import errors
-from polytc.codegen import intervals, loops
+from polytc.codegen import intervals, loops, traverse
 
 errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrier under divergent control")
 
@@ -79,8 +79,9 @@ def _is_nest(s: loops.Stmt) -> bool:
 
 
 def _part(kernel: loops.Kernel, number: int, body: loops.Stmt) -> loops.Kernel:
-    stored = {s.buffer.name for s in loops.walk_stmt(body) if isinstance(s, loops.Store)}
-    loaded = {e.buffer.name for s in loops.walk_stmt(body) for top in loops.expressions(s) for e in loops.walk_expr(top)
+    stored = {s.buffer.name for s in traverse.walk_stmt(body) if isinstance(s, loops.Store)}
+    loaded = {e.buffer.name
+              for s in traverse.walk_stmt(body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
               if isinstance(e, loops.Load)}
     args = tuple(b for b in kernel.args if b.name in stored | loaded)
     return replace(kernel, name=f"{kernel.name}_{number}", args=args, body=body,
@@ -88,7 +89,7 @@ def _part(kernel: loops.Kernel, number: int, body: loops.Stmt) -> loops.Kernel:
 
 
 def _parallel_as_blocks(kernel: loops.Kernel) -> loops.Kernel:
-    if any(isinstance(s, loops.For) and s.kind in ("block", "thread") for s in loops.walk_stmt(kernel.body)):
+    if any(isinstance(s, loops.For) and s.kind in ("block", "thread") for s in traverse.walk_stmt(kernel.body)):
         return kernel
     chain: list[loops.For] = []
     s: loops.Stmt = kernel.body
@@ -210,7 +211,7 @@ def _check_barriers(kernel: loops.Kernel, s: loops.Stmt, nd: NDRange, env: inter
 
 def _varies(e: loops.Expr, divergent: frozenset[str]) -> bool:
     """Whether a value may differ among the work-items of a group: it has a divergent variable or reads memory."""
-    return any(isinstance(x, loops.Load) or isinstance(x, loops.Var) and x.name in divergent for x in loops.walk_expr(e))
+    return any(isinstance(x, loops.Load) or isinstance(x, loops.Var) and x.name in divergent for x in traverse.walk_expr(e))
 
 
 def _refuse(kernel: loops.Kernel, why: str) -> errors.CompileError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.lang import scalars
 from polytc.lang.scalars import BOOL, I64
 
@@ -115,7 +115,7 @@ def _expression(e: loops.Expr, scope: _Scope) -> None:
         _expression(e.a, replace(scope, guarded=True))
         _expression(e.b, replace(scope, guarded=True))
     elif not isinstance(e, loops.Load):
-        for x in loops.operands(e):
+        for x in traverse.operands(e):
             _expression(x, scope)
     _need(e.lanes >= 1, "lanes are positive", e)
     match e:
@@ -142,7 +142,7 @@ def _expression(e: loops.Expr, scope: _Scope) -> None:
 
 def _operator(e: loops.Unary | loops.Binary | loops.Call | loops.Cast | loops.Select) -> None:
     """Nodes that work lane by lane."""
-    _lanes(e, loops.operands(e))
+    _lanes(e, traverse.operands(e))
     match e:
         case loops.Unary():
             _need(e.op in scalars.UNARY, f"no operator {e.op}", e)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from polytc import compiler, errors
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, GENERIC_GPU, NEON, Machine
@@ -28,7 +28,7 @@ def shape_of(module: loops.Module) -> Counter[str]:
     """How many kernels, loops of each kind, scratch buffers and register arrays."""
     count = Counter({"kernels": len(module.kernels), "scratch": len(module.scratch)})
     for k in module.kernels:
-        for s in loops.walk_stmt(k.body):
+        for s in traverse.walk_stmt(k.body):
             if isinstance(s, loops.For):
                 count[s.kind] += 1
             elif isinstance(s, loops.Alloc):
@@ -46,7 +46,7 @@ def test_matmul_is_one_kernel_with_accumulators_in_registers(machine: Machine) -
     shape = shape_of(module)
     assert shape["kernels"] == 1
     assert shape["scratch"] == 0
-    tiles = [s.buffer for s in loops.walk_stmt(module.kernels[0].body) if isinstance(s, loops.Alloc)]
+    tiles = [s.buffer for s in traverse.walk_stmt(module.kernels[0].body) if isinstance(s, loops.Alloc)]
     assert tiles
     for tile in tiles:
         assert tile.shape[-1] * 4 <= machine.vector_bytes
@@ -76,7 +76,7 @@ def test_elementwise_chain_is_one_flat_vector_loop() -> None:
 
 def test_dot_products_get_lanes_of_partial_sums() -> None:
     module = lowered("C[i,j] += A[i,k]*B[j,k]", {"A": (32, 64), "B": (32, 64)}, AVX2)
-    tiles = [s.buffer for s in loops.walk_stmt(module.kernels[0].body) if isinstance(s, loops.Alloc)]
+    tiles = [s.buffer for s in traverse.walk_stmt(module.kernels[0].body) if isinstance(s, loops.Alloc)]
     assert any(t.shape[1:] == (8,) for t in tiles)
     assert module.scratch == ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 
-from polytc.codegen import intervals, lanes, loops, ndrange
+from polytc.codegen import intervals, lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import Emitter, Names
 
 _RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "m"})
@@ -20,9 +20,9 @@ def kernel_source(kernel: loops.Kernel) -> tuple[str, str]:
 
 def _needs_items(kernel: loops.Kernel) -> bool:
     """Whether work-items must be told apart: a barrier, or private memory that lives longer than a thread loop."""
-    if not any(isinstance(s, loops.For) and s.kind == "thread" for s in loops.walk_stmt(kernel.body)):
+    if not any(isinstance(s, loops.For) and s.kind == "thread" for s in traverse.walk_stmt(kernel.body)):
         return False
-    if any(isinstance(s, loops.Barrier) for s in loops.walk_stmt(kernel.body)):
+    if any(isinstance(s, loops.Barrier) for s in traverse.walk_stmt(kernel.body)):
         return True
     return any(isinstance(a, loops.Alloc) and a.buffer.space == "private" for _, around, _ in ndrange.mapped_loops(kernel.body)
                for a in around)
@@ -56,11 +56,11 @@ class _KernelWriter(Emitter):
 
     def group_or(self, s: loops.Stmt) -> None:
         """Write `s`; below the last block loop, as the body of a work-item if items must be told apart."""
-        blocks = any(isinstance(x, loops.For) and x.kind == "block" for x in loops.walk_stmt(s))
+        blocks = any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
         if self.items is None or self.inside_item or blocks:
             self.emit(s)
             return
-        for alloc in [x for x in loops.walk_stmt(s) if isinstance(x, loops.Alloc) and x.buffer.space == "local"]:
+        for alloc in [x for x in traverse.walk_stmt(s) if isinstance(x, loops.Alloc) and x.buffer.space == "local"]:
             self.allocate(alloc.buffer)
         self.inside_item = True
         self.line("def _item(_t2, _t1, _t0):")

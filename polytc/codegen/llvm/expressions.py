@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polytc.codegen import intervals, loops
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.llvm import affine, arithmetic, intrinsics, ir, memory
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
@@ -107,7 +107,7 @@ def _product(e: loops.Expr) -> loops.Binary | None:
 
 
 def _has_load(e: loops.Expr) -> bool:
-    return any(isinstance(x, loops.Load) for x in loops.walk_expr(e))
+    return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))
 
 
 def _select(body: Body, e: loops.Select) -> ir.Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polytc.codegen import intervals, loops
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.llvm import expressions, ir
 from polytc.codegen.llvm.expressions import Body
 from polytc.machine import Machine
@@ -40,7 +40,7 @@ def emit_kernel(emission: Emission) -> None:
     """The function of a kernel."""
     k = emission.kernel
     # A parallel loop's context captures the pointers.
-    captured = any(isinstance(s, loops.For) and s.kind == "parallel" for s in loops.walk_stmt(k.body))
+    captured = any(isinstance(s, loops.For) and s.kind == "parallel" for s in traverse.walk_stmt(k.body))
     params = [_argument(b, b.name in k.writes, captured) for b in k.args]
     fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
     fn.extra = "noinline "
@@ -194,7 +194,8 @@ class _Writer:
     def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str],
                  bounds: intervals.Interval) -> None:
         """Two functions: one that unpacks the context, and the loop with its buffers as arguments that do not alias."""
-        written = set(self.emission.kernel.writes) | {x.buffer.name for x in loops.walk_stmt(s) if isinstance(x, loops.Store)}
+        written = set(self.emission.kernel.writes)
+        written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
         params = [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
         inner = ir.Function(self.emission.text, f"{name}.loop",
                             ["i64 %begin", "i64 %end", *params, "i64 %lower", "i64 %upper", "ptr %arena"])
@@ -239,10 +240,10 @@ def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
     """The buffers and loop variables from outside that a loop uses, in order of first use."""
     buffers: dict[str, loops.Buffer] = {}
     names: dict[str, None] = {}
-    for x in loops.walk_stmt(s):
+    for x in traverse.walk_stmt(s):
         if isinstance(x, loops.Store):
             buffers.setdefault(x.buffer.name, x.buffer)
-        for e in (y for root in loops.expressions(x) for y in loops.walk_expr(root)):
+        for e in (y for root in traverse.expressions(x) for y in traverse.walk_expr(root)):
             if isinstance(e, loops.Load):
                 buffers.setdefault(e.buffer.name, e.buffer)
             elif isinstance(e, loops.Var):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import lanes, loops, ndrange
+from polytc.codegen import lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import KernelWriter
@@ -53,10 +53,10 @@ def build_options(module: loops.Module) -> str:
 def _uses_double(module: loops.Module) -> bool:
     buffers = [*module.args, *module.scratch]
     for k in module.kernels:
-        for s in loops.walk_stmt(k.body):
+        for s in traverse.walk_stmt(k.body):
             if isinstance(s, loops.Alloc):
                 buffers.append(s.buffer)
-            if any(e.dtype.name == "f64" for top in loops.expressions(s) for e in loops.walk_expr(top)):
+            if any(e.dtype.name == "f64" for top in traverse.expressions(s) for e in traverse.walk_expr(top)):
                 return True
     return any(b.dtype.name == "f64" for b in buffers)
 

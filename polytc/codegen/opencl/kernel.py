@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from polytc.codegen import intervals, lanes, loops, ndrange
+from polytc.codegen import intervals, lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import Emitter, Names
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.expressions import Expressions
@@ -176,8 +176,8 @@ class KernelWriter(Emitter):
         self.emit(s.body)
 
     def emit_barrier(self) -> None:
-        loaded = {e.buffer.name for s in loops.walk_stmt(self.kernel.body) for top in loops.expressions(s)
-                  for e in loops.walk_expr(top) if isinstance(e, loops.Load)}
+        loaded = {e.buffer.name for s in traverse.walk_stmt(self.kernel.body) for top in traverse.expressions(s)
+                  for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
         both = loaded & set(self.kernel.writes)
         self.line(f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''});")
 
@@ -189,7 +189,7 @@ def index_type(kernel: loops.Kernel) -> str:
 
 
 def _fits(s: loops.Stmt, env: Mapping[str, intervals.Interval]) -> bool:
-    if not all(_expr_fits(e, env, False) for e in loops.expressions(s)):
+    if not all(_expr_fits(e, env, False) for e in traverse.expressions(s)):
         return False
     match s:
         case loops.For():
@@ -214,4 +214,4 @@ def _expr_fits(e: loops.Expr, env: Mapping[str, intervals.Interval], as_index: b
         return False
     if isinstance(e, loops.Load):
         return all(_expr_fits(i, env, True) for i in e.indices)
-    return all(_expr_fits(o, env, False) for o in loops.operands(e))
+    return all(_expr_fits(o, env, False) for o in traverse.operands(e))

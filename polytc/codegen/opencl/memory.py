@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polytc.codegen import intervals, loops
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.opencl import types
 from polytc.lang.scalars import BOOL
 
@@ -109,7 +109,7 @@ class Memory:
 
 def allocated(kernel: loops.Kernel) -> tuple[loops.Buffer, ...]:
     """The kernel's own buffers, each once, in order of allocation."""
-    return tuple(dict.fromkeys(s.buffer for s in loops.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)))
+    return tuple(dict.fromkeys(s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)))
 
 
 def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
@@ -138,10 +138,10 @@ def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
 
 def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int]]:
     """Indices and lanes of every load and store of `b`."""
-    for s in loops.walk_stmt(body):
+    for s in traverse.walk_stmt(body):
         if isinstance(s, loops.Store) and s.buffer == b:
             yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1
-        for top in loops.expressions(s):
-            for e in loops.walk_expr(top):
+        for top in traverse.expressions(s):
+            for e in traverse.walk_expr(top):
                 if isinstance(e, loops.Load) and e.buffer == b:
                     yield e.indices, e.lanes

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
 from polytc.machine import Machine
 
@@ -40,7 +40,7 @@ def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[st
 def _region(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
     uses = list(_uses(s, looped=False, conditional=False))
-    moving = {x.var for x in loops.walk_stmt(s) if isinstance(x, loops.For)}
+    moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     chosen: dict[str, list[Access]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
         mine = [u for u in uses if u.buffer.name == name]
@@ -68,7 +68,7 @@ def _inside(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: froz
 
 def _uses(s: loops.Stmt, *, looped: bool, conditional: bool) -> Iterator[_Use]:
     """All accesses of a region, in execution order (loads before the store of a statement)."""
-    for e in loops.expressions(s):
+    for e in traverse.expressions(s):
         yield from _loads(e, looped, conditional)
     match s:
         case loops.Store():
@@ -92,7 +92,7 @@ def _uses(s: loops.Stmt, *, looped: bool, conditional: bool) -> Iterator[_Use]:
 def _loads(e: loops.Expr, looped: bool, conditional: bool) -> Iterator[_Use]:
     if isinstance(e, loops.Load):
         yield _Use(e.buffer, (e.indices, e.lanes), False, conditional, looped)
-    for o in loops.operands(e):
+    for o in traverse.operands(e):
         yield from _loads(o, looped, conditional or isinstance(e, loops.Select))
 
 
@@ -113,7 +113,8 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
 
 def _fixed(index: loops.Expr, moving: set[str]) -> bool:
     """Does the index depend neither on loops inside the region nor on memory?"""
-    return not any(isinstance(e, loops.Load) or (isinstance(e, loops.Var) and e.name in moving) for e in loops.walk_expr(index))
+    return not any(isinstance(e, loops.Load) or (isinstance(e, loops.Var) and e.name in moving)
+                   for e in traverse.walk_expr(index))
 
 
 def _disjoint(a: Access, b: Access) -> bool:
@@ -151,7 +152,7 @@ def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt
             place[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))
 
     def on_expr(e: loops.Expr) -> loops.Expr:
-        return loops.map_expr(e, lambda x: loops.Load(*place[x.indices, x.lanes], x.dtype, x.lanes)
+        return traverse.map_expr(e, lambda x: loops.Load(*place[x.indices, x.lanes], x.dtype, x.lanes)
                               if isinstance(x, loops.Load) and x.buffer == buffer else x)
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
@@ -159,7 +160,7 @@ def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt
             return loops.Store(*place[x.indices, _lanes(x.indices)], x.value)
         return x
 
-    body = loops.map_stmt(s, on_stmt, on_expr)
+    body = traverse.map_stmt(s, on_stmt, on_expr)
     first = {u.slot: u for u in reversed(uses)}
     before = [loops.Store(*place[slot], loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
               for slot in slots if not first[slot].store]
@@ -174,8 +175,8 @@ def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt
 def drop_dead_stores(module: loops.Module) -> loops.Module:
     """The module without stores to scratch that nothing loads, and without that scratch."""
     kernels = module.kernels
-    loaded = {e.buffer.name for k in kernels for x in loops.walk_stmt(k.body) for top in loops.expressions(x)
-              for e in loops.walk_expr(top) if isinstance(e, loops.Load)}
+    loaded = {e.buffer.name for k in kernels for x in traverse.walk_stmt(k.body) for top in traverse.expressions(x)
+              for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
     dead = {b.name for b in module.scratch} - loaded
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
@@ -185,7 +186,7 @@ def drop_dead_stores(module: loops.Module) -> loops.Module:
             return loops.block(*x.stmts)
         return loops.Block(()) if isinstance(x, loops.For | loops.If | loops.Alloc) and _empty(x) else x
 
-    kept = tuple(replace(k, body=loops.map_stmt(k.body, on_stmt, lambda e: e)) for k in kernels) if dead else kernels
+    kept = tuple(replace(k, body=traverse.map_stmt(k.body, on_stmt, lambda e: e)) for k in kernels) if dead else kernels
     return replace(module, scratch=tuple(b for b in module.scratch if b.name not in dead),
                    kernels=tuple(k for k in kept if not _nothing(k.body)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.lang.scalars import BOOL, I64
 
 Interval: TypeAlias = tuple[int | None, int | None]
@@ -66,13 +66,13 @@ def _if(s: loops.If, known: dict[str, Interval]) -> loops.Stmt:
 def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
     """The statement with loop variables replaced by expressions."""
     def on_expr(e: loops.Expr) -> loops.Expr:
-        return loops.map_expr(e, lambda x: values.get(x.name, x) if isinstance(x, loops.Var) else x)
-    return loops.map_stmt(s, lambda x: x, on_expr)
+        return traverse.map_expr(e, lambda x: values.get(x.name, x) if isinstance(x, loops.Var) else x)
+    return traverse.map_stmt(s, lambda x: x, on_expr)
 
 
 def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """An expression simplified bottom-up."""
-    return loops.map_expr(e, lambda x: _rewrite(x, known))
+    return traverse.map_expr(e, lambda x: _rewrite(x, known))
 
 
 def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
@@ -80,9 +80,9 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     update stays recognisable as one."""
     if isinstance(e, loops.Load):
         return replace(e, indices=tuple(expr(i, known) for i in e.indices))
-    if not any(isinstance(x, loops.Load) for x in loops.walk_expr(e)):
+    if not any(isinstance(x, loops.Load) for x in traverse.walk_expr(e)):
         return expr(e, known)
-    result = loops.with_operands(e, tuple(value(o, known) for o in loops.operands(e)))
+    result = traverse.with_operands(e, tuple(value(o, known) for o in traverse.operands(e)))
     if isinstance(result, loops.Select) and isinstance(result.cond, loops.Const) and result.lanes == 1:
         return result.a if result.cond.value else result.b
     return result

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
 
 _POINT = ("unroll", "vector", "reduce")
@@ -59,10 +59,10 @@ def _constant(e: loops.Expr) -> int | None:
 def _cuts(s: loops.For) -> set[int]:
     """Values of the loop variable from which on a point loop's bound is no longer its constant."""
     found: set[int] = set()
-    for inner in loops.walk_stmt(s.body):
+    for inner in traverse.walk_stmt(s.body):
         if isinstance(inner, loops.For) and inner.kind in _POINT:
             for bound in (inner.lower, inner.upper):
-                for e in loops.walk_expr(bound):
+                for e in traverse.walk_expr(bound):
                     if isinstance(e, loops.Call) and e.fn in ("min", "max"):
                         found |= _crossing(e, s.var)
     return found

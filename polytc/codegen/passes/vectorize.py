@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.lower import combine
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import I64
@@ -44,7 +44,7 @@ def _point_loop(s: loops.For, machine: Machine) -> loops.Stmt:
     if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const) or s.step != 1:
         return replace(s, kind="sequential")
     extent = int(s.upper.value) - int(s.lower.value)
-    size = sum(isinstance(x, loops.Store) for x in loops.walk_stmt(s.body))
+    size = sum(isinstance(x, loops.Store) for x in traverse.walk_stmt(s.body))
     if s.kind == "unroll":
         return _unroll(s, extent) if extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
     if extent == 1 or not _straight(s.body) or extent > 64 * machine.lanes(1):
@@ -76,13 +76,13 @@ def _unroll(s: loops.For, extent: int) -> loops.Stmt:
 
 def _straight(s: loops.Stmt) -> bool:
     """Only stores, which can be made vectors one by one."""
-    return all(isinstance(x, loops.Store | loops.Block) for x in loops.walk_stmt(s))
+    return all(isinstance(x, loops.Store | loops.Block) for x in traverse.walk_stmt(s))
 
 
 def _widest(s: loops.Stmt) -> int:
     """Bytes of the widest element that the statement touches."""
-    sizes = [x.buffer.dtype.bytes for x in loops.walk_stmt(s) if isinstance(x, loops.Store)]
-    sizes += [e.dtype.bytes for x in loops.walk_stmt(s) for top in loops.expressions(x) for e in loops.walk_expr(top)
+    sizes = [x.buffer.dtype.bytes for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
+    sizes += [e.dtype.bytes for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)
               if isinstance(e, loops.Load | loops.Cast)]
     return max(sizes, default=4)
 
@@ -131,7 +131,7 @@ def _update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
 
 
 def _at(e: loops.Expr, var: str, value: int) -> loops.Expr:
-    return simplify.expr(loops.map_expr(e, lambda x: loops.const(value) if x == loops.Var(var) else x), {})
+    return simplify.expr(traverse.map_expr(e, lambda x: loops.const(value) if x == loops.Var(var) else x), {})
 
 
 def broadcast(e: loops.Expr, lanes: int) -> loops.Expr:
@@ -147,10 +147,10 @@ def vector_expr(e: loops.Expr, var: str, ramp: loops.Ramp) -> loops.Expr:
     """`e` for the values `ramp` of the variable: a vector where it depends on it, else the scalar it was."""
     if isinstance(e, loops.Var):
         return ramp if e.name == var else e
-    old = loops.operands(e)
+    old = traverse.operands(e)
     new = tuple(vector_expr(o, var, ramp) for o in old)
     if all(o.lanes == 1 for o in new):
-        return loops.with_operands(e, new) if old else e
+        return traverse.with_operands(e, new) if old else e
     if e.dtype == I64 and isinstance(e, loops.Binary):
         moved = _ramp(e.op, new[0], new[1])
         if moved is not None:
@@ -158,7 +158,7 @@ def vector_expr(e: loops.Expr, var: str, ramp: loops.Ramp) -> loops.Expr:
     if isinstance(e, loops.Load):
         return replace(e, indices=new, lanes=ramp.lanes)
     wide = tuple(broadcast(o, ramp.lanes) for o in new)
-    result = loops.with_operands(e, wide)
+    result = traverse.with_operands(e, wide)
     assert not isinstance(result, loops.Ramp | loops.Reduce), "vectorize: nested vectors"
     return replace(result, lanes=ramp.lanes)
 
