@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polytc.codegen import loops as L
+from polytc.codegen import traverse
 from polytc.lang import scalars
 from polytc.lang.scalars import BOOL, F32, I64, DType
 
@@ -51,9 +52,10 @@ def module(name: str, args: Sequence[L.Buffer], outputs: Sequence[str], *bodies:
     """A module with one kernel a body, each taking the buffers it uses."""
     kernels = []
     for n, body in enumerate(bodies):
-        loaded = {e.buffer.name for s in L.walk_stmt(body) for top in L.expressions(s) for e in L.walk_expr(top)
+        loaded = {e.buffer.name
+                   for s in traverse.walk_stmt(body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
                   if isinstance(e, L.Load)}
-        stored = {s.buffer.name for s in L.walk_stmt(body) if isinstance(s, L.Store)}
+        stored = {s.buffer.name for s in traverse.walk_stmt(body) if isinstance(s, L.Store)}
         used = [b for b in (*args, *scratch) if b.name in loaded | stored]
         kernels.append(L.Kernel(f"k{n}", tuple(used), tuple(b.name for b in used if b.name in stored), body, precise))
     return L.Module(name, tuple(args), tuple(outputs), tuple(scratch), tuple(kernels))
