@@ -30,7 +30,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime.prologue import WithPrologue
 from polytc.runtime.threads import default_threads
 from polytc.runtime.views import Viewed
-from polytc.schedule import automatic, lanes, pack
+from polytc.schedule import automatic, lanes, pack, tree
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -93,9 +93,7 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
-    # A schedule that the user gives names the statements of the program as written, so nothing may rewrite it.
-    free = schedule in (None, "isl")
-    prologue, rewritten = stage("program", lambda: _rewrite(program, to.machine) if free else (None, program))
+    prologue, rewritten = stage("program", lambda: _scheduled_program(program, to.machine, schedule))
     before = lower_program(prologue, to) if prologue is not None else None
     scop = stage("scop", lambda: polyhedra.extract(rewritten))
     dependences = stage("deps", lambda: deps.analyse(scop))
@@ -136,6 +134,16 @@ def _executable(lowered: Lowered, threads: int | None) -> Executable:
     known = {t.name: t.shape for t in (*lowered.rewritten.tensors, *lowered.program.tensors)}
     seen = tuple(b.shape for b in lowered.loops.args)
     return loaded if seen == tuple(known[b.name] for b in lowered.loops.args) else Viewed(loaded, seen)
+
+
+def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> tuple[Program | None, Program]:
+    """(what is computed once, what the schedule is for): the program as written if the request is for that one."""
+    if schedule == "program":
+        return None, program
+    prologue, rewritten = _rewrite(program, machine)
+    if schedule in (None, "isl") or tree.made_for(schedule, polyhedra.extract(rewritten)):
+        return prologue, rewritten
+    return None, program
 
 
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:

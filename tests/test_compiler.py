@@ -66,3 +66,11 @@ def test_coalesced_arrays_keep_their_shapes() -> None:
     call = compiler.compile_program(program, "cpu").bind([x, y])
     call()
     np.testing.assert_array_equal(y, x + 1)
+
+
+def test_an_automatic_schedule_can_be_given_back() -> None:
+    low = compiler.lower_program(CONV, "cpu")
+    again = compiler.lower_program(CONV, "cpu", str(low.schedule))
+    assert str(again.loops) == str(low.loops)
+    written = compiler.lower_program(CONV, "cpu", str(compiler.lower_program(CONV, "cpu", "program").schedule))
+    assert written.rewritten == CONV

@@ -48,6 +48,15 @@ def from_yaml(text: str, scop: Scop, deps: Dependences) -> Schedule:
     return checked(Schedule(tree, "given as YAML"), deps)
 
 
+def made_for(text: str, scop: Scop) -> bool:
+    """Is the text a schedule of exactly this program's instances?"""
+    try:
+        domain = islpy.Schedule.read_from_str(scop.ctx, text).get_domain()
+    except islpy.Error:
+        return False
+    return bool(domain.is_equal(scop.domain))
+
+
 def checked(schedule: Schedule, deps: Dependences) -> Schedule:
     """The schedule itself, if it respects every dependence and each parallel or vector member carries none.
 
