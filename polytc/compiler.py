@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -79,7 +80,7 @@ def target(name: str) -> Target:
 
 _LOCK = threading.RLock()
 _TARGETS: dict[str, Target] = {}
-_LOADED: dict[tuple[str, str | Target, int | None, str | None], Executable] = {}
+_LOADED: dict[tuple[str, str | Target, int | None, str | None], Future[Executable]] = {}
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -112,25 +113,57 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
     `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same target, threads
     and schedule is compiled once a process.
     """
+    return start_program(program, target_name, threads, schedule).result()
+
+
+def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
+                  schedule: str | None = None) -> Future[Executable]:
+    """As compile_program, but the last stage, from source to code, goes on in the background: it is native work that leaves
+    Python free, so that the stages of the next program run beside it."""
     key = (str(program), target_name, threads, schedule)
     with _LOCK:
-        if key not in _LOADED:
-            _LOADED[key] = _load(program, target_name, threads, schedule)
-        return _LOADED[key]
+        known = _LOADED.get(key)
+        if known is None or (known.done() and known.exception() is not None):
+            to = target(target_name).here() if isinstance(target_name, str) else target_name
+            lowered = lower_program(program, to, schedule)
+            known = _LOADED[key] = _background().submit(_load, lowered, threads)
+        return known
 
 
-def _load(program: Program, target_name: str | Target, threads: int | None, schedule: str | None) -> Executable:
-    to = target(target_name).here() if isinstance(target_name, str) else target_name
-    lowered = lower_program(program, to, schedule)
+def _background() -> ThreadPoolExecutor:
+    """The thread in which sources become code; a forked child gets its own."""
+    global _loader
+    if _loader is None or _loader[0] != os.getpid():
+        _loader = (os.getpid(), ThreadPoolExecutor(1, "polytc-load"))
+    return _loader[1]
+
+
+_loader: tuple[int, ThreadPoolExecutor] | None = None
+
+
+def _forget_unfinished() -> None:
+    """In a forked child: what the parent was still loading will never finish here, and its lock may be held for ever."""
+    global _LOCK
+    _LOCK = threading.RLock()
+    for key in [k for k, loading in _LOADED.items() if not loading.done()]:
+        del _LOADED[key]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_unfinished)
+
+
+def _load(lowered: Lowered, threads: int | None) -> Executable:
     loaded = _executable(lowered, threads)
     if lowered.prologue is None:
         return loaded
-    return WithPrologue(program, lowered.prologue.program, lowered.rewritten, _executable(lowered.prologue, threads), loaded)
+    before = _executable(lowered.prologue, threads)
+    return WithPrologue(lowered.program, lowered.prologue.program, lowered.rewritten, before, loaded)
 
 
 def _executable(lowered: Lowered, threads: int | None) -> Executable:
     """The loaded code, taking arrays in the shapes that the caller knows."""
-    loaded = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
+    loaded: Executable = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
     known = {t.name: t.shape for t in (*lowered.rewritten.tensors, *lowered.program.tensors)}
     seen = tuple(b.shape for b in lowered.loops.args)
     return loaded if seen == tuple(known[b.name] for b in lowered.loops.args) else Viewed(loaded, seen)

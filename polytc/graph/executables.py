@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,7 +20,8 @@ class Bindable(Protocol):
         ...
 
 
-Compile: TypeAlias = Callable[[Program], Bindable]
+Compile: TypeAlias = Callable[[Program], "Future[Any]"]
+"""Begins to compile a program; the result is a Bindable."""
 
 
 class Evaluated:
@@ -43,10 +45,15 @@ class Evaluated:
 def compiler_for(target: str, threads: int | None) -> Compile:
     """The function that compiles programs for a target."""
     if target == "evaluate":
-        return Evaluated
-    from polytc.compiler import compile_program  # not needed by the reference, and slow to import
+        return _evaluated
+    from polytc.compiler import start_program  # not needed by the reference, and slow to import
 
-    def compile_one(program: Program) -> Bindable:
-        executable: Any = compile_program(program, target, threads)
-        return executable
-    return compile_one
+    def start(program: Program) -> Future[Any]:
+        return start_program(program, target, threads)
+    return start
+
+
+def _evaluated(program: Program) -> Future[Any]:
+    ready: Future[Any] = Future()
+    ready.set_result(Evaluated(program))
+    return ready

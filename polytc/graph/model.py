@@ -116,13 +116,14 @@ class Model:
         def buffer(name: str) -> np.ndarray:
             return buffers[plan.base(name)].reshape(plan.types[name].shape)
 
-        steps = []
+        started = []
         for k, call in enumerate(plan.calls):
             if self._progress:
                 self._progress(k, len(plan.calls), call.label)
             fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
-            executable = self._compile(replace(call.program, constants=fixed))
-            steps.append(executable.bind([buffer(n) for n in (*call.inputs, *call.outputs)]))
+            started.append(self._compile(replace(call.program, constants=fixed)))
+        steps = [code.result().bind([buffer(n) for n in (*call.inputs, *call.outputs)])
+                 for code, call in zip(started, plan.calls)]
         if self._progress:
             self._progress(len(plan.calls), len(plan.calls), "")
         return Instance(plan, {n: buffers[n] for n in plan.inputs}, {n: buffer(n) for n in plan.outputs}, steps, arena,
