@@ -50,6 +50,8 @@ class Op:
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
                  threads: int | None = None, schedule: str | None = None) -> None:
+        if schedule is not None and not isinstance(schedule, str):
+            raise argument_error("E410", f"a schedule is text, not {type(schedule).__name__}")
         signature = lang.signature(check_text(text))
         self.text, self.name, self.target = text, signature.name, target
         self._fixed = dict(scalars or {})

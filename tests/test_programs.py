@@ -168,6 +168,16 @@ def test_gather(targets: tuple[str, ...]) -> None:
         check(program, target)
 
 
+def test_guarded_gather(targets: tuple[str, ...]) -> None:
+    """The guard asks the index that the program gives, not the clamped one that is loaded."""
+    program = build("Y[b] = (T[I[b]] else 7)", {"T": (5,), "I": (20,)}, {"T": "f32", "I": "i64"})
+    table, index = np.arange(5, dtype="f4"), np.resize([0, 4, 5, -1, 2**40, -2**40, 2**32 + 1], 20)
+    for target in targets:
+        out = np.empty(20, "f4")
+        compiler.compile_program(program, target).run([table, index, out])
+        assert out.tolist() == [float(i) if 0 <= i < 5 else 7 for i in index], target
+
+
 def test_reductions_keep_their_order_when_precise() -> None:
     program = build("def f(f32[N] X) -> (S) { S[] += X[i] }", {"X": (4096,)})
     precise = replace(program, precise=True)

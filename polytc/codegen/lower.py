@@ -37,15 +37,16 @@ class Lowering:
             value = combine(s.op, loops.Load(buffer, indices, buffer.dtype), value)
         return loops.Store(buffer, indices, value)
 
-    def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr]) -> tuple[loops.Expr, ...]:
-        """Subscripts relative to the tensor's first element; a gathered one is clamped into bounds."""
+    def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr], clamped: bool = True
+                 ) -> tuple[loops.Expr, ...]:
+        """Subscripts relative to the tensor's first element; a gathered one is clamped into bounds, if `clamped`."""
         t = self.program.tensor(tensor)
         result = []
         for sub, lower, extent in zip(subscripts, t.lower, t.shape, strict=True):
             index = _as_index(self.expr(sub, values))
             if lower:
                 index = loops.binary("-", index, loops.const(lower))
-            if any(isinstance(e, pr.Read) for e in pr.walk(sub)):
+            if clamped and any(isinstance(e, pr.Read) for e in pr.walk(sub)):
                 index = loops.Call("max", (loops.Call("min", (index, loops.const(extent - 1)), I64), loops.const(0)), I64)
             result.append(index)
         return tuple(result)
@@ -77,7 +78,8 @@ class Lowering:
         load = loops.Load(self.buffers[r.tensor], indices, r.dtype)
         if r.default is None:
             return load
-        tests = [t for i, n in zip(indices, self.program.tensor(r.tensor).shape, strict=True)
+        asked = self._indices(r.tensor, r.subscripts, values, clamped=False)
+        tests = [t for i, n in zip(asked, self.program.tensor(r.tensor).shape, strict=True)
                  for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, loops.const(n)))]
         return loops.Select(conjunction(tests), load, loops.Const(r.default.value, r.dtype), r.dtype)
 

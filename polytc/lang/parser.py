@@ -47,7 +47,8 @@ _MISTAKES = {
 """Advice -> broken programs that deserve it; an error in the same parser state gets the same advice."""
 
 _WORDS = {"or": "write `||`", "and": "write `&&`", "not": "write `!`", "if": "a conditional value is written `c ? a : b`",
-          "else": "`else` guards one read in parentheses: `(A[i-1] else 0)`"}
+          "else": "`else` guards one read in parentheses: `(A[i-1] else 0)`",
+          **dict.fromkeys(("in", "where", "for", "def", "op", "assume", "inout", "precise"), "a reserved word is no name")}
 """Words of other languages -> what is written here."""
 
 
@@ -95,7 +96,11 @@ def parse(text: str) -> tuple[syntax.Function, ...]:
         tree = _parser().parse(text)
     except lark.exceptions.UnexpectedInput as error:
         raise _explain(error, text) from None
-    return _Reader(text).program(tree)
+    try:
+        return _Reader(text).program(tree)
+    except RecursionError:
+        raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
+                          source=text) from None
 
 
 def _explain(error: Any, text: str) -> CompileError:

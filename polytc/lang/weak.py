@@ -62,7 +62,7 @@ def common(a: Value, b: Value) -> DType:
 def adapt(value: Value, dtype: DType) -> pr.Expr:
     """The expression in `dtype`. Weak floats are computed in `dtype` itself; integers are cast."""
     e = value.expr
-    if e.dtype == dtype:
+    if e.dtype == dtype and not (isinstance(e, pr.Const) and dtype.is_int):
         return e
     if isinstance(e, pr.Const):
         return _constant(e.value, dtype)

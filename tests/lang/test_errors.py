@@ -23,6 +23,8 @@ ROWS = [
     ("E001", "D[i] = v[i]\nC[i] == v[i]", "==", "update is written"),
     ("E001", "C[i] = v[i]**2", "*", "pow(a, b)"),
     ("E001", "C[i] = v[i] where i > 1 or i < 3", "or", "`||`"),
+    ("E306", "C[i] = i64(n[i]) * 99999999999999999999", "i64(n[i]) * 99999999999999999999", "i64 holds"),
+    ("E001", "C[in] = v[in]", "in", "no name"),
     ("E001", "C[i] -= v[i]", "-=", "+= -("),
     ("E001", "def f(f32[N] v) { C[i] = v[i] }", "{", "def name"),
     ("E001", "C[i] = v.size[0]", "size", "A.shape[0]"),
