@@ -17,6 +17,10 @@ MINIMAL_PARALLELISM = 32
 """Shared iterations that a group keeps at least; fusion that leaves fewer would starve threads and vectors."""
 
 
+LARGEST = 32
+"""Statements of a group: fusing more gains little, and every decision about a group looks at all of them."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Statements under common loops. rows[r][s]: the index of statement s that runs as shared loop r; extents[r]: that loop's
@@ -119,6 +123,8 @@ def _conflicts(a: pr.Statement, b: pr.Statement) -> bool:
 
 def _join(group: Group, new: Group) -> Group | None:
     """One group of both, or None if they had better stay apart (or must)."""
+    if len(group.statements) + len(new.statements) > LARGEST:
+        return None
     written = {s.target: n for n, s in enumerate(group.statements)}
     shared: list[tuple[int, int]] = []                                  # pairs (row of group, row of new)
     related = False

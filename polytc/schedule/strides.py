@@ -32,9 +32,10 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
 
 def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> AccessStrides:
     step, total = 1, dict[str, int | None]()
+    halves = [block for sub in subscripts if linear(sub) is None and (block := panel(sub)) is not None]
     for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
         form = linear(sub)
-        if form is None and (block := panel(sub)) is not None:
+        if form is None and (block := panel(sub)) is not None and (block[0], "%", block[2]) in halves:
             if block[1] == "%":
                 total[block[0]] = step
             else:

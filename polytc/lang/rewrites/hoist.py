@@ -29,10 +29,13 @@ def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
 
 
 def _follows(program: pr.Program, tensor: str, fixed: set[str]) -> bool:
-    """Do all statements that write the tensor read constants and what follows from them, and some of it?"""
-    writers = [s for s in program.statements if s.target == tensor]
-    sources = {r.tensor for s in writers for r in pr.reads(s)} - {tensor}
-    return bool(sources) and sources <= fixed
+    """Do all statements that write the tensor read constants and what follows from them, and some of it, and does nobody else
+    read it before the last of them?"""
+    writers = [n for n, s in enumerate(program.statements) if s.target == tensor]
+    sources = {r.tensor for n in writers for r in pr.reads(program.statements[n])} - {tensor}
+    between = [s for s in program.statements[:writers[-1]] if s.target != tensor] if writers else []
+    early = any(r.tensor == tensor for s in between for r in pr.reads(s))
+    return bool(sources) and sources <= fixed and not early
 
 
 def _trimmed(program: pr.Program) -> pr.Program:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import prod
 
@@ -17,36 +18,37 @@ SIZE_LIMIT = 200
 
 def inline(program: pr.Program) -> pr.Program:
     """The program without the temporaries that one assignment makes and one read, at no more points, uses."""
-    changed = True
-    while changed:
-        changed = False
-        for s in program.statements:
-            reader = _only_reader(program, s)
-            if reader is not None:
-                program = _inlined(program, s, reader)
-                changed = True
-                break
-    return program
+    statements = {s.name: s for s in program.statements}
+    operands = {s.name: {r.tensor for r in pr.reads(s)} for s in program.statements}
+    writers = Counter(s.target for s in program.statements)
+    for s in program.statements:
+        s = statements[s.name]
+        users = [statements[n] for n, tensors in operands.items() if s.target in tensors]
+        if len(users) != 1 or writers[s.target] != 1 or not _fits(program, s, users[0]):
+            continue
+        names = list(statements)
+        between = (statements[n] for n in names[names.index(s.name) + 1:names.index(users[0].name)])
+        if any(x.target in operands[s.name] for x in between) or users[0].target in operands[s.name]:
+            continue
+        merged = _inlined(program, s, users[0])
+        statements[merged.name] = merged
+        operands[merged.name] = {r.tensor for r in pr.reads(merged)}
+        del statements[s.name], operands[s.name]
+    gone = {s.target for s in program.statements if s.name not in statements}
+    kept = tuple(t for t in program.tensors if t.name not in gone)
+    return replace(program, statements=tuple(statements.values()), tensors=kept)
 
 
-def _only_reader(program: pr.Program, s: pr.Statement) -> pr.Statement | None:
-    """The statement into which `s` may be inlined."""
+def _fits(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> bool:
+    """May `s` be computed where `reader` reads it, once, without guard, in its value, at no more points?"""
     if s.op is not None or s.where or s.target not in program.temporaries or _formal(program, s) is None:
-        return None
-    if sum(x.target == s.target for x in program.statements) != 1:
-        return None
-    uses = [(x, e) for x in program.statements for top in (x.value, *x.subscripts, *x.where) for e in pr.walk(top)
+        return False
+    uses = [e for top in (reader.value, *reader.subscripts, *reader.where) for e in pr.walk(top)
             if isinstance(e, pr.Read) and e.tensor == s.target]
-    if len(uses) != 1 or uses[0][1].default is not None:
-        return None
-    reader = uses[0][0]
-    operands = {r.tensor for r in pr.reads(s)}
-    between = program.statements[program.statements.index(s) + 1:program.statements.index(reader)]
+    if len(uses) != 1 or uses[0].default is not None or _points(reader) > _points(s):
+        return False
     size = len(list(pr.walk(reader.value))) + len(list(pr.walk(s.value)))
-    in_value = any(e == uses[0][1] for e in pr.walk(reader.value))
-    if not in_value or any(x.target in operands for x in between) or reader.target in operands or size > SIZE_LIMIT:
-        return None
-    return reader if _points(reader) <= _points(s) else None
+    return size <= SIZE_LIMIT and any(e == uses[0] for e in pr.walk(reader.value))
 
 
 def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | None:
@@ -65,7 +67,8 @@ def _points(s: pr.Statement) -> int:
     return prod(r.extent for r in s.ranges)
 
 
-def _inlined(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> pr.Program:
+def _inlined(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> pr.Statement:
+    """The reader with the value of `s` in place of the read."""
     formal = _formal(program, s)
     assert formal is not None
 
@@ -75,5 +78,4 @@ def _inlined(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> pr.P
         operands = pr.children(e)
         return pr.rebuild(e, tuple(map(go, operands))) if operands else e
 
-    statements = tuple(replace(x, value=go(x.value)) if x is reader else x for x in program.statements if x is not s)
-    return replace(program, statements=statements, tensors=tuple(t for t in program.tensors if t.name != s.target))
+    return replace(reader, value=go(reader.value))

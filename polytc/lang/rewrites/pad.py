@@ -37,6 +37,7 @@ def materialise(program: pr.Program) -> pr.Program:
                 statements.append(_copy(copies[key], read, fresh(f"{s.name}_{name}", {x.name for x in statements})))
             s = _replaced(s, read, replace(read, tensor=copies[key].name, default=None))
         statements.append(s)
+        copies = {key: copy for key, copy in copies.items() if key[0] != s.target}  # a later read sees another value
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
