@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from polytc.lang import syntax as sx
 from polytc.lang.affine import affine, interval
 from polytc.lang.coverage import Coverage, Image, bounding_box, image
 from polytc.lang.declare import Declarations, declare
+from polytc.lang.domain import Domain
 from polytc.lang.expand import expand
 from polytc.lang.lower import Lowered, Scope, lower_statement
 from polytc.lang.parser import parse
@@ -20,7 +22,14 @@ from polytc.lang.scalars import DType
 from polytc.lang.signature import choose
 from polytc.lang.weak import Value
 
-errors.register(E112="reduced index under `=`", E302="value does not fit its tensor's type")
+errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory",
+                E302="value does not fit its tensor's type")
+
+ADDRESSES = 1 << 47
+"""Bytes that a process can address on today's 64-bit machines."""
+
+_REACH = 1 << 62
+"""Subscripts stay below this, so that no target's 64-bit arithmetic on them wraps."""
 
 _PASSES = 4
 """Types of tensors with several writers settle within this many passes: types only widen."""
@@ -63,6 +72,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     lowered, types = _lower(f, d, functions, report)
     placed, images = _place(lowered, d, report)
     hulls = _hulls(placed, images, d)
+    _check_sizes(hulls, d, types, report)
     _check(placed, images, hulls, d, report)
     report.stop()
     assert all(s is not None for s in placed), "a statement was lost without a diagnostic"
@@ -173,7 +183,7 @@ def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, re
     if declared is not None and None not in declared:
         target = tuple((0, n - 1) for n in declared if n is not None)
     domain = ranges.infer(s, hulls, target, report)
-    if domain is None:
+    if domain is None or not _reachable(s, domain, report):
         return None, None
     forms = tuple(f for f in map(affine, s.subscripts) if f is not None)
     assert len(forms) == len(s.subscripts), "the left side is affine"
@@ -198,6 +208,36 @@ def _hulls(placed: list[check.Placed | None], images: list[Image | None], d: Dec
             old = hulls.get(s.lowered.target)
             hulls[s.lowered.target] = new if old is None else _union(old, new)
     return hulls
+
+
+def _reachable(s: Lowered, domain: Domain, report: Report) -> bool:
+    """No subscript leaves the integers that every target computes with (E306)."""
+    places = [(s.subscripts, s.source.target_span)]
+    for e in (s.value.expr, *s.subscripts):
+        places += [(n.subscripts, s.span(n)) for n in pr.walk(e) if isinstance(n, pr.Read)]
+    good = True
+    for subscripts, span in places:
+        for form in map(affine, subscripts):
+            low, high = interval(form, domain.box) if form is not None else (0, 0)
+            if max(-low, high) >= _REACH:
+                report.add("E306", f"a subscript reaches {low if -low > high else high}", span,
+                           "subscripts are computed in i64 and stay below 2**62")
+                good = False
+    return good
+
+
+def _check_sizes(hulls: Mapping[str, ranges.Hull], d: Declarations, types: Mapping[str, DType], report: Report) -> None:
+    """Every tensor has an address for each of its elements (E209)."""
+    large = False
+    for name, hull in hulls.items():
+        shape = tuple(high - low + 1 for low, high in hull)
+        if math.prod(shape) * types[name].bytes > ADDRESSES:
+            report.add("E209", f"`{name}` has shape {shape}: {math.prod(shape) * types[name].bytes} bytes of {types[name]}",
+                       d.spans.get(name), f"a process can address {ADDRESSES} bytes",
+                       "narrow the ranges with `where`, or compute it in parts")
+            large = True
+    if large:  # the proofs would walk through it
+        report.stop()
 
 
 # ---- soundness

@@ -20,7 +20,7 @@ errors.register(
     E105="wrong number of subscripts", E111="subscript or bound that is not quasi-affine", E113="misplaced `else`",
     E114="misplaced `where` clause", E212="read before it is written", E303="arithmetic on bool",
     E304="operator needs integers", E305="condition that is not bool", E306="number does not fit its type", E307="unknown type",
-    E308="subscript that is not an integer")
+    E308="subscript that is not an integer", E309="integer division by zero")
 
 ALIASES = {
     "float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "float32": "f32", "float64": "f64"} | {
@@ -170,6 +170,8 @@ class _Lowering:
         step = self.value(c.step) if c.step is not None else weak.number(1)
         if not isinstance(step.number, int) or step.number < 1:
             raise self.fail("E114", "the step of a range must be a positive number", c.span)
+        if step.number >= 1 << 62:
+            raise self.fail("E306", "the step of a range must be below 2**62", c.span, "indices are i64")
         self.order.setdefault(c.index)
         low, high = self.integer(c.lower), self.integer(c.upper)
         return Bound(c.index, low, high, step.number, c.span)
@@ -292,7 +294,10 @@ class _Lowering:
         if not gathers and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span,
                             "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
-        return weak.adapt(value, I64)
+        try:
+            return weak.adapt(value, I64)
+        except TypeProblem as problem:
+            raise self.fail(problem.code, problem.message, e.span, "subscripts and ranges are i64") from None
 
     def guarded(self, e: sx.Guarded, whole: bool) -> Value:
         read = self.value(e.access)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 
 errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language",
                 E004="empty program", E005="definitions and bare statements mixed",
-                E006="nested too deeply")
+                E006="nested too deeply", E007="name that is too long")
+
+NAME_LENGTH = 200
+"""Characters of a name."""
+
+_DIGITS = 400
+"""Digits of an integer literal; what is too large for its type is refused where the type is known."""
 
 _STARTS = {"NAME", "DEF", "OP", "PRECISE", "FOR", "ASSUME", "LPAR"}
 """Tokens that can begin an item: a newline before any other token continues the line."""
@@ -92,6 +99,7 @@ def parse(text: str) -> tuple[syntax.Function, ...]:
     """The functions of `text`; bare statements are one function named 'program'. Raises CompileError (E0xx)."""
     import lark
 
+    _check_names(text)
     try:
         tree = _parser().parse(text)
     except lark.exceptions.UnexpectedInput as error:
@@ -204,7 +212,7 @@ class _Reader:
             if str(tree.children[0]) not in words:
                 raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), source=self.text)
             return words[str(tree.children[0])]
-        value = _number(tree.children[-1])
+        value = self.number(tree.children[-1])
         return -value if len(tree.children) == 2 else value
 
     def read_outputs(self, tree: Any, c: list[Any]) -> tuple[syntax.Param, ...]:
@@ -304,7 +312,7 @@ class _Reader:
         return self.visit(c[0])
 
     def read_number(self, tree: Any, c: list[Any]) -> syntax.Number:
-        return syntax.Number(_number(c[0]), self.span(tree))
+        return syntax.Number(self.number(c[0]), self.span(tree))
 
     def read_name(self, tree: Any, c: list[Any]) -> syntax.Name:
         return syntax.Name(str(c[0]), self.span(tree))
@@ -322,9 +330,23 @@ class _Reader:
         return syntax.Extent(str(c[0]), int(self.constant(c[2])), self.span(tree))
 
     def read_extent_number(self, tree: Any, c: list[Any]) -> syntax.Extent:
-        return syntax.Extent(str(c[0]), int(_number(c[1])), self.span(tree))
+        return syntax.Extent(str(c[0]), int(self.number(c[1])), self.span(tree))
+
+    def number(self, token: Any) -> int | float:
+        text = str(token)
+        if not text.isdigit():
+            return float(text)
+        if len(text) > _DIGITS:
+            raise errors.fail("E306", f"a number of {len(text)} digits fits no type", _token_span(token),
+                              ["integers have 64 bits, floats reach 1.8e308"], source=self.text)
+        return int(text)
 
 
-def _number(token: Any) -> int | float:
-    text = str(token)
-    return int(text) if text.isdigit() else float(text)
+def _check_names(text: str) -> None:
+    """Names end up in generated code and in the names of files, so their length is limited (E007)."""
+    for long in re.finditer(rf"#[^\n]*|[^\W\d]\w{{{NAME_LENGTH},}}", text):
+        if not long[0].startswith("#"):
+            start = text.rfind("\n", 0, long.start()) + 1
+            span = Span(long.start(), long.end(), text.count("\n", 0, start) + 1, long.start() - start + 1)
+            raise errors.fail("E007", f"this name has {len(long[0])} characters", span,
+                              [f"a name has at most {NAME_LENGTH}"], source=text)

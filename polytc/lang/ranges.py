@@ -23,6 +23,9 @@ from polytc.lang.scalars import BOOL, I64
 
 errors.register(E201="range cannot be inferred", E202="empty range")
 
+_FAR = 1 << 62
+"""Indices stay below this."""
+
 Hull: TypeAlias = tuple[tuple[int, int], ...]
 """(smallest, largest) coordinate in each dimension of a tensor."""
 
@@ -46,6 +49,13 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     solver = _Solver(s, constraints(s, hulls), _left(s, target), guards)
     box = solver.run()
     if solver.report_empty(report):
+        return None
+    far = [index for index, (low, high) in box.items() if max(-low, high) >= _FAR]
+    for index in far:
+        low, high = box[index]
+        report.add("E306", f"the range of `{index}` is {low}:{high + 1}", s.source.span,
+                   "indices are i64 and stay below 2**62: narrow the range")
+    if far:
         return None
     missing = [i for i in s.indices if i not in box]
     for index in missing:
@@ -172,6 +182,9 @@ class _Solver:
         for c in self.used.get(index, [])[:3]:
             others = sorted(indices(c.form) - {index})
             values = ", ".join(f"{i} in {self.box[i][0]}:{self.box[i][1] + 1}" for i in others if i in self.box)
+            if c.low > c.high:
+                notes.append(f"dimension {c.axis} of `{c.tensor}` has extent 0: tensors without elements are not supported")
+                continue
             notes.append(f"dimension {c.axis} of `{c.tensor}` allows the coordinates {c.low}:{c.high + 1}"
                          + (f", for all of {values}" if values else ""))
         for b in self.stated.get(index, []):

@@ -42,10 +42,17 @@ class Value:
         return self.expr.value if isinstance(self.expr, pr.Const) else None
 
 
+_HUGE = 1 << 1023
+"""Integers beyond this are no floats either."""
+
+
 def number(value: int | float | bool) -> Value:
     """A literal: bool is strong, int and float are weak."""
     if isinstance(value, bool):
         return Value(pr.Const(value, BOOL))
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        raise TypeProblem("E306", f"a number of {value.bit_length()} bits fits no type",
+                          "integers have 64 bits, floats reach 1.8e308")
     return Value(pr.Const(value, I64 if isinstance(value, int) else F64), weak=True)
 
 
@@ -108,6 +115,8 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 def _fold(op: str, a: Value, b: Value) -> Value | None:
     """The value of an operation on two weak numbers, or of one with a neutral element; None where nothing folds."""
     x, y = a.number, b.number
+    if op == "<<" and x and isinstance(y, int) and y >= _HUGE.bit_length():
+        raise TypeProblem("E306", f"a number shifted by {y} bits fits no type", "integers have 64 bits")
     if x is not None and y is not None and ((a.weak and b.weak) or a.dtype == b.dtype == BOOL):
         try:
             return number(_FOLD[op](x, y))
@@ -143,6 +152,8 @@ def binary(op: str, a: Value, b: Value) -> Value:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; for logic use `&&`, `||`, `!`")
     elif op == "/" and not dtype.is_float:
         dtype = F64
+    elif op in ("//", "%") and dtype.is_int and b.number == 0:
+        raise TypeProblem("E309", f"`{op}` by 0", "integers have no infinity: divide by another number, or cast to a float")
     return Value(pr.Binary(op, adapt(a, dtype), adapt(b, dtype), dtype), weak)
 
 
@@ -218,6 +229,9 @@ def fold_call(fn: str, args: list[int | float | bool], dtype: DType) -> Value | 
     """An intrinsic of weak numbers as a number; None where it is left to run time."""
     if fn not in _PYTHON or any(a != a for a in args):
         return None
+    if fn == "pow" and dtype.is_int and args[1] >= _HUGE.bit_length() and abs(args[0]) > 1:
+        raise TypeProblem("E306", f"a number to the power of {args[1]} fits no type",
+                          "integers have 64 bits, floats reach 1.8e308")
     try:
         result = _PYTHON[fn](*args)
     except (ArithmeticError, ValueError):
@@ -233,7 +247,10 @@ def fold(e: pr.Expr) -> pr.Expr:
     e = pr.rebuild(e, operands) if operands else e
     match e:
         case pr.Binary() if (e.a.dtype == I64 and e.b.dtype == I64) or e.a.dtype == e.b.dtype == BOOL:
-            folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
+            try:
+                folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
+            except TypeProblem:
+                return e
             return e if folded is None or folded.dtype != e.dtype else folded.expr
         case pr.Unary(op="-", a=pr.Const(value=value, dtype=scalars.I64)):
             return pr.Const(-value, I64)

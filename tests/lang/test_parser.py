@@ -81,3 +81,15 @@ def test_printed_expressions_read_back(e):
     """With i = j = 0 alone every subscript is 0, in bounds of the one element."""
     program = lang.build(f"O[i,j] = {pr.format_expr(e)} where i in 0:1, j in 0:1", {"A": (1,)})
     assert program.statement("S1").value == e
+
+
+def test_floats_with_nothing_before_or_after_the_point():
+    for text, value in (("1.", 1.0), (".5", 0.5), ("1.e2", 100.0), (".5e-1", 0.05), ("2.25", 2.25), ("3e2", 300.0)):
+        found = parse(f"C[i] = A[i]*{text}")[0].body[0].value.b.value
+        assert type(found) is float
+        assert found == value
+    assert parse("C[i] = A[i] + A.0")[0].body[0].value.b.axis == 0
+
+
+def test_names_have_at_most_200_characters():
+    assert parse(f"{'x' * 200}[i] = A[i]")[0].body[0].target == "x" * 200
