@@ -90,19 +90,24 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     """
     to = target(target_name) if isinstance(target_name, str) else target_name
     seconds: dict[str, float] = {}
+    prologue, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
+    before = _lowered(prologue, None, prologue, to, None, {}) if prologue is not None else None
+    return _lowered(program, before, rewritten, to, schedule, seconds)
 
+
+def _lowered(program: Program, prologue: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
+             seconds: dict[str, float]) -> Lowered:
+    """The stages behind the rewrites."""
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
-    prologue, rewritten = stage("program", lambda: _scheduled_program(program, to.machine, schedule))
-    before = lower_program(prologue, to) if prologue is not None else None
     scop = stage("scop", lambda: polyhedra.extract(rewritten))
     dependences = stage("deps", lambda: deps.analyse(scop))
     chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
     raw = stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
     source = stage("source", lambda: to.emit(module))
-    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)
+    return Lowered(program, prologue, rewritten, scop, dependences, chosen, module, source, to, seconds)
 
 
 def compile_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -188,7 +193,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],
-           check: Callable[[T], object] | None) -> T:
+           check: Callable[[T], object] | None = None) -> T:
     start = time.perf_counter()
     try:
         value = compute()

@@ -194,3 +194,37 @@ def test_integer_updates_stay_updates() -> None:
     """The simplifier once sorted `s + A[i]` as if it were an index, and the vectoriser took the wrong half for the update."""
     program = build("s += A[i] + B[i]", {"A": (40,), "B": (40,)}, {"A": "i64", "B": "i64"})
     check(program, "cpu")
+
+
+REGRESSIONS: dict[str, tuple[str, Shapes, tuple[str, ...]]] = {
+    "padded copy of a tensor that changes": ("T[i] = X[i]; O[i] += (T[i+r-1] else 0)*W[r] where i in 0:20\n"
+                                             "T[i] += X[i]; Q[i] += (T[i+r-1] else 0)*W[r] where i in 0:20\n-> (O,Q)",
+                                             {"X": (20,), "W": (3,)}, ()),
+    "constant tensor read before its last write": ("T[i] = W[i]*2; Y[i] = X[i]*T[i]; T[i] += W[i]; Z[i] = X[i]*T[i]\n-> (Y,Z)",
+                                                   {"X": (20,), "W": (20,)}, ("W",)),
+    "reduction of a constant": ("S[i] += X[i,j]; Y[i] = S[i]*Z[i]", {"X": (6, 70), "Z": (6,)}, ("X",)),
+    "named like a register": ("C[i,j] += A[i,k]*C_r8[k,j]; D[i] += A[i,k]*C_r1[k]",
+                              {"A": (7, 30), "C_r8": (30, 40), "C_r1": (30,)}, ()),
+    "quotient on the left": ("T[j,i//4] += X[i]*Z[j,i]; U[i//8] += X[i]", {"X": (64,), "Z": (3, 64)}, ()),
+    "index values that wrap": ("Y[i] = (i*6364136223846793005 + 1442695040888963407)*300 % 10 where i in 0:20\n"
+                               "Z[i,j] = (i*6364136223846793005 + j*1442695040888963407) // 7 > 5 ? A[i] : 0 where j in 0:30",
+                               {"A": (20,)}, ()),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_regressions(name: str, targets: tuple[str, ...]) -> None:
+    text, shapes, constants = REGRESSIONS[name]
+    program = replace(build(text, shapes), constants=constants)
+    for target in targets:
+        check(program, target)
+
+
+def test_computed_subscripts_stay_in_bounds() -> None:
+    """A subscript that was a temporary is clamped as a gather is, and its reads are not taken for affine ones."""
+    program = build("T[i] = i*i where i in 0:10; Y[i] = X[T[i]]", {"X": (20,)})
+    x, y = np.arange(20, dtype="f4"), np.zeros(10, "f4")
+    compiler.compile_program(program, "interp").run([x, y])
+    assert list(y) == [min(i * i, 19) for i in range(10)]
+    text = "B[i] = A[i]*3; T[i] = i64(f32(i)*0.5) where i in 0:30; Y[i] = B[T[i]]; B[i] += A[i]\n-> (B, Y)"
+    assert "B[a0 = 0]" not in str(compiler.lower_program(build(text, {"A": (30,)}), "interp").scop.reads)

@@ -47,7 +47,9 @@ def interval(e: loops.Expr, env: Env) -> Interval:
             a = interval(e.a, env)
             return Interval(-a.high, -a.low)
         case loops.Binary():
-            return _binary(e.op, interval(e.a, env), interval(e.b, env))
+            exact, width = _binary(e.op, interval(e.a, env), interval(e.b, env)), _of_dtype(e.dtype)
+            wraps = -math.inf < exact.low < width.low or width.high < exact.high < math.inf
+            return width if wraps else exact
         case loops.Call(fn="min" | "max" | "clamp"):
             return _limits(e.fn, [interval(a, env) for a in e.args])
         case loops.Select():
@@ -134,8 +136,10 @@ _COMPARE = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
 def is_index(e: loops.Expr) -> bool:
     """Whether `e` is arithmetic (or a condition) on loop variables and integer constants only, so that it cannot overflow."""
     match e:
-        case loops.Var() | loops.Const():
+        case loops.Var():
             return e.dtype == I64
+        case loops.Const():
+            return e.dtype == I64 and abs(int(e.value)) < 1 << 31
         case loops.Ramp() | loops.Broadcast() | loops.Unary(op="-"):
             return e.dtype == I64 and all(map(is_index, traverse.operands(e)))
         case loops.Binary():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
+from polytc.lang.affine import affine
 from polytc.lang.scalars import BOOL, I64, INTRINSICS
 
 
@@ -46,7 +47,7 @@ class Lowering:
             index = _as_index(self.expr(sub, values))
             if lower:
                 index = loops.binary("-", index, loops.const(lower))
-            if clamped and any(isinstance(e, pr.Read) for e in pr.walk(sub)):
+            if clamped and affine(sub) is None:
                 index = loops.Call("max", (loops.Call("min", (index, loops.const(extent - 1)), I64), loops.const(0)), I64)
             result.append(index)
         return tuple(result)

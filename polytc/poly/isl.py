@@ -11,6 +11,7 @@ from typing import TypeVar
 import islpy
 
 from polytc.lang import program as pr
+from polytc.lang.scalars import I64
 
 R = TypeVar("R")
 _RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "min", "max", "implies", "true", "false", "infty",
@@ -54,11 +55,11 @@ def name(identifier: str) -> str:
 def expr(e: pr.Expr) -> str | None:
     """A quasi-affine integer or a condition in isl's notation; None if it is not affine (a gather)."""
     match e:
-        case pr.Const():
+        case pr.Const() if not e.dtype.is_float:
             return str(int(e.value))
         case pr.Index():
             return name(e.name)
-        case pr.Cast():
+        case pr.Cast() if e.dtype == I64:  # a narrower type wraps
             return expr(e.a)
         case pr.Unary():
             a = expr(e.a)

@@ -86,7 +86,7 @@ def _binary(e: loops.Binary) -> Affine | None:
             return a.times(b.offset).plus(Affine(lanes=(0,) * len(b.lanes)))
         case "*" if a.is_constant:
             return b.times(a.offset).plus(Affine(lanes=(0,) * len(a.lanes)))
-        case "//" | "%" if b.is_constant and b.offset > 0 and all(c % b.offset == 0 for _, c in a.terms):
+        case "//" | "%" if b.is_constant and b.offset > 0 and all(c % b.offset == 0 and abs(c) < 1 << 31 for _, c in a.terms):
             return _divide(e.op, a, b.offset)
         case _:
             return None

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
+from polytc.lang.rewrites.pad import fresh
 from polytc.machine import Machine
 
 Access: TypeAlias = tuple[tuple[loops.Expr, ...], int]
@@ -32,36 +33,46 @@ class _Use:
     looped: bool
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What holds for a kernel. scratch: names of the buffers that only this module sees; taken: names of its arguments."""
+
+    machine: Machine
+    scratch: frozenset[str]
+    taken: frozenset[str]
+
+
 def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[str]) -> loops.Kernel:
     """scratch: names of the buffers that only this module sees; see `drop_dead_stores`."""
-    return replace(kernel, body=_region(kernel.body, machine, scratch, frozenset()))
+    facts = _Facts(machine, scratch, frozenset(b.name for b in kernel.args))
+    return replace(kernel, body=_region(kernel.body, facts, frozenset()))
 
 
-def _region(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: frozenset[str]) -> loops.Stmt:
+def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
     uses = list(_uses(s, looped=False, conditional=False))
     moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     chosen: dict[str, list[Access]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
         mine = [u for u in uses if u.buffer.name == name]
-        if name not in done and (slots := _slots(mine, moving, machine, name in scratch)):
+        if name not in done and (slots := _slots(mine, moving, facts.machine, name in facts.scratch)):
             chosen[name] = slots
     for name, slots in chosen.items():
-        s = _promote(s, [u for u in uses if u.buffer.name == name], slots)
-    return _inside(s, machine, scratch, done | set(chosen))
+        s = _promote(s, [u for u in uses if u.buffer.name == name], slots, facts.taken)
+    return _inside(s, facts, done | set(chosen))
 
 
-def _inside(s: loops.Stmt, machine: Machine, scratch: frozenset[str], done: frozenset[str]) -> loops.Stmt:
+def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     match s:
         case loops.For() if s.kind not in ("unroll", "vector"):
-            return replace(s, body=_region(s.body, machine, scratch, done))
+            return replace(s, body=_region(s.body, facts, done))
         case loops.If():
-            return replace(s, then=_region(s.then, machine, scratch, done),
-                           orelse=_region(s.orelse, machine, scratch, done) if s.orelse is not None else None)
+            return replace(s, then=_region(s.then, facts, done),
+                           orelse=_region(s.orelse, facts, done) if s.orelse is not None else None)
         case loops.Block():
-            return loops.block(*(_inside(x, machine, scratch, done) for x in s.stmts))
+            return loops.block(*(_inside(x, facts, done) for x in s.stmts))
         case loops.Alloc():
-            return replace(s, body=_inside(s.body, machine, scratch, done))
+            return replace(s, body=_inside(s.body, facts, done))
         case _:
             return s
 
@@ -138,7 +149,7 @@ def _extent(index: loops.Expr) -> tuple[loops.Expr, int] | None:
     return (index, 1) if index.lanes == 1 else None
 
 
-def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt:
+def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access], taken: frozenset[str]) -> loops.Stmt:
     """The region with its slots in private arrays, one array for each number of lanes."""
     buffer = uses[0].buffer
     place: dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]] = {}
@@ -146,7 +157,7 @@ def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access]) -> loops.Stmt
     for lanes in sorted({lanes for _, lanes in slots}):
         members = [slot for slot in slots if slot[1] == lanes]
         shape = (len(members),) if lanes == 1 else (len(members), lanes)
-        array = loops.Buffer(f"{buffer.name}_r{lanes}", buffer.dtype, shape, "private")
+        array = loops.Buffer(fresh(f"{buffer.name}_r{lanes}", set(taken)), buffer.dtype, shape, "private")
         arrays.append(array)
         for n, slot in enumerate(members):
             place[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))

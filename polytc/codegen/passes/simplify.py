@@ -19,6 +19,8 @@ Terms: TypeAlias = dict[loops.Expr, int]
 
 _ONE = loops.Const(1, I64)
 _ANY: Interval = (None, None)
+SMALL = 1 << 31
+"""Coefficients below this do not make sums of loop variables wrap; others may, as in a hash of the indices."""
 
 
 def simplify_kernel(kernel: loops.Kernel) -> loops.Kernel:
@@ -137,16 +139,28 @@ def build(terms: Terms) -> loops.Expr:
     """The expression of a linear form: atoms in the order of their text, the number last."""
     result: loops.Expr | None = None
     for atom in sorted((a for a in terms if a is not _ONE and a != _ONE), key=loops.format_expr):
-        c = terms[atom]
+        c = _wrapped(terms[atom])
+        if c == 0:
+            continue
         term = atom if abs(c) == 1 else loops.Binary("*", atom, loops.const(abs(c)), I64)
         if result is None:
             result = term if c > 0 else loops.Binary("*", atom, loops.const(c), I64)
         else:
             result = loops.Binary("+" if c > 0 else "-", result, term, I64)
-    number = terms.get(_ONE, 0)
+    number = _wrapped(terms.get(_ONE, 0))
     if result is None:
         return loops.const(number)
     return result if not number else loops.Binary("+" if number > 0 else "-", result, loops.const(abs(number)), I64)
+
+
+def _wrapped(number: int) -> int:
+    """The i64 with these low 64 bits."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def small(terms: Terms) -> bool:
+    """Is the form's value in 64 bits the sum of its terms?"""
+    return all(abs(c) < SMALL << (30 if atom == _ONE else 0) for atom, c in terms.items())
 
 
 def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
@@ -172,6 +186,8 @@ def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
 def _sum_interval(terms: Terms, known: dict[str, Interval]) -> Interval:
     low: int | None = 0
     high: int | None = 0
+    if not small(terms):
+        return _ANY
     for atom, c in terms.items():
         product = isinstance(atom, loops.Binary) and atom.op in ("+", "-", "*")
         a, b = (1, 1) if atom == _ONE else _ANY if product else interval(atom, known)
@@ -201,6 +217,8 @@ def _arithmetic(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
         return e
     divisor = int(e.b.value)
     terms = linear(e.a)
+    if not small(terms):
+        return e
     whole = {a: c // divisor for a, c in terms.items() if c % divisor == 0}
     rest = {a: c for a, c in terms.items() if c % divisor}
     low, high = _sum_interval(rest, known)

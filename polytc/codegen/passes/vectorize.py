@@ -175,7 +175,7 @@ def _ramp(op: str, a: loops.Expr, b: loops.Expr) -> loops.Ramp | None:
             if isinstance(b, loops.Ramp) and op == "-" and a.lanes == 1 else None
     if op in ("+", "-") and b.lanes == 1:
         return replace(a, base=_simple(loops.binary(op, a.base, b)))
-    if op == "*" and isinstance(b, loops.Const):
+    if op == "*" and isinstance(b, loops.Const) and abs(a.stride * int(b.value)) < simplify.SMALL:
         return replace(a, base=_simple(loops.binary("*", a.base, b)), stride=a.stride * int(b.value))
     return None
 

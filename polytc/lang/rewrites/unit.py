@@ -36,5 +36,6 @@ def normalise(e: pr.Expr) -> pr.Expr:
                                            for form, sub in zip(forms, e.subscripts, strict=True)))
     if isinstance(e, pr.Binary | pr.Unary) and e.dtype == I64:
         form = linear(e)
-        return expression(form) if form is not None else e
+        wraps = form is None or any(abs(c) >= 1 << 31 for c in (form.constant, *(c for _, c in form.terms)))
+        return expression(form) if form is not None and not wraps else e
     return e
