@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from polytc import compiler
+from polytc import compiler, errors
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import build, evaluate
@@ -228,3 +229,38 @@ def test_computed_subscripts_stay_in_bounds() -> None:
     assert list(y) == [min(i * i, 19) for i in range(10)]
     text = "B[i] = A[i]*3; T[i] = i64(f32(i)*0.5) where i in 0:30; Y[i] = B[T[i]]; B[i] += A[i]\n-> (B, Y)"
     assert "B[a0 = 0]" not in str(compiler.lower_program(build(text, {"A": (30,)}), "interp").scop.reads)
+
+
+@pytest.mark.parametrize(("text", "kinds", "code"), [
+    ("Y[i] = X[i,0] + 1", ("reduce",), "E704"),
+    ("S[i] += X[i,j]", ("sequential", "reduce reduce"), "E704"),
+    ("S[i] += X[i,j]", ("sequential", "sideways sequential"), "E702"),
+    ("S[i] += X[i,j]", ("sequential", "sequential reduce vector"), "E702"),
+    ("S[i] += X[i,j]", ("vector", "vector reduce"), None),
+    ("Y[i,j] = X[j,i]", ("vector vector",), None),
+])
+def test_marks_of_a_given_schedule(text: str, kinds: tuple[str, ...], code: str | None) -> None:
+    """Kinds that do not fit the statements are refused; nested vector loops are vectors in the inner one only."""
+    program = build(text, {"X": (16, 16)})
+    marks = iter(kinds)
+    order = str(compiler.lower_program(program, "cpu", "program").schedule)
+    schedule = re.sub(r'mark: "(\S+)[^"]*"', lambda m: f'mark: "{m.group(1)} {next(marks)}"', order)
+    if code is None:
+        check(program, "cpu", schedule)
+        return
+    with pytest.raises(errors.CompileError) as refusal:
+        compiler.lower_program(program, "cpu", schedule)
+    assert refusal.value.diagnostics[0].code == code
+
+
+def test_precise_sums_keep_the_order_of_all_their_loops() -> None:
+    program = replace(build("S[i] += X[a,i,b]", {"X": (70, 3, 90)}), precise=True)
+    x = np.random.default_rng(1).standard_normal((70, 3, 90)).astype("f4")
+    for schedule in (None, "isl"):
+        out = np.zeros(3, "f4")
+        compiler.compile_program(program, "cpu", 1, schedule).run([x, out])
+        for i in range(3):
+            total = np.float32(0)
+            for v in x[:, i].ravel():
+                total = np.float32(total + v)
+            assert out[i] == total

@@ -58,3 +58,20 @@ def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap) 
         if found is not None:
             return Violation(*found)
     return None
+
+
+def apart(node: islpy.ScheduleNode, member: int, together: islpy.UnionMap) -> Violation | None:
+    """Two instances that only member `member` of the band at `node` and what is inside tell apart, and that are not in
+    `together`, if there are any."""
+    instances = node.get_domain()
+    pairs = islpy.UnionMap.from_domain_and_range(instances, instances)
+    if node.get_schedule_depth() > 0:
+        pairs = pairs.eq_at_multi_union_pw_aff(node.get_prefix_schedule_multi_union_pw_aff())
+    band = node.band_get_partial_schedule()
+    for d in range(member):
+        pairs = pairs.eq_at_multi_union_pw_aff(islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(d)))
+    for m in isl.maps(pairs.subtract(together)):
+        found = isl.sample(m)
+        if found is not None:
+            return Violation(*found)
+    return None

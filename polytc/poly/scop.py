@@ -18,7 +18,8 @@ class Scop:
     domain: { S1_init[i,j] : 0 <= i < 4 and ...; S1[i,j,k] : ... }
     reads, writes: { S1[i,j,k] -> A[i,k]; ... }, in the tensors' own coordinates. A gather reads its whole dimension; a guarded
         read only what lies in bounds; an update reads what it writes.
-    updates: the writes of update statements, whose instances may be reordered among themselves.
+    updates: the writes of update statements whose instances may be reordered among themselves (float sums that are precise
+        may not).
     original: the program's order, as a schedule tree.
     """
 
@@ -47,7 +48,8 @@ def extract(program: pr.Program) -> Scop:
         reads += [access(program, s, r.tensor, r.subscripts, guarded=r.default is not None) for r in pr.reads(s)]
         if s.op is not None:
             reads.append(write)
-            updates.append(write)
+            ordered = program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
+            updates += [] if ordered else [write]
     texts = [isl.domain(s) for s in program.statements]
     union = "{ " + "; ".join(texts) + " }"
     return Scop(program, ctx, islpy.UnionSet.read_from_str(ctx, union), _union(ctx, reads), _union(ctx, writes),

@@ -68,15 +68,33 @@ def checked(schedule: Schedule, deps: Dependences) -> Schedule:
                           notes=["both instances touch one element and at least one of them writes it"])
     dependences = deps.all
     for node, kinds in marked_bands(schedule.tree):
+        _known(node, kinds)
         for member, kind in enumerate(kinds):
-            if kind in ("sequential", "unroll", "reduce"):
+            if kind in ("sequential", "unroll"):
                 continue
-            conflict = legality.carried(node, member, dependences)
+            conflict = (legality.apart(node, member, deps.reduction) if kind == "reduce" else
+                        legality.carried(node, member, dependences))
+            if conflict is not None and kind == "reduce":
+                raise errors.fail("E704", f"the reduce member {member} of its band does more than reduce into one element: "
+                                  f"{conflict.source} and {conflict.sink}", kind=errors.IllegalTransform,
+                                  notes=["a reduce loop holds one update whose instances meet in one element and commute"])
             if conflict is not None:
                 raise errors.fail("E704", f"the {kind} member {member} of its band carries a dependence: {conflict}",
                                   kind=errors.IllegalTransform,
                                   notes=["run the member sequentially, or make another one parallel"])
     return schedule
+
+
+def _known(band: islpy.ScheduleNode, kinds: tuple[str, ...]) -> None:
+    """Raises E702 if a mark names kinds that there are not, or more than its band has members."""
+    strange = [k for k in kinds if k not in KINDS]
+    if strange or len(kinds) > band.band_n_member():
+        raise errors.fail("E702", f"a mark gives the kinds {' '.join(kinds)} to a band of {band.band_n_member()} members",
+                          notes=[f"the kinds are {', '.join(KINDS)}"])
+
+
+KINDS = ("sequential", "parallel", "unroll", "vector", "reduce", "block0", "block1", "block2", "thread0", "thread1", "thread2")
+"""Loop kinds that a mark may name (codegen.loops.LoopKind, with the axis)."""
 
 
 def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[str, ...]]]:

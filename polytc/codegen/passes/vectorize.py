@@ -75,8 +75,13 @@ def _unroll(s: loops.For, extent: int) -> loops.Stmt:
 
 
 def _straight(s: loops.Stmt) -> bool:
-    """Only stores, which can be made vectors one by one."""
-    return all(isinstance(x, loops.Store | loops.Block) for x in traverse.walk_stmt(s))
+    """Only stores of scalars, which can be made vectors one by one."""
+    return all(isinstance(x, loops.Block) or (isinstance(x, loops.Store) and not _wide(x)) for x in traverse.walk_stmt(s))
+
+
+def _wide(s: loops.Store) -> bool:
+    """Has it vectors already, of a point loop inside?"""
+    return any(e.lanes > 1 for top in (*s.indices, s.value) for e in traverse.walk_expr(top))
 
 
 def _widest(s: loops.Stmt) -> int:
