@@ -169,3 +169,11 @@ def test_interrupt_exits_with_130() -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in errors
+
+
+def test_emit_all_prints_every_stage_of_a_padded_convolution() -> None:
+    text = "O[m,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[m,c,r,s] where h in 0:8, w in 0:16"
+    for target in ("cpu", "opencl"):
+        printed = good("emit", text, "--shape", "I=3,8,16", "--shape", "W=4,3,3,3", "--stage", "all", "--target", target)
+        for stage in ("program", "rewritten", "scop", "deps", "schedule", "loops", "source"):
+            assert f"# {stage}\n" in printed

@@ -26,10 +26,11 @@ class Stage(str, Enum):
     loops = "loops"
     source = "source"
     asm = "asm"
+    all = "all"
 
 
 def emit(program: options.Program,
-         stage: Annotated[Stage, typer.Option(help="Which stage to print.")] = Stage.source,
+         stage: Annotated[Stage, typer.Option(help="Which stage to print; all for those up to source, under headings.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|isl|program", help="A schedule to use.")] = None,
@@ -55,6 +56,9 @@ def _stage(lowered: Lowered, stage: Stage) -> str:
         if assembly is None:
             raise typer.BadParameter(f"the target {lowered.target.name!r} has no assembly; --stage source is its last stage")
         return str(assembly(lowered.source))
-    value = {Stage.rewritten: lowered.rewritten, Stage.scop: lowered.scop, Stage.deps: lowered.dependences,
-             Stage.schedule: lowered.schedule, Stage.loops: lowered.loops, Stage.source: lowered.source}[stage]
-    return str(value)
+    values = {Stage.program: lowered.program, Stage.rewritten: lowered.rewritten, Stage.scop: lowered.scop,
+              Stage.deps: lowered.dependences, Stage.schedule: lowered.schedule, Stage.loops: lowered.loops,
+              Stage.source: lowered.source}
+    if stage is Stage.all:
+        return "\n\n".join(f"# {name.value}\n{value}" for name, value in values.items())
+    return str(values[stage])
