@@ -10,7 +10,17 @@ from polytc import compiler, lang
 from polytc.contraction import einsum
 from polytc.errors import TargetError
 from polytc.lang.program import Program
-from polytc.op import DTypes, Op, Shapes, check_dtypes, check_shapes, check_text
+from polytc.op import (
+    DTypes,
+    Op,
+    Shapes,
+    check_dtypes,
+    check_names,
+    check_shapes,
+    check_target,
+    check_text,
+    check_threads,
+)
 from polytc.runtime import devices as opencl
 
 __all__ = ["Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
@@ -37,7 +47,7 @@ def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, 
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
     """
-    return _op(text, target, threads)(*args, out=out, **arrays)
+    return _op(check_text(text), check_target(target), check_threads(threads))(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
@@ -47,7 +57,7 @@ def _op(text: str, target: str, threads: int | None) -> Op:
 
 def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
     """What the program means, computed slowly by the reference evaluator: the same arguments and results as `run`."""
-    return _op(text, "evaluate", None)(*args, **arrays)
+    return _op(check_text(text), "evaluate", None)(*args, **arrays)
 
 
 def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
@@ -57,13 +67,16 @@ def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtype
 
     dtypes: f32 where nothing is said. Raises CompileError.
     """
+    check_target(target)
     return compiler.lower_program(build(text, shapes, dtypes, attrs, scalars), target, schedule)
 
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
           scalars: Mapping[str, int | float] | None = None) -> Program:
     """The checked program for given shapes: the first stage of `lower`, without the others."""
-    signature = lang.signature(check_text(text))
+    text = check_text(text)
+    signature = lang.signature(text)
+    check_names(text, signature, attrs or {}, scalars or {})
     names = [p.name for p in signature.inputs]
     return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
                       scalars=dict(scalars or {}))

@@ -12,7 +12,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.lang.scalars import DType
-from polytc.op import Op
+from polytc.op import Op, check_target, check_threads
 from polytc.runtime.arrays import argument_error, as_input, as_output, dtype_of
 
 errors.register(E411="einsum subscripts are not valid")
@@ -45,7 +45,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, target: str = "cp
     shapes = tuple(a.shape for a in arrays)
     if any(0 in s for s in shapes):
         return _empty(spec, shapes, element, out)
-    op = _op(text_of(spec, shapes, dtype_of("the result", element)), target, threads)
+    op = _op(text_of(spec, shapes, dtype_of("the result", element)), check_target(target), check_threads(threads))
     # A program's inputs come in the order in which its statements read them.
     result = op(*[arrays[int(name[1:])] for name in op.inputs], out=out)
     return result[()] if out is None and result.ndim == 0 else result

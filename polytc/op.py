@@ -13,8 +13,10 @@ import numpy as np
 from polytc import compiler, errors, lang
 from polytc.codegen.target import Executable
 from polytc.lang.program import Program
+from polytc.lang.report import closest
 from polytc.lang.scalars import DTYPES, DType
-from polytc.runtime.arrays import argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.lang.signature import Signature
+from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.reference import Reference
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
@@ -52,7 +54,9 @@ class Op:
                  threads: int | None = None, schedule: str | None = None) -> None:
         if schedule is not None and not isinstance(schedule, str):
             raise argument_error("E410", f"a schedule is text, not {type(schedule).__name__}")
-        signature = lang.signature(check_text(text))
+        text, target = check_text(text), check_target(target)
+        signature = lang.signature(text)
+        check_names(text, signature, attrs or {}, scalars or {})
         self.text, self.name, self.target = text, signature.name, target
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
@@ -65,6 +69,7 @@ class Op:
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: dict[tuple[Any, ...], Specialisation] = {}
         self._lock = threading.Lock()
+        self._with: dict[tuple[Any, ...], Op] = {}
         if all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
@@ -77,6 +82,10 @@ class Op:
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
         if named or len(args) != len(self.inputs):
+            loose = self._loose(named)
+            if loose:
+                rest = {n: v for n, v in named.items() if n not in loose}
+                return self._bound(loose)(*args, out=out, **rest)
             args = self._order(args, named)
         key: list[Any] = []
         for a in args:
@@ -132,6 +141,23 @@ class Op:
             raise argument_error("E401", f"{', '.join(missing)} is missing", self._usage())
         return tuple(given[n] for n in self.inputs)
 
+    def _loose(self, named: dict[str, Any]) -> dict[str, int | float]:
+        """The numbers among the arguments that are no inputs, but stand in a subscript or a range of bare statements."""
+        extra = {n: v.item() if isinstance(v, np.generic) else v for n, v in named.items() if n not in self.inputs}
+        if not extra:
+            return {}
+        free = lang.names(self.text)[1] - self._fixed.keys()
+        return {n: v for n, v in extra.items() if n in free and isinstance(v, (int, float))}
+
+    def _bound(self, scalars: dict[str, int | float]) -> Op:
+        """This program with values for more of its names."""
+        key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
+        with self._lock:
+            if key not in self._with:
+                self._with[key] = Op(self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
+                                     scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule)
+            return self._with[key]
+
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"
 
@@ -179,10 +205,15 @@ class Op:
 
     def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> Any:
         if out is None:
-            results = [np.empty(shape, dtype) for shape, dtype in found.outputs]
+            results = [allocate(n, *expected)
+                       for n, expected in zip(self.outputs, found.outputs)]
         else:
             results = self._outputs(found, inputs, out)
-        found.executable.run([*inputs, *results])
+        try:
+            found.executable.run([*inputs, *results])
+        except MemoryError:
+            raise argument_error("E209", f"there is no memory for the temporaries of {self.name}",
+                                 "compute it in parts") from None
         if out is not None:
             return out
         return results[0] if self._result is None else self._result(*results)
@@ -211,7 +242,33 @@ def check_text(text: Any) -> str:
     """`text` if it is a string; E410 else."""
     if not isinstance(text, str):
         raise argument_error("E410", f"a program is text, not {type(text).__name__}", "for a file: Path(name).read_text()")
-    return text
+    return text.removeprefix("\ufeff")  # the mark that some editors put before a file's text
+
+
+def check_target(target: Any) -> str:
+    """`target` if it is the name of one; E502 else."""
+    known = [*compiler.TARGETS, "evaluate"]
+    if not isinstance(target, str) or target not in known:
+        raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
+                          notes=[f"the targets are {', '.join(known)}"])
+    return target
+
+
+def check_names(text: str, signature: Signature, attrs: Any, scalars: Any) -> None:
+    """Refuse attributes (E107) and scalars (E401) that the program does not have."""
+    for option, given in (("attrs", attrs), ("scalars", scalars)):
+        if not isinstance(given, Mapping):
+            raise argument_error("E410", f"{option} is a dict of names and values, not {given!r}")
+    unknown = [str(n) for n in attrs if n not in signature.attrs]
+    if unknown:
+        has = f"its attributes are: {', '.join(signature.attrs)}" if signature.attrs else "only an `op` has attributes"
+        raise argument_error("E107", f"{signature.name} has no attribute {', '.join(unknown)}", has)
+    if scalars:
+        usable = lang.names(text)[0]
+        unknown = [str(n) for n in scalars if n not in usable]
+        if unknown:
+            raise argument_error("E401", f"scalars names {', '.join(unknown)}, which the program does not use",
+                                 closest(unknown[0], usable) or f"its names are: {', '.join(sorted(usable)) or 'none'}")
 
 
 def check_threads(threads: int | None) -> int | None:

@@ -154,6 +154,67 @@ def test_a_typed_scalar_is_data_and_a_python_number_is_weak() -> None:
     assert op("C[i] = A[i] * s", scalars={"s": 3})(a).tolist() == [3, 3]
 
 
+def test_numbers_of_subscripts_and_ranges_by_keyword(targets: tuple[str, ...]) -> None:
+    a = np.arange(6.0)
+    for target in (*targets, "evaluate"):
+        assert polytc.run("C[i] = A[s*i]", A=a, s=2, target=target).tolist() == [0, 2, 4]
+        assert polytc.run("C[i] = A[s*i]", a, s=3, target=target).tolist() == [0, 3]
+        assert polytc.run("C[i] = A[i] where i in 0:s", a, s=np.int64(2), target=target).tolist() == [0, 1]
+    assert polytc.evaluate("C[i] = A[s*i] * t", A=a, s=4, t=10).tolist() == [0, 40]
+    stride = op("C[i] = A[s*i]", shapes={}, attrs={})
+    assert stride(a, s=5).tolist() == [0, 5]
+    assert stride(a, s=4, out=np.empty(2)).tolist() == [0, 4]
+    refused("E401", "no input s", stride, a, s="2")
+    refused("E401", "no input k", op("C[i] = A[i+k] where k = 2"), a, k=1)
+    refused("E401", "no input N", op("def f(f64[N] A) -> (C) { C[i] = A[i] * N }"), a, N=3)
+
+
+def test_scalars_and_attributes_that_the_program_does_not_have() -> None:
+    refused("E401", "scalars names zz, which the program does not use", op, "C[i] = A[i]", scalars={"zz": 1})
+    refused("E401", "did you mean `alpha`?", polytc.lower, "C[i] = alpha*A[i]", shapes={"A": (3,)}, scalars={"alhpa": 1})
+    refused("E107", "only an `op` has attributes", op, attrs={"zz": 1})
+    refused("E107", "its attributes are: alpha", op, "op F<alpha>(X[*i]) -> Y[*i] { Y[*i] = alpha * X[*i] }", attrs={"beta": 1})
+    refused("E410", "attrs is a dict", op, attrs=["zz"])
+
+
+def test_targets_are_known_names() -> None:
+    for call in (polytc.compile, polytc.run, polytc.lower, polytc.einsum):
+        for target in (5, None, ["cpu"], "abacus"):
+            with pytest.raises(TargetError, match="E502") as caught:
+                call("ij,jk" if call is polytc.einsum else MATMUL, *pair() if call is polytc.einsum else (), target=target)
+            assert repr(target) in str(caught.value)
+
+
+def test_tensors_that_no_memory_holds(targets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "C[i] = (A[i] else 0) where i in 0:{}"
+    a = np.ones(4, "f4")
+    for extent, code in ((10**12, "E209"), (10**16, "E209"), (2**63 - 1, "E306"), (10**30, "E306")):
+        for target in (*targets, "evaluate"):
+            if extent > 10**12 or target == "cpu":
+                with pytest.raises(CompileError, match=code):
+                    polytc.run(text.format(extent), A=a, target=target)
+    monkeypatch.setattr("polytc.runtime.arrays.MEMORY", 100)
+    refused("E209", "this machine has 100 bytes", polytc.run, text.format(26), a)
+    assert polytc.run(text.format(26), a, out=np.empty(26, "f4")).sum() == 4
+    monkeypatch.setattr("polytc.runtime.arrays.MEMORY", None)
+    refused("E209", "compute it in parts", polytc.run, text.format(10**13), a)
+
+
+def test_no_memory_while_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    double = op("C[i] = 2 * A[i]")
+    found = double.specialise({"A": (3,)})
+
+    def run(self: object, arrays: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(type(found.executable), "run", run)
+    refused("E209", "temporaries", double, np.ones(3, "f4"))
+
+
+def test_a_mark_before_the_text_is_skipped() -> None:
+    assert polytc.run("\ufeffC[i] = A[i]", np.arange(2)).tolist() == [0, 1]
+
+
 # ---- refusals
 
 def refused(code: str, names: str, call: object, *args: object, **named: object) -> None:

@@ -161,6 +161,22 @@ def _loose_names(f: sx.Function) -> list[str]:
     return [n for n in found if n not in indices and n not in tensors and n not in CONSTANTS]
 
 
+def names(text: str, entry: str | None = None) -> tuple[frozenset[str], frozenset[str]]:
+    """(names that `scalars` may give a value to, those of them that a call may give one to although they are no inputs).
+
+    The first: whatever is used as a number or an index, and the parameters. The second, in bare statements only: what no range
+    and no definition of a `where` clause binds.
+    """
+    f = choose(text, entry)
+    tensors = {s.target for s in statements(f)} | set(bare_inputs(f))
+    bound = {c.index if isinstance(c, sx.RangeClause) else c.name for s in statements(f) for c in s.clauses
+             if isinstance(c, (sx.RangeClause, sx.LetClause))}
+    used = {n.id for s in statements(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
+    sizes = {n.id for p in (*f.params, *(f.outputs or ())) for d in p.dims or () for n in nodes(d) if isinstance(n, sx.Name)}
+    free = used - tensors - bound - set(CONSTANTS)
+    return frozenset(used | sizes | {p.name for p in f.params}), frozenset(free) if f.kind == "bare" else frozenset()
+
+
 def _appearance(f: sx.Function) -> list[str]:
     order: list[str] = []
     for s in statements(f):

@@ -6,6 +6,8 @@ are not C-contiguous are copied; everything that could give a wrong number is re
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +20,34 @@ from polytc.lang.scalars import DType
 
 errors.register(E402="argument is not an array", E403="element type is not supported", E404="byte order is not the machine's",
                 E407="output array cannot be used", E408="output overlaps another argument")
+
+
+def _physical() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not a system of POSIX, or it does not say
+        return None
+
+
+MEMORY = _physical()
+"""Bytes of memory of this machine, if it tells."""
+
+
+def allocate(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array for a tensor. Raises ArgumentError E209 where the machine has not the memory for it."""
+    if MEMORY is None or math.prod(shape) * dtype.itemsize <= MEMORY:
+        try:
+            return np.empty(shape, dtype)
+        except (MemoryError, ValueError):  # numpy's word for more than it can address is ValueError
+            pass
+    raise too_large(name, shape, dtype)
+
+
+def too_large(name: str, shape: tuple[int, ...], dtype: np.dtype) -> CompileError:
+    """The exception for a tensor that memory cannot hold."""
+    here = f"this machine has {MEMORY} bytes of memory" if MEMORY is not None else ""
+    return argument_error("E209", f"{name} has shape {shape}: {math.prod(shape) * dtype.itemsize} bytes of {dtype}",
+                          *[here] * bool(here), "compute it in parts, or give out= an array that lies elsewhere (numpy.memmap)")
 
 
 def argument_error(code: str, message: str, *notes: str) -> CompileError:
