@@ -140,10 +140,29 @@ def test_refusals_are_diagnostics(tmp_path: Path) -> None:
     refused(1, "bad.onnx", "compile", "bad.onnx", cwd=tmp_path)
 
 
+def test_arrays_beyond_memory_are_one_diagnostic() -> None:
+    refused(1, "E209: a random array has shape (10000000, 10000000)", "run", "C[i] += A[i,j]", "--shape", "A=10000000,10000000")
+    refused(1, "E209", "run", "C[i] = (A[i] else 0) where i in 0:1000000000000", "--shape", "A=4")
+    refused(1, "E209", "emit", "C[i] = A[i]", "--shape", "A=100000000000000000")
+
+
+def test_a_mark_at_the_start_of_a_file_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "mm.ein").write_text(MATMUL, encoding="utf-8-sig")
+    assert "def program" in good("emit", "mm.ein", "--stage", "program", *SHAPES, cwd=tmp_path)
+    assert "def program" in good("emit", "-", "--stage", "program", *SHAPES, stdin="\ufeff" + MATMUL)
+    assert "def program" in good("emit", MATMUL, "--stage", "program", "--shape", "A=(5x7,)", "--shape", "B=[7, 3]")
+
+
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     refused(2, "no_such_file", "emit", "no_such_file.ein")
     refused(2, "--shape NAME=VALUE", "emit", MATMUL, "--shape", "5,7")
     refused(2, "extents are numbers", "emit", MATMUL, "--shape", "A=five")
+    for shape, part in (("4,x", "x"), ("4,,5", ""), ("4xx5", "4xx5"), ("\u00b2", "\u00b2"), ("9" * 5000, "9" * 10)):
+        done = polytc("emit", MATMUL, "--shape", f"A={shape}")
+        assert done.returncode == 2
+        assert "is no extent" in " ".join(done.stderr.replace("│", " ").split())
+        assert part in done.stderr
+    refused(2, "'x' is no extent", "emit", MATMUL, "--shape", "A=4,x")
     refused(2, "not a number", "emit", MATMUL, *SHAPES, "--attr", "a=b")
     refused(2, "B: give --input", "run", MATMUL, "--shape", "A=2,2")
     refused(2, "stage", "emit", MATMUL, "--stage", "poem")

@@ -42,6 +42,9 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except MemoryError as error:
+        sys.stderr.write(f"polytc: there is not enough memory: {error}\n")
+        sys.exit(1)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does; the rest of the output has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from polytc.lang import scalars
+from polytc.runtime.arrays import MEMORY, too_large
 
 
 def load(files: Sequence[str] | None) -> dict[str, np.ndarray]:
@@ -40,6 +42,8 @@ def random(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes: 
 
 def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """One random array, see `random`."""
+    if MEMORY is not None and math.prod(shape) * max(8, dtype.itemsize) > MEMORY:  # they are drawn as f64 or i64
+        raise too_large("a random array", tuple(shape), dtype)
     if dtype.kind == "f":
         return rng.standard_normal(tuple(shape)).astype(dtype)
     return rng.integers(0, 2 if dtype.kind == "b" else 100, tuple(shape)).astype(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +22,13 @@ Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; all 
 def read_text(program: str) -> str:
     """The text of the FILE|TEXT argument."""
     if program == "-":
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\ufeff")
     looks_like_text = any(sign in program for sign in "=\n{[")
     if not looks_like_text or Path(program).is_file():
         path = Path(program)
         if not path.is_file():
             raise typer.BadParameter(f"{program!r} is neither a file nor a program")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     return program
 
 
@@ -48,10 +49,12 @@ def shapes(given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 
 
 def _extents(name: str, text: str) -> tuple[int, ...]:
-    parts = [p for p in text.strip("()[]").replace("x", ",").split(",") if p.strip()]
-    if not all(p.strip().isdigit() for p in parts):
-        raise typer.BadParameter(f"--shape {name}={text}: extents are numbers separated by commas")
-    return tuple(int(p) for p in parts)
+    inner = text.strip("()[] ").removesuffix(",")
+    parts = [p.strip() for p in inner.split(",")] if inner else []
+    for part in parts:
+        if not re.fullmatch(r"[0-9]{1,30}( *x *[0-9]{1,30})*", part):
+            raise typer.BadParameter(f"--shape {name}={text}: {part!r} is no extent; extents are numbers separated by commas")
+    return tuple(int(n) for part in parts for n in part.split("x"))
 
 
 def values(given: Sequence[str] | None, option: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import platform
 import sys
 import threading
 
+from polytc.errors import ArgumentError, fail
 from polytc.runtime import jit
 
 SPINS = 2000
@@ -37,9 +38,12 @@ _WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 def default_threads(cores: int) -> int:
-    """POLYTC_NUM_THREADS if it is a positive number, else `cores`."""
+    """POLYTC_NUM_THREADS if it is set, else `cores`. Raises ArgumentError E410 if it is no positive integer."""
     text = os.environ.get("POLYTC_NUM_THREADS", "").strip()
-    return int(text) if text.isdigit() and int(text) > 0 else max(1, cores)
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
+        raise fail("E410", f"POLYTC_NUM_THREADS is {text!r}, not a positive integer", kind=ArgumentError,
+                   notes=["set it to a number such as 4, or unset it for all of the machine's threads"])
+    return int(text) if text else max(1, cores)
 
 
 def available() -> bool:

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang.scalars import I64
@@ -127,9 +128,12 @@ f()
 def test_default_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_NUM_THREADS", "3")
     assert threads.default_threads(16) == 3
-    for text in ("", "0", "-2", "many"):
+    monkeypatch.setenv("POLYTC_NUM_THREADS", "")
+    assert threads.default_threads(16) == 16
+    for text in ("0", "-2", "many", "1.5", "9" * 5000):
         monkeypatch.setenv("POLYTC_NUM_THREADS", text)
-        assert threads.default_threads(16) == 16
+        with pytest.raises(errors.ArgumentError, match="E410"):
+            threads.default_threads(16)
 
 
 def test_a_region_is_cheap() -> None:
