@@ -30,7 +30,7 @@ class Stage(str, Enum):
 
 
 def emit(program: options.Program,
-         stage: Annotated[Stage, typer.Option(help="Which stage to print; all: those up to source, with titles.")] = Stage.source,
+         stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|isl|program", help="A schedule to use.")] = None,
