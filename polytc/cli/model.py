@@ -109,9 +109,16 @@ def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dic
         raise typer.BadParameter("--check needs ONNX Runtime: pip install onnxruntime") from None
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads or 0
-    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    settings.log_severity_level = 4  # what it refuses is said below
+    try:
+        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        reference = session.run(None, feeds)
+    except Exception as refusal:  # its exceptions have no common base
+        reason = " ".join(str(refusal).split())
+        typer.echo(f"--check is not possible: ONNX Runtime refuses this model: {reason}", err=True)
+        return False
     good = True
-    for (name, found), expected in zip(results.items(), session.run(None, feeds)):
+    for (name, found), expected in zip(results.items(), reference):
         error = tables.largest_error(found, expected)
         allowed = TOLERANCE.get(expected.dtype.str[1:], 0.0)
         good &= error <= allowed

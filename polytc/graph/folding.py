@@ -22,7 +22,7 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray
     """The outputs of a foldable node; inputs: None where one is left out. Raises ModelError E608 or E609."""
     if node.op == "Constant":
         return [_literal(node)]
-    if node.op == "Identity" and inputs[0] is not None:
+    if node.op == "Identity" and inputs and inputs[0] is not None:
         return [inputs[0]]
     from polytc.graph.onnx import evaluate_node  # the onnx library is optional and slow to import
 

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from polytc import errors
+
+errors.register(E612="value that does not fit into memory")
+
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not a system of POSIX, or it does not say
+        return 1 << 47
+
+
+LARGEST = _physical()
+"""Bytes: no value of a model may be larger. The memory of this machine, or what a processor can address."""
 
 
 @dataclass(frozen=True)

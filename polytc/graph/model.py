@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.errors import ArgumentError, fail
+from polytc.errors import ArgumentError, ModelError, fail
 from polytc.graph import memory
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
@@ -19,6 +19,7 @@ from polytc.graph.ir import Graph, Value, sources
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
 from polytc.graph.specialise import specialise
+from polytc.op import check_threads
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
@@ -103,6 +104,9 @@ class Model:
     def _build(self, plan: Plan) -> Instance:
         plan = fuse(plan) if self._fusion else plan
         arena = memory.plan(lifetimes(plan))
+        if arena.bytes > memory.LARGEST:
+            raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
+                       notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
         store = aligned_bytes(arena.bytes)
         buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
         for name in (plan.base(n) for n in plan.outputs):
@@ -137,9 +141,13 @@ class Model:
         Raises ArgumentError (E610, E611) for names, types and shapes that do not fit.
         """
         arrays = self._checked(feeds)
-        wanted = [v.name for v in self.outputs] if output_names is None else list(output_names)
+        known = [v.name for v in self.outputs]
+        if isinstance(output_names, str) or not isinstance(output_names, Iterable | None):
+            raise fail("E610", f"output_names is {output_names!r}, not a list of names", kind=ArgumentError,
+                       notes=[f"the outputs are {', '.join(known)}; None asks for all"])
+        wanted = known if output_names is None else list(output_names)
         for name in wanted:
-            if name not in {v.name for v in self.outputs}:
+            if name not in known:
                 raise fail("E610", f"there is no output {name!r}", kind=ArgumentError,
                            notes=[f"the outputs are {', '.join(v.name for v in self.outputs)}"])
         with self._lock:
@@ -152,6 +160,9 @@ class Model:
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         names = [v.name for v in self.inputs]
+        if not isinstance(feeds, Mapping):
+            raise fail("E610", f"feeds is {type(feeds).__name__}, not a dict of input names and arrays", kind=ArgumentError,
+                       notes=[f"the model has the inputs {', '.join(map(str, self.inputs))}"])
         missing, unknown = [n for n in names if n not in feeds], [n for n in feeds if n not in names]
         if missing or unknown:
             problems = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(unknown)}"] * bool(unknown)
@@ -239,11 +250,19 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
     fusion: False gives one kernel for each operator, to find out which one is wrong.
     """
     model = Model(graph, target, threads, fusion=fusion, progress=progress)
+    threads = check_threads(threads)
+    if not isinstance(shapes, Mapping | None):
+        raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError)
     given = dict(shapes or {})
     names = [v.name for v in graph.inputs]
     for name in given:
         if name not in names:
             raise fail("E610", f"there is no input {name!r}", kind=ArgumentError, notes=[f"the inputs are {', '.join(names)}"])
+        shape = given[name]
+        if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(
+                isinstance(d, int | np.integer) and not isinstance(d, bool) and d >= 0 for d in shape):
+            raise fail("E611", f"the shape of the input {name!r} is {shape!r}, not a tuple of integers from 0 on",
+                       kind=ArgumentError, notes=["for a vector of 8: (8,)"])
     known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape for v in graph.inputs}
     if all(s is not None for s in known.values()):
         with contextlib.suppress(NeedsValue):

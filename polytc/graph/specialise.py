@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polytc.errors import CompileError, ModelError, fail
+from polytc.graph import memory
 from polytc.graph.binding import Apply, Known, Ref, Site, Step, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
@@ -44,23 +45,53 @@ class _Specialisation:
         for v in graph.inputs:
             if v.dtype is None:
                 raise fail("E608", f"the input {v.name!r} has an element type that polytc does not have", kind=ModelError)
-            self.types[v.name] = Array(v.dtype, tuple(shapes[v.name]))
+            self.define(v.name, Array(v.dtype, tuple(shapes[v.name])), f"the input {v.name!r}")
             if 0 in shapes[v.name]:  # nothing to compute with: known, and folded through
                 self.known[v.name] = np.zeros(tuple(shapes[v.name]), v.dtype.numpy)
 
     def run(self) -> Plan:
         for node in self.graph.nodes:
-            self.node(node)
+            self.guarded(node)
         outputs = tuple(v.name for v in self.graph.outputs)
         for name in outputs:
             if name in self.known:
                 self.store(name, self.known[name], self.graph.name)
+            elif name not in self.types:
+                maker = next(n for n in self.graph.nodes if name in n.outputs)
+                raise fail("E608", f"{maker.label}: its result {name!r}, an output of the model, is not computed by polytc",
+                           kind=ModelError)
         used = {n for c in self.calls for n in c.inputs} | {*outputs}
         constants = {n: a for n, a in self.known.items() if n in used and n in self.types}
         inputs = tuple(v.name for v in self.graph.inputs)
         return Plan(self.graph.name, tuple(self.calls), inputs, outputs, self.types, self.aliases, constants)
 
     # ---- one node
+
+    def guarded(self, node: Node) -> None:
+        """A file may hold anything: what a binding row trips over becomes a refusal of the node, with its cause kept."""
+        try:
+            self.node(node)
+        except CompileError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
+            attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items())
+            inputs = ", ".join(f"{n}: {self.described(n)}" for n in node.inputs)
+            raise fail("E608", f"{node.label} cannot be used with these inputs and attributes "
+                       f"({type(error).__name__}: {error})", kind=ModelError,
+                       notes=[f"inputs: {inputs or 'none'}", f"attributes: {attributes or 'none'}",
+                              "check them against the operator's definition, and export the model again"]) from error
+
+    def described(self, name: str) -> str:
+        if name in self.known:
+            return f"{self.known[name].dtype}{list(self.known[name].shape)}"
+        return str(self.types.get(name, "not computed"))
+
+    def define(self, name: str, t: Array, label: str) -> None:
+        """Say the type of a value, one that memory can hold."""
+        if t.bytes > memory.LARGEST:
+            raise fail("E612", f"{label}: {name!r} would be {t}, {t.bytes / 1e9:,.1f} GB", kind=ModelError, notes=[
+                f"a value may have up to {memory.LARGEST / 1e9:,.1f} GB on this machine; give the model smaller shapes"])
+        self.types[name] = t
 
     def node(self, node: Node) -> None:
         if node.op in ("Shape", "Size"):
@@ -144,7 +175,7 @@ class _Specialisation:
                              text) from None
         targets = tuple(self.target(node, ref, names) for ref in step.outputs)
         for name, tensor in zip(targets, program.outputs, strict=True):
-            self.types[name] = Array(program.tensor(tensor).dtype, program.tensor(tensor).shape)
+            self.define(name, Array(program.tensor(tensor).dtype, program.tensor(tensor).shape), node.label)
         numbers = {t: self.known[s].reshape(-1)[0].item() for t, s in zip(program.inputs, sources, strict=True)
                    if s in self.known and self.known[s].size == 1}
         slim = embed(program, numbers)
@@ -172,6 +203,11 @@ class _Specialisation:
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)
+
+
+def _brief(value: Any) -> str:
+    text = f"array {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."
 
 
 def _frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -17,7 +17,8 @@ from polytc.graph.bindings import TABLE
 
 KNOWN = {*TABLE, "Constant", "Shape", "Size"}
 
-REASONS = ("element type", "training mode", "antialias", "tf_crop_and_resize", "positions of the maxima", "without an ellipsis")
+REASONS = ("the model uses opset 1 of", "element type", "training mode", "antialias", "tf_crop_and_resize",
+           "positions of the maxima", "without an ellipsis")
 """Parts of the refusals that stand for what is not there yet."""
 
 

@@ -17,6 +17,8 @@ def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.nd
     if node.op == "GatherElements":  # the evaluator fails where the two inputs differ in extent
         data, places = (np.asarray(a) for a in inputs)
         axis = node.attributes.get("axis", 0)
+        if places.size and (places.min() < -data.shape[axis] or places.max() >= data.shape[axis]):
+            raise IndexError(f"an index is out of range for axis {axis} of extent {data.shape[axis]}")
         return [np.take_along_axis(data, places % data.shape[axis], axis)]
     attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
     domain, _, op = node.op.rpartition("::")

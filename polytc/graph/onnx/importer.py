@@ -14,21 +14,42 @@ from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.lang.scalars import DType, from_numpy
 
-errors.register(E606="broken graph", E607="tensor that cannot be read")
+errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
 
 _STANDARD = ("", "ai.onnx")
+
+OLDEST_OPSET = 6
+"""Of the standard operators; before, many of them had other attributes and rules."""
 
 
 def import_model(model: onnx.ModelProto) -> Graph:
     """The main graph of a model, with model-local functions inlined. Raises ModelError for a graph that is not well formed."""
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        try:
+            model = onnx.inliner.inline_local_functions(model)
+        except Exception as error:  # whatever onnx's C++ code raises
+            raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
     opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
+    _check_opset(model, opsets)
     graph = _graph(model.graph, opsets)
     problems = _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
     return graph
+
+
+def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:
+    """The version of the standard operators, which decides what they mean, is one that polytc and onnx know."""
+    if not any(n.domain in _STANDARD for n in model.graph.node):
+        return
+    version, newest = opsets.get(""), onnx.defs.onnx_opset_version()
+    if version is None:
+        raise fail("E613", "the model does not say which version of the standard operator set it uses", kind=ModelError,
+                   notes=["it has no opset_import for the domain ''; export it again"])
+    if not OLDEST_OPSET <= version <= newest:
+        raise fail("E613", f"the model uses opset {version} of the standard operators, polytc has {OLDEST_OPSET} to {newest}",
+                   kind=ModelError, notes=["install a newer onnx" if version > newest else
+                                           "convert it: onnx.version_converter.convert_version(model, 13)"])
 
 
 def _graph(proto: onnx.GraphProto, opsets: dict[str, int]) -> Graph:
@@ -53,7 +74,10 @@ def _attribute(a: onnx.AttributeProto, opsets: dict[str, int]) -> Any:
         return _graph(a.g, opsets)
     if a.type == kinds.TENSOR:
         return _array(a.t)
-    value = onnx.helper.get_attribute_value(a)
+    try:
+        value = onnx.helper.get_attribute_value(a)
+    except (ValueError, TypeError) as error:
+        raise fail("E606", f"the attribute {a.name!r} cannot be read: {error}", kind=ModelError) from None
     if a.type == kinds.STRING:
         return value.decode("utf-8", "replace")
     if a.type == kinds.STRINGS:
@@ -62,20 +86,27 @@ def _attribute(a: onnx.AttributeProto, opsets: dict[str, int]) -> Any:
 
 
 def _array(tensor: onnx.TensorProto) -> np.ndarray:
+    if any(d < 0 for d in tensor.dims):
+        raise fail("E607", f"the tensor {tensor.name!r} has the shape {list(tensor.dims)}", kind=ModelError)
+    if tensor.data_type not in onnx.helper.get_all_tensor_dtypes():
+        raise fail("E607", f"the tensor {tensor.name!r} has the unknown element type {tensor.data_type}", kind=ModelError)
     try:
         array = numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, NotImplementedError) as error:
-        raise fail("E607", f"the tensor {tensor.name!r} cannot be read: {error}", kind=ModelError) from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, NotImplementedError) as error:
+        raise fail("E607", f"the tensor {tensor.name!r} cannot be read: {error}", kind=ModelError) from error
     return array if array.ndim == 0 else np.ascontiguousarray(array)
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     values, places = _array(sparse.values), _array(sparse.indices)
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    if places.ndim == 1:
-        dense.reshape(-1)[places] = values
-    else:
-        dense[tuple(places.T)] = values
+    try:
+        dense = np.zeros(tuple(sparse.dims), values.dtype)
+        if places.ndim == 1:
+            dense.reshape(-1)[places] = values
+        else:
+            dense[tuple(places.T)] = values
+    except (ValueError, TypeError, LookupError, MemoryError) as error:
+        raise fail("E607", f"the sparse tensor {sparse.values.name!r} cannot be read: {error}", kind=ModelError) from error
     return dense
 
 
@@ -106,7 +137,10 @@ def _problems(graph: Graph, outer: set[str]) -> list[str]:
     """What is wrong with the wiring: values that nothing computes, values computed twice."""
     known = outer | set(graph.constants) | {v.name for v in graph.inputs}
     found: list[str] = []
-    for node in graph.nodes:
+    for k, node in enumerate(graph.nodes):
+        if not any(node.outputs):
+            found.append(f"node {k}, {node.op} {node.name!r}, has no outputs")
+            continue
         found += [f"{node.label} reads {name!r}, which nothing before it computes"
                   for name in node.inputs if name and name not in known]
         found += [f"{node.label} computes {name!r} a second time"

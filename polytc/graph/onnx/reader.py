@@ -83,9 +83,12 @@ def _load(tensor: onnx.TensorProto, folder: Path | None, what: str) -> None:
                    kind=ModelError, notes=["external data is only read from the folder of the model and those below it"])
     try:
         offset, length = int(entries.get("offset", 0)), int(entries["length"]) if "length" in entries else None
+        if offset < 0 or (length or 0) < 0:
+            raise ValueError(f"offset {offset}, length {length}")
         with path.open("rb") as file:
+            there = max(os.fstat(file.fileno()).st_size - offset, 0)
             file.seek(offset)
-            data = file.read() if length is None else file.read(length)
+            data = file.read() if length is None else file.read(min(length, there))
     except (OSError, ValueError) as error:
         raise fail("E603", f"{what}: the data of {tensor.name!r} in {location!r} cannot be read: {error}",
                    kind=ModelError) from None

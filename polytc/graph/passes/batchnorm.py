@@ -19,12 +19,15 @@ def merge_batchnorm(graph: Graph) -> Graph:
     merged: dict[str, Node] = {}
     dropped: set[str] = set()
     for node in graph.nodes:
-        conv = makers.get(node.inputs[0]) if node.op == "BatchNormalization" else None
+        conv = makers.get(node.inputs[0]) if node.op == "BatchNormalization" and len(node.inputs) == 5 else None
         if conv is None or not _mergeable(node, conv, constants):
             continue
         if conv.outputs[0] in outputs or len(readers[conv.outputs[0]]) > 1:
             continue
-        weights, bias = _merged(node, conv, constants)
+        try:
+            weights, bias = _merged(node, conv, constants)
+        except (ValueError, TypeError, IndexError):  # shapes that do not fit: specialisation says which
+            continue
         names = (f"{node.outputs[0]}.weights", f"{node.outputs[0]}.bias")
         constants |= dict(zip(names, (weights, bias), strict=True))
         merged[conv.outputs[0]] = replace(conv, inputs=(conv.inputs[0], *names), outputs=(node.outputs[0],))

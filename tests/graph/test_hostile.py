@@ -1,0 +1,129 @@
+"""Hostile models and calls: each gets a diagnostic that names the node, input or tensor, never a raw exception."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import polytc
+from polytc.errors import ArgumentError, ModelError
+
+N = helper.make_node
+X = {"x": (np.float32, [4, 6])}
+
+
+def refusal(model: onnx.ModelProto) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        polytc.load_onnx(model).compile(target="evaluate")
+    return caught.value
+
+
+def test_values_beyond_memory(build) -> None:
+    nodes = [N("Expand", ["x", "s"], ["e"]), N("ReduceSum", ["e"], ["y"])]
+    error = refusal(build(nodes, {"x": (np.float32, [2, 3])}, ["y"], {"s": np.array([10**6, 10**6, 2, 3])}))
+    assert error.code == "E612"
+    assert "'e'" in str(error)
+    assert "Expand node" in str(error)
+    assert refusal(build([N("Relu", ["x"], ["y"])], {"x": (np.float32, [10**9, 10**9])}, ["y"])).code == "E612"
+
+
+@pytest.mark.parametrize(("node", "shape", "constants", "code", "part"), [
+    (N("Softmax", ["x"], ["y"], axis="abc"), [4, 6], {}, "E608", "axis='abc'"),
+    (N("Conv", ["x", "w"], ["y"], strides=[0, 0]), [1, 1, 4, 4], {"w": np.ones((1, 1, 2, 2), np.float32)}, "E609", "strides"),
+    (N("Conv", ["x", "w"], ["y"], pads=[1]), [1, 1, 4, 4], {"w": np.ones((1, 1, 2, 2), np.float32)}, "E609",
+     "has 1 numbers, 4 are needed"),
+    (N("Conv", ["x", "w"], ["y"], strides="ab"), [1, 1, 4, 4], {"w": np.ones((1, 1, 2, 2), np.float32)}, "E608", "strides"),
+    (N("Conv", ["x", "w"], ["y"], group=0), [1, 1, 4, 4], {"w": np.ones((1, 1, 2, 2), np.float32)}, "E60", "Conv"),
+    (N("Add", ["x"], ["y"]), [4], {}, "E60", "Add node"), (N("Relu", [], ["y"]), [4], {}, "E60", "Relu node"),
+    (N("Identity", [], ["y"]), [4], {}, "E60", "Identity node"),
+    (N("Transpose", ["x"], ["y"], perm=[0, 7]), [4, 6], {}, "E60", "Transpose node"),
+    (N("Shape", ["x"], ["y"], start="a"), [4, 6], {}, "E608", "Shape node"),
+    (N("Gather", ["x", "i"], ["y"]), [4, 6], {"i": np.array([0, 4])}, "E609", "the index 4 is out of range"),
+    (N("Gather", ["x", "i"], ["y"]), [4, 6], {"i": np.array(-5)}, "E609", "the index -5 is out of range"),
+    (N("GatherElements", ["x", "i"], ["y"]), [4, 6], {"i": np.array([[9]])}, "E609", "the index 9 is out of range"),
+    (N("GatherND", ["x", "i"], ["y"]), [4, 6], {"i": np.array([[0, 6]])}, "E609", "the index 6 is out of range"),
+    (N("BatchNormalization", ["x", "w"], ["y"]), [4, 6], {"w": np.ones(6, np.float32)}, "E60", "BatchNormalization"),
+    (N("Sign", ["x"], ["p", "y"]), [4], {}, "E60", "Sign")])
+def test_nodes_that_make_no_sense(build, node, shape, constants, code, part) -> None:
+    error = refusal(build([node], {"x": (np.float32, shape)}, ["y"], constants))
+    assert error.code.startswith(code), error
+    assert part in str(error)
+
+
+def test_the_cause_of_a_refusal_is_kept(build) -> None:
+    assert isinstance(refusal(build([N("Softmax", ["x"], ["y"], axis="abc")], X, ["y"])).__cause__, TypeError)
+
+
+def test_an_attribute_of_another_kind_where_the_node_is_folded(build) -> None:
+    error = refusal(build([N("Softmax", ["k"], ["y"], axis="abc")], X, ["y"], {"k": np.ones(3, np.float32)}))
+    assert error.code == "E609"
+
+
+def test_tensors_of_no_kind(build) -> None:
+    model = build([N("Add", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones(6, np.float32)})
+    model.graph.initializer[0].data_type = 99
+    assert "'w' has the unknown element type 99" in str(refusal(model))
+    model.graph.initializer[0].data_type = TensorProto.FLOAT
+    model.graph.initializer[0].dims[:] = [-6]
+    assert refusal(model).code == "E607"
+    assert "[-6]" in str(refusal(model))
+
+
+def test_external_data_that_claims_to_be_huge(build, tmp_path: Path) -> None:
+    model = build([N("Add", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones(6, np.float32)})
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "w.bin", "length": str(10**12)}.items():
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, value
+    (tmp_path / "w.bin").write_bytes(bytes(24))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="24 are there") as caught:
+        polytc.load_onnx(tmp_path / "m.onnx")
+    assert caught.value.code == "E603"
+
+
+@pytest.mark.parametrize("version", [None, 3, 99])
+def test_versions_of_the_operator_set(build, version) -> None:
+    model = build([N("Relu", ["x"], ["y"])], X, ["y"])
+    if version is None:
+        del model.opset_import[:]
+    else:
+        model.opset_import[0].version = version
+    error = refusal(model)
+    assert error.code == "E613"
+    assert version is None or f"opset {version}" in str(error)
+
+
+def test_calls_that_make_no_sense(build) -> None:
+    graph = polytc.load_onnx(build([N("Relu", ["x"], ["y"])], X, ["y"]))
+    model = graph.compile(target="evaluate")
+    x = np.ones((4, 6), np.float32)
+    for call, code in ((lambda: model.run(None, None), "E610"), (lambda: model.run("y", {"x": x}), "E610"),
+                       (lambda: model.run(7, {"x": x}), "E610"),
+                       (lambda: graph.compile(shapes={"x": "q"}), "E611"),
+                       (lambda: graph.compile(shapes={"x": (-4, 6)}), "E611"),
+                       (lambda: graph.compile(shapes={"x": 4}), "E611"), (lambda: graph.compile(shapes=3), "E611"),
+                       (lambda: graph.compile(threads=0), "E410")):
+        with pytest.raises(ArgumentError) as caught:
+            call()
+        assert caught.value.code == code
+
+
+def test_check_of_a_model_that_onnx_runtime_refuses(build, tmp_path: Path) -> None:
+    model = build([N("Swish", ["x"], ["y"])], X, ["y"], opset=24)
+    model.ir_version = 999
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    done = subprocess.run([sys.executable, "-m", "polytc", "compile", str(path), "--check"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1, done.stderr
+    assert "ONNX Runtime refuses this model" in done.stderr
+    assert "Traceback" not in done.stderr
