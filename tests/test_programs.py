@@ -207,6 +207,7 @@ REGRESSIONS: dict[str, tuple[str, Shapes, tuple[str, ...]]] = {
     "named like a register": ("C[i,j] += A[i,k]*C_r8[k,j]; D[i] += A[i,k]*C_r1[k]",
                               {"A": (7, 30), "C_r8": (30, 40), "C_r1": (30,)}, ()),
     "quotient on the left": ("T[j,i//4] += X[i]*Z[j,i]; U[i//8] += X[i]", {"X": (64,), "Z": (3, 64)}, ()),
+    "isl's words": ("C[mod,mod_] += A[mod,k]*B[k,mod_]", {"A": (6, 5), "B": (5, 9)}, ()),
     "index values that wrap": ("Y[i] = (i*6364136223846793005 + 1442695040888963407)*300 % 10 where i in 0:20\n"
                                "Z[i,j] = (i*6364136223846793005 + j*1442695040888963407) // 7 > 5 ? A[i] : 0 where j in 0:30",
                                {"A": (20,)}, ()),

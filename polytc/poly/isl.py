@@ -48,8 +48,8 @@ def bounded(ctx: islpy.Context, operations: int, compute: Callable[[], R]) -> R:
 
 
 def name(identifier: str) -> str:
-    """An identifier that isl's parser takes: its reserved words get an underscore."""
-    return identifier + "_" if identifier in _RESERVED else identifier
+    """An identifier that isl's parser takes: its reserved words, with or without underscores behind them, get one more."""
+    return identifier + "_" if identifier.rstrip("_") in _RESERVED else identifier
 
 
 def expr(e: pr.Expr) -> str | None:
