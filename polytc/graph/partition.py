@@ -56,18 +56,11 @@ def fuse(plan: Plan) -> Plan:
 
 def shape_of(p: pr.Program) -> Shape:
     """Classify a program."""
-    sizes = {s.name: _points(s) for s in p.statements}
+    sizes = {s.name: s.points for s in p.statements}
     updates = [s for s in p.statements if s.op is not None]
     light = all(_reads_once(p, s, sizes[s.name]) for s in updates)
     pointwise = not updates and all(_plain(s.subscripts) for s in p.statements)
     return Shape(pointwise, light, max(sizes.values(), default=0))
-
-
-def _points(s: pr.Statement) -> int:
-    n = 1
-    for r in s.ranges:
-        n *= r.extent
-    return n
 
 
 def _reads_once(p: pr.Program, s: pr.Statement, points: int) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.lang.program import Binary, Const, Expr, Program, Read, Statement, Tensor, children, rebuild
+from polytc.lang.program import Binary, Const, Expr, Program, Read, Statement, Tensor, map_expr
 from polytc.lang.scalars import I64
 
 
@@ -19,12 +19,6 @@ class Part:
 
     program: Program
     names: Mapping[str, str]
-
-
-def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rewrite bottom-up: f is applied to every node after its operands."""
-    operands = children(e)
-    return f(rebuild(e, tuple(map_expr(c, f) for c in operands))) if operands else f(e)
 
 
 def _map_statement(s: Statement, f: Callable[[Expr], Expr]) -> Statement:

@@ -12,8 +12,9 @@ subscript may contain a `Read` of an integer tensor (a gather), whose value is c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 from polytc.errors import Span
@@ -153,6 +154,11 @@ class Statement:
     def indices(self) -> tuple[str, ...]:
         return tuple(r.index for r in self.ranges)
 
+    @property
+    def points(self) -> int:
+        """Instances of the statement's box."""
+        return prod(r.extent for r in self.ranges)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -225,6 +231,12 @@ def walk(e: Expr) -> Iterator[Expr]:
     yield e
     for child in children(e):
         yield from walk(child)
+
+
+def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rewrite bottom-up: f is applied to every node after its operands."""
+    operands = children(e)
+    return f(rebuild(e, tuple(map_expr(c, f) for c in operands))) if operands else f(e)
 
 
 def substitute(e: Expr, values: dict[str, Expr]) -> Expr:

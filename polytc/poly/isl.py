@@ -113,12 +113,6 @@ def maps(u: islpy.UnionMap) -> Iterator[islpy.Map]:
     return (found.get_at(i) for i in range(found.n_map()))
 
 
-def sets(u: islpy.UnionSet) -> Iterator[islpy.Set]:
-    """The sets of a union set, one a space."""
-    found = u.get_set_list()
-    return (found.get_at(i) for i in range(found.n_set()))
-
-
 def sample(m: islpy.Map) -> tuple[str, str] | None:
     """One pair of a map as text, `("S1[i=0, j=1]", "S1[i=1, j=0]")`, or None if the map is empty."""
     if m.is_empty():

@@ -7,15 +7,14 @@ schedule.tiles chooses. The rest is order: the tile loop whose operand is larger
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.scalars import DType
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.schedule import reuse, tiles
 from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
+from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
 
 PARALLEL_WORK = 50_000
@@ -40,14 +39,9 @@ def nest(program: pr.Program, machine: Machine) -> Nest:
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
-def points(s: pr.Statement) -> int:
-    """Instances of a statement (of its box)."""
-    return prod(r.extent for r in s.ranges)
-
-
 def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:
     tile = choose_tile(program, group, machine)
-    work = sum(points(s) for s in group.statements)
+    work = sum(s.points for s in group.statements)
     kind = "parallel" if work >= PARALLEL_WORK else "sequential"
     cut = tile.block.depth if tile.block is not None else len(tile.order)
     parts: list[Nest] = []
@@ -78,7 +72,7 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     """The loops of one statement inside the shared ones: its own loops, then the point loops, the vector innermost."""
     s = group.statements[position]
     inner = group.inner(position)
-    lanes = machine.lanes(_widest(program, s).bytes)
+    lanes = lane_width(program, s, machine)
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
     loops = [Member(((s.name, _own_loop(s, r.index, tile)),)) for r in inner if r is not own_vector]
     if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
@@ -125,22 +119,17 @@ def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str
     return vector_score(accesses[1:] if index in reduced else accesses, index)
 
 
-def _widest(program: pr.Program, s: pr.Statement) -> DType:
-    types = [program.tensor(s.target).dtype, *(r.dtype for r in pr.reads(s))]
-    return max(types, key=lambda t: t.bits)
-
-
 def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     """Point-loop sizes and order for the shared loops of a group."""
     rows = range(len(group.rows))
     flat = Tile((1,) * len(group.rows), None, tuple(rows))
     if not group.rows or any(s.where for s in group.statements):
         return flat
-    heavy = max(range(len(group.statements)), key=lambda n: (points(group.statements[n]), n))
+    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     s = group.statements[heavy]
     accesses = of_statement(program, s)
     index = [group.rows[r][heavy] for r in rows]
-    lanes = machine.lanes(_widest(program, s).bytes)
+    lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         return _register_tile(program, s, group, accesses, index, lanes, machine)
     scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]

@@ -12,7 +12,6 @@ from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule.cpu import points
 from polytc.schedule.groups import Group, partition
 from polytc.schedule.strides import of_statement, vector_score
 
@@ -44,7 +43,7 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Ne
 
 def mapping(program: pr.Program, group: Group, machine: Machine) -> list[tuple[int, int]]:
     """(row, work-group extent) for at most three rows, fastest axis first."""
-    heavy = max(range(len(group.statements)), key=lambda n: (points(group.statements[n]), n))
+    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     accesses = of_statement(program, group.statements[heavy])
     rows = range(len(group.rows))
     contiguous = max(rows, key=lambda r: (vector_score(accesses, group.rows[r][heavy]), r))

@@ -11,11 +11,10 @@ is bound to its arrays (see compiler.py); otherwise it must pay for itself in ev
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import tiles
@@ -47,7 +46,7 @@ def _packed(program: pr.Program, s: pr.Statement, machine: Machine) -> pr.Progra
     lanes = lane_width(program, s, machine)
     plain = tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
-    unpacked = plain.cycles if plain is not None else _points(s) / lanes * DOT if reduced is not None else float("inf")
+    unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
     for read in pr.reads(s):
         formal = _plain_subscripts(read)
@@ -81,11 +80,7 @@ def _extent(s: pr.Statement, index: str) -> int:
 
 
 def _uses(s: pr.Statement, program: pr.Program, read: pr.Read) -> float:
-    return _points(s) / program.tensor(read.tensor).size
-
-
-def _points(s: pr.Statement) -> int:
-    return prod(r.extent for r in s.ranges)
+    return s.points / program.tensor(read.tensor).size
 
 
 def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
@@ -111,14 +106,7 @@ def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.Regi
     cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
     copied = tuple(ranges[i] for i in (*outer, *steps, tile.vector))
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
-
-    def go(e: pr.Expr) -> pr.Expr:
-        if e == read:
-            return replace(read, tensor=name, subscripts=cell)
-        operands = pr.children(e)
-        return pr.rebuild(e, tuple(map(go, operands))) if operands else e
-
     statements = list(program.statements)
     at = statements.index(s)
-    statements[at:at + 1] = [copy, replace(s, value=go(s.value))]
+    statements[at:at + 1] = [copy, replaced(s, read, replace(read, tensor=name, subscripts=cell))]
     return replace(program, tensors=(*program.tensors, target), statements=tuple(statements))

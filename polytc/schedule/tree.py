@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import islpy
 
 from polytc import errors
-from polytc.poly import isl, legality
+from polytc.poly import legality
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 
@@ -111,8 +111,3 @@ def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[s
 
     visit(tree.get_root())
     return found
-
-
-def instances(schedule: Schedule) -> tuple[str, ...]:
-    """Names of the statements that the schedule runs."""
-    return tuple(s.get_tuple_name() for s in isl.sets(schedule.tree.get_domain()))

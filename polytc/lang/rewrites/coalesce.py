@@ -172,9 +172,7 @@ def _merged(s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
         return (*subscripts[:d], pr.Index(new), *subscripts[d + 2:])
 
     def go(e: pr.Expr) -> pr.Expr:
-        operands = tuple(map(go, pr.children(e)))
-        e = pr.rebuild(e, operands) if operands else e
-        return replace(e, subscripts=cut(e.tensor, e.subscripts)) if isinstance(e, pr.Read) else e
+        return pr.map_expr(e, lambda x: replace(x, subscripts=cut(x.tensor, x.subscripts)) if isinstance(x, pr.Read) else x)
 
     by_name = {r.index: r for r in s.ranges}
     extent = by_name[inner].extent

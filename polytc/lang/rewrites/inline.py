@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
@@ -45,7 +44,7 @@ def _fits(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> bool:
         return False
     uses = [e for top in (reader.value, *reader.subscripts, *reader.where) for e in pr.walk(top)
             if isinstance(e, pr.Read) and e.tensor == s.target]
-    if len(uses) != 1 or uses[0].default is not None or _points(reader) > _points(s):
+    if len(uses) != 1 or uses[0].default is not None or reader.points > s.points:
         return False
     size = len(list(pr.walk(reader.value))) + len(list(pr.walk(s.value)))
     return size <= SIZE_LIMIT and any(e == uses[0] for e in pr.walk(reader.value))
@@ -63,19 +62,14 @@ def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | No
     return tuple(plain) if len(set(named)) == len(named) and set(named) == set(s.indices) else None
 
 
-def _points(s: pr.Statement) -> int:
-    return prod(r.extent for r in s.ranges)
-
-
 def _inlined(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> pr.Statement:
     """The reader with the value of `s` in place of the read."""
     formal = _formal(program, s)
     assert formal is not None
 
-    def go(e: pr.Expr) -> pr.Expr:
-        if isinstance(e, pr.Read) and e.tensor == s.target:
-            return pr.substitute(s.value, {f: x for f, x in zip(formal, e.subscripts, strict=True) if f is not None})
-        operands = pr.children(e)
-        return pr.rebuild(e, tuple(map(go, operands))) if operands else e
+    def value(e: pr.Expr) -> pr.Expr:
+        if not (isinstance(e, pr.Read) and e.tensor == s.target):
+            return e
+        return pr.substitute(s.value, {f: x for f, x in zip(formal, e.subscripts, strict=True) if f is not None})
 
-    return replace(reader, value=go(reader.value))
+    return replace(reader, value=pr.map_expr(reader.value, value))

@@ -35,7 +35,7 @@ def materialise(program: pr.Program) -> pr.Program:
                 copies[key] = pr.Tensor(name, source.dtype, tuple(b - a + 1 for a, b in box), tuple(a for a, _ in box))
                 tensors.append(copies[key])
                 statements.append(_copy(copies[key], read, fresh(f"{s.name}_{name}", {x.name for x in statements})))
-            s = _replaced(s, read, replace(read, tensor=copies[key].name, default=None))
+            s = replaced(s, read, replace(read, tensor=copies[key].name, default=None))
         statements.append(s)
         copies = {key: copy for key, copy in copies.items() if key[0] != s.target}  # a later read sees another value
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
@@ -54,7 +54,7 @@ def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
         t = program.tensor(read.tensor)
         inside = all(lo <= a and b < lo + n for (a, b), lo, n in zip(known, t.lower, t.shape, strict=False))
         if read.default is not None and len(known) == len(forms) and inside:
-            s = _replaced(s, read, replace(read, default=None))
+            s = replaced(s, read, replace(read, default=None))
     return s
 
 
@@ -74,8 +74,7 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     size = program.tensor(read.tensor).size
     if len(box) < len(forms) or not box or prod(b - a + 1 for a, b in box) > GROWTH * size + 4096:
         return None
-    points = prod(r.extent for r in s.ranges)
-    return box if points >= 2 * size else None
+    return box if s.points >= 2 * size else None
 
 
 def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
@@ -84,10 +83,6 @@ def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
     return pr.Statement(name, target.name, indices, None, replace(read, subscripts=indices), ranges)
 
 
-def _replaced(s: pr.Statement, old: pr.Expr, new: pr.Expr) -> pr.Statement:
-    def go(e: pr.Expr) -> pr.Expr:
-        if e == old:
-            return new
-        operands = pr.children(e)
-        return pr.rebuild(e, tuple(map(go, operands))) if operands else e
-    return replace(s, value=go(s.value))
+def replaced(s: pr.Statement, old: pr.Expr, new: pr.Expr) -> pr.Statement:
+    """The statement with another expression in its value wherever `old` stands."""
+    return replace(s, value=pr.map_expr(s.value, lambda e: new if e == old else e))

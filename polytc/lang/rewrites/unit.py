@@ -28,8 +28,10 @@ def _statement(s: pr.Statement) -> pr.Statement:
 
 def normalise(e: pr.Expr) -> pr.Expr:
     """Subscripts in linear normal form, so that `0*4 + m` reads `m`."""
-    operands = tuple(map(normalise, pr.children(e)))
-    e = pr.rebuild(e, operands) if operands else e
+    return pr.map_expr(e, _normal)
+
+
+def _normal(e: pr.Expr) -> pr.Expr:
     if isinstance(e, pr.Read):
         forms = [linear(sub) for sub in e.subscripts]
         return replace(e, subscripts=tuple(sub if form is None else expression(form)
