@@ -24,8 +24,10 @@ class Machine:
     kind: 'cpu', or 'gpu' where work-items run in lockstep warps.
     vector_bytes: width of a vector register, e.g. 32 for AVX2, 64 for AVX-512, 16 for NEON.
     vector_registers: how many there are, e.g. 16 for AVX2, 32 for AVX-512 and NEON.
-    fma_latency, fma_ports: cycles and units of a fused multiply-add; their product is how many must be in flight.
+    fma_latency, fma_ports: cycles of a fused multiply-add of whole vectors, and how many start in a cycle; their product is how
+    many must be in flight. load_ports: loads of whole vectors that start in a cycle.
     caches: L1 first; cores: hardware threads that may be used.
+    masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
     max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target).
     cpu, features: LLVM's names, '' for a device that LLVM does not see.
     """
@@ -37,6 +39,8 @@ class Machine:
     fma_ports: int
     caches: tuple[Cache, ...]
     cores: int
+    load_ports: int = 2
+    masked: bool = False
     max_work_group: int = 0
     local_bytes: int = 0
     cpu: str = ""
@@ -49,11 +53,16 @@ class Machine:
 
 GENERIC_CPU = Machine("cpu", 16, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(256 << 10, 8, 64)), 1)
 AVX2 = Machine("cpu", 32, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(512 << 10, 8, 64), Cache(16 << 20, 16, 64)), 2)
-AVX512 = Machine("cpu", 64, 32, 4, 2, (Cache(48 << 10, 12, 64), Cache(1 << 20, 16, 64), Cache(32 << 20, 16, 64)), 2)
+AVX512 = Machine("cpu", 64, 32, 4, 2, (Cache(48 << 10, 12, 64), Cache(1 << 20, 16, 64), Cache(32 << 20, 16, 64)), 2,
+                 masked=True)
 NEON = Machine("cpu", 16, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64)), 4)
 GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 << 20, 16, 128)), 32,
                       max_work_group=256, local_bytes=32 << 10)
 """Descriptions for tests and for generating code without the machine."""
+
+
+DOUBLE_PUMPED = ("znver4",)
+"""Processors (LLVM's names) that run a 512-bit operation as two halves: one multiply-add and one load a cycle."""
 
 
 def detect_caches() -> tuple[Cache, ...]:
@@ -79,4 +88,6 @@ def detect(cpu: str, features: str) -> Machine:
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if arm or "avx512f" in have else 16
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine("cpu", vector_bytes, registers, 4, 2, detect_caches(), cores, cpu=cpu, features=features)
+    ports = 1 if cpu in DOUBLE_PUMPED else 2
+    return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), cores, load_ports=ports,
+                   masked="avx512vl" in have, cpu=cpu, features=features)

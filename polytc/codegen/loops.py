@@ -129,12 +129,17 @@ class Load:
 
 @dataclass(frozen=True)
 class Ramp:
-    """(base, base + stride, ..., base + (lanes-1)*stride), integers; stride is a known number."""
+    """(base, base + stride, ..., base + (lanes-1)*stride), integers; stride is a known number.
+
+    active: as an index, only so many lanes count, from the first: the others are neither loaded (they hold anything) nor
+    stored. This is how a vector covers the end of a loop. None: all.
+    """
 
     base: Expr
     stride: int
     lanes: int
     dtype: DType = I64
+    active: int | None = None
 
 
 @dataclass(frozen=True)
@@ -292,7 +297,7 @@ def format_expr(e: Expr) -> str:
         case Load():
             return f"{e.buffer.name}[{', '.join(map(format_expr, e.indices))}]"
         case Ramp():
-            return f"ramp({format_expr(e.base)}, {e.stride}, {e.lanes})"
+            return f"ramp({format_expr(e.base)}, {e.stride}, {e.lanes}{'' if e.active is None else f', active {e.active}'})"
         case Broadcast():
             return f"x{e.lanes}({format_expr(e.a)})"
         case Reduce():

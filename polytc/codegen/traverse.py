@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,12 @@ def with_operands(e: loops.Expr, new: tuple[loops.Expr, ...]) -> loops.Expr:
             return replace(e, base=new[0])
         case _:
             return e
+
+
+def active_lanes(indices: Iterable[loops.Expr]) -> int | None:
+    """How many lanes an access through these indices touches; None: all of them."""
+    ramps = (e for i in indices if i.lanes > 1 for e in walk_expr(i) if isinstance(e, loops.Ramp))
+    return min((r.active for r in ramps if r.active is not None), default=None)
 
 
 def map_expr(e: loops.Expr, f: Callable[[loops.Expr], loops.Expr]) -> loops.Expr:

@@ -128,6 +128,7 @@ def _expression(e: loops.Expr, scope: _Scope) -> None:
             _lanes(e, e.indices)
         case loops.Ramp():
             _need(e.base.lanes == 1 and e.base.dtype == e.dtype and e.dtype.is_int, "a ramp has a scalar integer base", e)
+            _need(e.active is None or 0 < e.active < e.lanes, "some lanes of a partial ramp are active, not all", e)
         case loops.Broadcast():
             _need(e.a.lanes == 1 and e.a.dtype == e.dtype, "a broadcast repeats a scalar", e)
         case loops.Reduce():

@@ -14,7 +14,7 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.schedule.groups import reduced_indices
-from polytc.schedule.strides import AccessStrides
+from polytc.schedule.strides import AccessStrides, panel_width
 
 LOAD = 0.25
 """Cycles that a load costs beside arithmetic that hides it."""
@@ -50,7 +50,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
         outer = prod(extent[i] for i in shared if i != vector)
         for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
             grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
-            rows, width, cycles = _shape(accesses, (vector, jam, last), grid, steps, lanes, machine)
+            rows, width, cycles = _shape(accesses, (vector, jam, last), grid, _widths(s, vector, lanes), steps, lanes, machine)
             found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
@@ -61,8 +61,14 @@ def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:
     return any(a.stride(index) == 0 for a in accesses[1:])
 
 
-def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, str | None], grid: tuple[int, int], steps: int,
-           lanes: int, machine: Machine) -> tuple[int, int, float]:
+def _widths(s: pr.Statement, vector: str, lanes: int) -> range:
+    """How many vectors wide a tile may be: as wide as the panels in which the index is packed, if it is."""
+    panel = panel_width(s, vector)
+    return range(1, 9) if panel is None else range(-(-panel // lanes), -(-panel // lanes) + 1)
+
+
+def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, str | None], grid: tuple[int, int],
+           widths: range, steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
     """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
     innermost reduced index."""
     vector, jam, last = loops
@@ -72,7 +78,7 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, st
     def tile(m: int, n: int) -> float:
         loads = [_loads(a, vector, jam, m, n, lanes) for a in accesses[1:]]
         misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
-        step = max(m * n / machine.fma_ports, machine.fma_latency, sum(loads) / 2) + sum(loads) * LOAD + misses
+        step = max(m * n / machine.fma_ports, machine.fma_latency, sum(loads) / machine.load_ports) + sum(loads) * LOAD + misses
         store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
         return steps * step + m * n * store
 
@@ -81,7 +87,7 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, st
                    for count, rows in ((high // m, m), (1, high % m)) for times, columns in ((wide // n, n), (1, wide % n))
                    if count and rows and times and columns)
 
-    shapes = [(m, n) for m in range(1, 17 if jam is not None else 2) for n in range(1, 9)
+    shapes = [(m, n) for m in range(1, 17 if jam is not None else 2) for n in widths
               if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
     m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
     return m, n, whole(m, n)

@@ -101,7 +101,8 @@ class _KernelWriter(Emitter):
         idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
         args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value), *map(self.index, s.indices)]
-        self.line(f"{guard}_store({', '.join(args)})")
+        first = traverse.active_lanes(s.indices)
+        self.line(f"{guard}_store({', '.join(args)}{'' if first is None else f', active={first}'})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
         if not (self.inside_item and s.buffer.space == "local"):
@@ -160,7 +161,9 @@ class _KernelWriter(Emitter):
             case loops.Select():
                 return self.select(e)
             case loops.Load():
-                mask = ", mask=m" if self.masked else ""
+                first = traverse.active_lanes(e.indices)
+                masks = ["m"] * bool(self.masked) + [f"_first({first}, {e.lanes})"] * (first is not None)
+                mask = f", mask={' & '.join(masks)}" if masks else ""
                 args = [repr(e.buffer.name), self.names.buffer(e.buffer), *map(self.index, e.indices)]
                 return f"_load({', '.join(args)}{mask})"
             case loops.Ramp():

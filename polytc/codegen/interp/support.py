@@ -48,8 +48,16 @@ def load(name: str, array: np.ndarray, *indices: Any, mask: Any = True) -> Any:
     return out
 
 
-def store(name: str, array: np.ndarray, value: Any, *indices: Any) -> None:
-    """array[indices] = value, lane by lane."""
+def first(count: int, lanes: int) -> np.ndarray:
+    """The mask of the first `count` lanes."""
+    return np.arange(lanes) < count
+
+
+def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: int | None = None) -> None:
+    """array[indices] = value, lane by lane; active: only so many, from the first."""
+    if active is not None:
+        value = value[:active] if np.ndim(value) else value
+        indices = tuple(i[:active] if isinstance(i, np.ndarray) else i for i in indices)
     _check(name, array, indices)
     if not array.flags.writeable:
         raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers",
@@ -164,7 +172,7 @@ def _intrinsics() -> dict[str, Callable[..., Any]]:
 
 
 NAMESPACE: dict[str, Any] = {
-    f"_{f.__name__}": f for f in (poison, load, store, select, uniform, ramp, cast, divide, shift, reduce, run_group)
+    f"_{f.__name__}": f for f in (poison, load, first, store, select, uniform, ramp, cast, divide, shift, reduce, run_group)
 } | {f"_{name}": f for name, f in _intrinsics().items()} | {
     f"_{t.name}": t.numpy.type for t in scalars.DTYPES.values()} | {"_np": np}
 """Global names of the generated code; each begins with '_', which no name of the Loop AST does after spelling."""

@@ -28,7 +28,7 @@ class Body:
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
     mask: ir.Value | None = None
-    loaded: dict[tuple[str, affine.Affine, int], ir.Value] = field(default_factory=dict)
+    loaded: dict[tuple[str, affine.Affine, int, int | None], ir.Value] = field(default_factory=dict)
     block: str = ""
 
     @property
@@ -211,7 +211,7 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
     if body.block != body.fn.block:
         body.block = body.fn.block
         body.loaded.clear()
-    key = e.buffer.name, form, e.lanes
+    key = e.buffer.name, form, e.lanes, traverse.active_lanes(e.indices)
     if key not in body.loaded:
         value = _load_at(body, e, form)
         if body.block != body.fn.block:  # an address with a branch in it
@@ -221,14 +221,14 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
 
 
 def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
-    mask = body.mask
+    mask, active = body.mask, traverse.active_lanes(e.indices)
     if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
         if mask is not None:
             return body.fn.splat(_load_one_masked(body, e, form, mask), e.lanes)
         return body.fn.splat(memory.load(body.fn, e.dtype, pointer(body, e.buffer, form)), e.lanes)
     if form is None:
-        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes), mask)
-    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane), mask)
+        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes), mask, active)
+    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane), mask, active)
 
 
 def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
@@ -242,14 +242,15 @@ def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
     form = affine.flatten(s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
-    value = _wide(body, s.value, lanes)
+    value, active = _wide(body, s.value, lanes), traverse.active_lanes(s.indices)
     body.loaded = {key: v for key, v in body.loaded.items() if key[0] != s.buffer.name}
     if form is None:
-        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value)
+        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value, active)
     elif not form.lanes:
         memory.store(body.fn, s.buffer.dtype, pointer(body, s.buffer, form), value)
     else:
-        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane), value)
+        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane), value,
+                             active)
 
 
 def known(bounds: intervals.Env, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:

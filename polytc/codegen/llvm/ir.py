@@ -73,8 +73,8 @@ def constant(value: int | float | bool, type_: str) -> Value:
 
 
 def constants(values: Sequence[int], scalar: str) -> Value:
-    """A constant vector of integers."""
-    return Value(vector(scalar, len(values)), "<" + ", ".join(f"{scalar} {v}" for v in values) + ">")
+    """A constant vector of integers (or truth values, of i1)."""
+    return Value(vector(scalar, len(values)), "<" + ", ".join(f"{scalar} {literal(v, scalar)}" for v in values) + ">")
 
 
 class Text:
@@ -166,6 +166,11 @@ class Function:
         """A call of an external function, declared on the way."""
         self.text.declare(name, result, [a.type for a in args])
         return self.emit(result, f"call {flags}{result} @{name}({', '.join(map(str, args))})")
+
+    def call_void(self, name: str, args: Sequence[Value]) -> None:
+        """A call of an external function without a result."""
+        self.text.declare(name, "void", [a.type for a in args])
+        self.do(f"call void @{name}({', '.join(map(str, args))})")
 
     def intrinsic(self, name: str, args: Sequence[Value], flags: str = "") -> Value:
         """A call of an LLVM intrinsic overloaded on its first argument's type, with a result of that type."""

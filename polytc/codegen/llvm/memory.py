@@ -74,26 +74,32 @@ def guarded(fn: ir.Function, cond: ir.Value, then: Callable[[], ir.Value], other
     return fn.emit(a.type, f"phi {a.type} [ {a.ref}, %{from_a} ], [ {b.ref}, %{from_b} ]")
 
 
-def gather(fn: ir.Function, dtype: DType, pointers: ir.Value, mask: ir.Value | None) -> ir.Value:
-    """One element a lane from a vector of pointers, only in the lanes of the mask (others 0)."""
+def first_lanes(active: int, lanes: int) -> ir.Value:
+    """The mask of the first `active` lanes."""
+    return ir.constants([i < active for i in range(lanes)], "i1")
+
+
+def gather(fn: ir.Function, dtype: DType, pointers: ir.Value, mask: ir.Value | None, active: int | None = None) -> ir.Value:
+    """One element a lane from a vector of pointers, only in the lanes of the mask and of the first `active` (others 0)."""
     lanes = ir.lanes_of(pointers.type)
     type_ = ir.memory_type(dtype, lanes)
     if mask is not None:
+        mask = mask if active is None else fn.binary("and", mask, first_lanes(active, lanes))
         args = (pointers, ir.Value("i32", str(dtype.bytes)), mask, ir.constant(0, type_))
         name = f"llvm.masked.gather.{ir.mangle(type_)}.v{lanes}p0"
         return _from_memory(fn, dtype, fn.call(name, type_, args))
-    result = ir.Value(type_, "poison")
-    for lane in range(lanes):
+    result = ir.Value(type_, "poison" if active is None else "zeroinitializer")
+    for lane in range(lanes)[:active]:
         scalar = ir.memory_type(dtype)
         one = fn.emit(scalar, f"load {scalar}, {fn.extract(pointers, lane)}, align {dtype.bytes}")
         result = fn.insert(result, one, lane)
     return _from_memory(fn, dtype, result)
 
 
-def scatter(fn: ir.Function, dtype: DType, pointers: ir.Value, value: ir.Value) -> None:
-    """One element a lane, in lane order."""
+def scatter(fn: ir.Function, dtype: DType, pointers: ir.Value, value: ir.Value, active: int | None = None) -> None:
+    """One element a lane, in lane order; active: only so many, from the first."""
     memory = _to_memory(fn, dtype, value)
-    for lane in range(ir.lanes_of(pointers.type)):
+    for lane in range(ir.lanes_of(pointers.type))[:active]:
         fn.do(f"store {fn.extract(memory, lane)}, {fn.extract(pointers, lane)}, align {dtype.bytes}")
 
 
@@ -114,9 +120,15 @@ def windows(lanes: Sequence[int]) -> list[int] | None:
 
 
 def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value],
-                 mask: ir.Value | None) -> ir.Value:
-    """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes."""
+                 mask: ir.Value | None, active: int | None = None) -> ir.Value:
+    """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes.
+    active: how many lanes count, from the first; the others repeat the last of them, or read nothing."""
     count = len(lanes)
+    if active is not None and list(lanes[:active]) == list(range(lanes[0], lanes[0] + active)):
+        prefix = first_lanes(active, count)
+        return load_masked(fn, dtype, at(lanes[0]), prefix if mask is None else fn.binary("and", mask, prefix))
+    if active is not None:
+        lanes = (*lanes[:active], *(lanes[active - 1] for _ in lanes[active:]))
     if len(set(lanes)) == 1:
         one = at(lanes[0])
         return fn.splat(load(fn, dtype, one), count) if mask is None else load_splat_masked(fn, dtype, one, mask)
@@ -166,10 +178,21 @@ def _load_lanes(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callabl
     return result
 
 
-def store_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value], value: ir.Value) -> None:
-    """A vector to elements at known distances."""
-    if list(lanes) == list(range(lanes[0], lanes[0] + len(lanes))):
-        store(fn, dtype, at(lanes[0]), value)
+def store_masked(fn: ir.Function, dtype: DType, pointer: ir.Value, value: ir.Value, mask: ir.Value) -> None:
+    """A vector to neighbouring elements, only in the lanes of the mask."""
+    memory = _to_memory(fn, dtype, value)
+    args = (memory, pointer, ir.Value("i32", str(dtype.bytes)), mask)
+    fn.call_void(f"llvm.masked.store.{ir.mangle(memory.type)}.p0", args)
+
+
+def store_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value], value: ir.Value,
+                  active: int | None = None) -> None:
+    """A vector to elements at known distances. active: how many lanes are stored, from the first."""
+    stored = list(lanes[:active])
+    if stored == list(range(lanes[0], lanes[0] + len(stored))):
+        first = at(lanes[0])
+        store(fn, dtype, first, value) if active is None else \
+            store_masked(fn, dtype, first, value, first_lanes(active, len(lanes)))
         return
-    for i, lane in enumerate(lanes):
+    for i, lane in enumerate(stored):
         store(fn, dtype, at(lane), fn.extract(value, i))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.codegen import loops
 from polytc.codegen.opencl import emit
@@ -18,6 +18,10 @@ class OpenCLTarget:
 
     machine: Machine = GENERIC_GPU
     name: str = "opencl"
+
+    def __post_init__(self) -> None:
+        """OpenCL C has no masked vector accesses, whatever the device."""
+        object.__setattr__(self, "machine", replace(self.machine, masked=False))
 
     @classmethod
     def here(cls) -> OpenCLTarget:

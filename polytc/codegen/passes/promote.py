@@ -145,7 +145,7 @@ def _disjoint(a: Access, b: Access) -> bool:
 def _extent(index: loops.Expr) -> tuple[loops.Expr, int] | None:
     """(first coordinate, coordinates spanned) of an index, if it is a scalar or a rising ramp."""
     if isinstance(index, loops.Ramp):
-        return (index.base, (index.lanes - 1) * index.stride + 1) if index.stride > 0 else None
+        return (index.base, ((index.active or index.lanes) - 1) * index.stride + 1) if index.stride > 0 else None
     return (index, 1) if index.lanes == 1 else None
 
 

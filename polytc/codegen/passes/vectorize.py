@@ -7,7 +7,7 @@ Guarantees: no loop of these kinds is left; a point loop whose extent is unknown
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import combine
@@ -49,22 +49,47 @@ def _point_loop(s: loops.For, machine: Machine) -> loops.Stmt:
         return _unroll(s, extent) if extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
     if extent == 1 or not _straight(s.body) or extent > 64 * machine.lanes(1):
         return _unroll(s, extent) if extent == 1 else replace(s, kind="sequential")
-    pieces = chunks(extent, machine.lanes(_widest(s.body)))
+    lanes = machine.lanes(_widest(s.body))
     if s.kind == "reduce":
         assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
-        return _horizontal(s, s.body, pieces)
-    return loops.block(*(_vector(s.body, s.var, int(s.lower.value) + at, lanes) for at, lanes in pieces))
+        return _horizontal(s, s.body, chunks(extent, lanes))
+    pieces = masked_chunks(extent, lanes) if machine.masked and not _divides(s.body) else chunks(extent, lanes)
+    return loops.block(*(_vector(s.body, loops.Var(s.var), int(s.lower.value), p) for p in pieces))
 
 
-def chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """(offset, lanes) of the vectors that cover `extent`: whole ones, then smaller powers of two."""
+@dataclass(frozen=True)
+class Chunk:
+    """Iterations at..at+active of a loop as one vector of `lanes`."""
+
+    at: int
+    lanes: int
+    active: int
+
+
+def chunks(extent: int, lanes: int) -> list[Chunk]:
+    """The vectors that cover `extent`: whole ones, then smaller powers of two."""
     out, at = [], 0
     while at < extent:
         while lanes > extent - at:
             lanes //= 2
-        out.append((at, lanes))
+        out.append(Chunk(at, lanes, lanes))
         at += lanes
     return out
+
+
+def masked_chunks(extent: int, lanes: int) -> list[Chunk]:
+    """The same with one vector for all that is left after whole ones, the smallest that holds it."""
+    out = [Chunk(at, lanes, lanes) for at in range(0, extent - lanes + 1, lanes)]
+    rest = extent % lanes
+    if rest:
+        out.append(Chunk(extent - rest, 1 << (rest - 1).bit_length(), rest))
+    return out
+
+
+def _divides(s: loops.Stmt) -> bool:
+    """Does it divide integers by other than numbers? In idle lanes, which hold 0, that would trap."""
+    return any(isinstance(e, loops.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int and not isinstance(e.b, loops.Const)
+               for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top))
 
 
 def _unroll(s: loops.For, extent: int) -> loops.Stmt:
@@ -92,26 +117,28 @@ def _widest(s: loops.Stmt) -> int:
     return max(sizes, default=4)
 
 
-def _vector(s: loops.Stmt, var: str, base: int, lanes: int) -> loops.Stmt:
-    if lanes == 1:
-        return simplify.simplify(simplify.substitute(s, {var: loops.const(base)}), {})
+def _vector(s: loops.Stmt, var: loops.Var, first: int, chunk: Chunk) -> loops.Stmt:
+    """The iterations of a chunk, counted from `first`, as vector statements."""
+    base = loops.const(first + chunk.at)
+    if chunk.lanes == 1:
+        return simplify.simplify(simplify.substitute(s, {var.name: base}), {})
     if isinstance(s, loops.Block):
-        return loops.block(*(_vector(x, var, base, lanes) for x in s.stmts))
+        return loops.block(*(_vector(x, var, first, chunk) for x in s.stmts))
     assert isinstance(s, loops.Store)
-    ramp = loops.Ramp(loops.const(base), 1, lanes)
-    indices = tuple(vector_expr(i, var, ramp) for i in s.indices)
-    return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var, ramp), lanes))
+    ramp = loops.Ramp(base, 1, chunk.lanes, active=chunk.active if chunk.active < chunk.lanes else None)
+    indices = tuple(vector_expr(i, var.name, ramp) for i in s.indices)
+    return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var.name, ramp), chunk.lanes))
 
 
-def _horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int]]) -> loops.Stmt:
+def _horizontal(loop: loops.For, s: loops.Store, pieces: list[Chunk]) -> loops.Stmt:
     """`T[x] = T[x] op f(i)` for all i: vectors are combined with each other first, then across lanes."""
     assert isinstance(loop.lower, loops.Const)
     old, term, op = _update(s)
     total: loops.Expr | None = None
-    whole = pieces[0][1]
+    whole = pieces[0].lanes
     result: loops.Expr = old
-    for at, lanes in pieces:
-        base = int(loop.lower.value) + at
+    for piece in pieces:
+        base, lanes = int(loop.lower.value) + piece.at, piece.lanes
         if lanes == 1:
             result = combine(op, result, _at(term, loop.var, base))
             continue
