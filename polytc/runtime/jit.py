@@ -41,8 +41,9 @@ def host() -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What the optimiser may do beyond the standard O3 pipeline. slp: pack neighbouring scalar operations into vectors;
-    vectorize: vectorise loops; level: 0 to 3."""
+    """How much the optimiser does. level: of effort, 0 to 3. slp: packs neighbouring scalar operations into vectors; vectorize:
+    vectorises loops. Code that shall stay as it is, neither of the two, only gets the first half of LLVM's pipeline, see
+    `_simplify`."""
 
     slp: bool = True
     vectorize: bool = True
@@ -50,18 +51,35 @@ class Tuning:
 
 
 def optimize(text: str, cpu: str, features: str, tuning: Tuning) -> tuple[Any, Any]:
-    """Parse, check and optimise; a module and its target machine."""
+    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine."""
     _initialize()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu, features=features, opt=min(3, tuning.level), jit=True)
     module = llvm.parse_assembly(text)
-    module.verify()
+    if os.environ.get("POLYTC_CHECK") == "1":
+        module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=tuning.level)
     options.slp_vectorization = tuning.slp
     options.loop_vectorization = tuning.vectorize
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if tuning.slp or tuning.vectorize:
+        builder.getModulePassManager().run(module, builder)
+    else:
+        _simplify(module, builder)
     return module, machine
+
+
+def _simplify(module: Any, builder: Any) -> None:
+    """LLVM's pipeline without its second half, the transformations of loops: on code that is vectorised and unrolled already
+    they change nothing, and the analysis of its many accesses (loop-load-elim) takes time quadratic in their number."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+    simplification = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            simplification.run(function, builder)
 
 
 def assembly(text: str, cpu: str, features: str, tuning: Tuning) -> str:

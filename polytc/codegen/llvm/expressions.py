@@ -188,9 +188,16 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
 
 
 def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0) -> ir.Value:
-    """Pointer to the element at a known distance of a form's base."""
-    base, offset, inside = body.pointers[buffer.name], _sum(body, form, lane), body.mask is None
-    return _shared(body, (base.ref, offset.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, offset, inside))
+    """Pointer to the element at a known distance of a form's base. The distance is a step of its own from the pointer to the
+    base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer)."""
+    base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.offset + lane
+    inside = body.mask is None
+    if total is None or offset == 0:
+        index = ir.constant(offset, "i64") if total is None else total
+        return _shared(body, (base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
+    start = _shared(body, (base.ref, total.ref), lambda: memory.address(body.fn, base, buffer.dtype, total, False))
+    step = ir.constant(offset, "i64")
+    return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
 
 
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> ir.Value:

@@ -64,7 +64,7 @@ class LLVMTarget:
             raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
                               notes=["use f32, or target='opencl'"])
 
-    # Where our passes have made the vectors, O1 gives the same code as O3 in two thirds of the time.
+    # Where our passes have made the vectors, the least effort gives the same code as the most.
     def _tuning(self, source: Source) -> jit.Tuning:
         scalar = source.options["slp"] == "1"
         return jit.Tuning(slp=scalar, vectorize=scalar, level=3 if scalar else 1)
