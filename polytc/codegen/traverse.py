@@ -88,21 +88,24 @@ def walk_expr(e: loops.Expr) -> Iterator[loops.Expr]:
         yield from walk_expr(o)
 
 
+def children(s: loops.Stmt) -> tuple[loops.Stmt, ...]:
+    """The statements directly inside a statement."""
+    match s:
+        case loops.For() | loops.Alloc():
+            return (s.body,)
+        case loops.If():
+            return (s.then,) if s.orelse is None else (s.then, s.orelse)
+        case loops.Block():
+            return s.stmts
+        case _:
+            return ()
+
+
 def walk_stmt(s: loops.Stmt) -> Iterator[loops.Stmt]:
     """`s` and all statements below it, parents first."""
     yield s
-    match s:
-        case loops.For() | loops.Alloc():
-            yield from walk_stmt(s.body)
-        case loops.If():
-            yield from walk_stmt(s.then)
-            if s.orelse is not None:
-                yield from walk_stmt(s.orelse)
-        case loops.Block():
-            for x in s.stmts:
-                yield from walk_stmt(x)
-        case _:
-            pass
+    for x in children(s):
+        yield from walk_stmt(x)
 
 
 def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:

@@ -14,7 +14,7 @@ from polytc.codegen.llvm import expressions, ir
 from polytc.codegen.llvm.expressions import Body
 from polytc.machine import Machine
 
-STACK_BYTES = 64 << 10
+STACK_BYTES = 16 << 10
 """Local buffers larger than this live in the arena instead of the stack."""
 
 UNROLL_LINES = 40
