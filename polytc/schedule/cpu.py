@@ -25,12 +25,13 @@ PARALLEL_WORK = 50_000
 class Tile:
     """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
     point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
-    statement is cut, or None."""
+    statement is cut, or None; straight: the statement whose reduction is unrolled, or None."""
 
     sizes: tuple[int, ...]
     vector: int | None
     order: tuple[int, ...]
     block: reuse.Block | None = None
+    straight: str | None = None
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
@@ -74,7 +75,8 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     inner = group.inner(position)
     lanes = lane_width(program, s, machine)
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
-    loops = [Member(((s.name, _own_loop(s, r.index, tile)),)) for r in inner if r is not own_vector]
+    kind = "unroll" if s.name == tile.straight else "sequential"
+    loops = [Member(((s.name, _own_loop(s, r.index, tile)),), kind) for r in inner if r is not own_vector]
     if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
         loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
     rows = [r for r in range(len(group.rows)) if tile.sizes[r] > 1 and r != tile.vector]
@@ -155,12 +157,15 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
         return _unrolled(s, group, accesses, index, machine) if is_contraction(s) else flat
     vector, jam = index.index(chosen.vector), index.index(chosen.jam) if chosen.jam is not None else None
     sizes = [1] * len(index)
-    sizes[vector] = min(panel_width(s, chosen.vector) or chosen.width * lanes, group.extents[vector])
+    panel = panel_width(s, chosen.vector)
+    width = panel if panel is not None and -(-panel // lanes) == chosen.width else chosen.width * lanes
+    sizes[vector] = min(width, group.extents[vector])
     if jam is not None:
         sizes[jam] = chosen.rows
     named = dict(zip(index, sizes, strict=True))
     rows = reuse.of_tiles(program, s, named, machine)
-    return Tile(tuple(sizes), vector, rows, reuse.block(program, s, named, rows, machine))
+    block = None if chosen.straight else reuse.block(program, s, named, rows, machine)
+    return Tile(tuple(sizes), vector, rows, block, s.name if chosen.straight else None)
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:

@@ -3,6 +3,7 @@
 One step of the reduction on a tile of m iterations times n vectors takes m*n multiply-adds and the loads of its operands; it
 takes at least the latency of one multiply-add. Loads overlap with arithmetic, but not wholly: they miss the first cache at
 times. After the last step the results are stored, element by element where the vector loop is not contiguous in the target.
+A short reduction is unrolled as a whole and counts each distinct load once: the rows of a stencil share what they read.
 (The counting follows Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016.)
 """
 
@@ -20,18 +21,25 @@ LOAD = 0.25
 """Cycles that a load costs beside arithmetic that hides it."""
 MISS = 1.0
 """Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
+SHORT = 64
+"""Steps of a reduction that may be unrolled."""
+STRAIGHT = 256
+"""Vector operations of a tile with its whole reduction, above which straight code would be too much of it."""
+WIDEST = 8
+"""Vectors side by side."""
 
 
 @dataclass(frozen=True)
 class RegisterTile:
     """vector, jam: indices of the statement (jam None: nothing unrolled); rows: iterations of jam; width: vectors of the vector
-    loop; cycles: of the whole statement, estimated."""
+    loop; cycles: of the whole statement, estimated; straight: the reduction is unrolled too."""
 
     vector: str
     jam: str | None
     rows: int
     width: int
     cycles: float
+    straight: bool = False
 
 
 def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
@@ -42,7 +50,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     """
     extent = {r.index: r.extent for r in s.ranges}
     reduced = reduced_indices(s)
-    steps, last = prod(extent[i] for i in reduced), reduced[-1] if reduced else None
+    steps = prod(extent[i] for i in reduced)
     found: list[RegisterTile] = []
     for vector in shared:
         if extent[vector] < min(4, lanes) or not any(a.stride(vector) == 1 for a in accesses):
@@ -50,8 +58,13 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
         outer = prod(extent[i] for i in shared if i != vector)
         for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
             grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
-            rows, width, cycles = _shape(accesses, (vector, jam, last), grid, _widths(s, vector, lanes), steps, lanes, machine)
+            widths = _widths(s, vector, lanes)
+            rows, width, cycles = _shape(accesses, (vector, jam, reduced), grid, widths, steps, lanes, machine)
             found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
+        if 1 < steps <= SHORT:
+            box = tuple((i, extent[i]) for i in reduced)
+            found += _straight(accesses, vector, [(i, extent[i]) for i in shared if i != vector], box, lanes,
+                               -(-extent[vector] // lanes), outer, machine)
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
@@ -64,21 +77,26 @@ def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:
 def _widths(s: pr.Statement, vector: str, lanes: int) -> range:
     """How many vectors wide a tile may be: as wide as the panels in which the index is packed, if it is."""
     panel = panel_width(s, vector)
-    return range(1, 9) if panel is None else range(-(-panel // lanes), -(-panel // lanes) + 1)
+    width = -(-panel // lanes) if panel is not None else 0
+    return range(width, width + 1) if 0 < width <= WIDEST else range(1, WIDEST + 1)
 
 
-def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, str | None], grid: tuple[int, int],
+def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
            widths: range, steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
     """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
-    innermost reduced index."""
-    vector, jam, last = loops
+    reduced indices."""
+    vector, jam, reduced = loops
+    last = reduced[-1] if reduced else None
     high, wide = grid
     far = [_far(a, last, steps, machine) for a in accesses[1:]]
+    single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
 
     def tile(m: int, n: int) -> float:
-        loads = [_loads(a, vector, jam, m, n, lanes) for a in accesses[1:]]
+        loads = [(m if jam is not None and a.stride(jam) != 0 else 1) * (n if a.stride(vector) != 0 else 1)
+                 for a in accesses[1:]]
+        busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
         misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
-        step = max(m * n / machine.fma_ports, machine.fma_latency, sum(loads) / machine.load_ports) + sum(loads) * LOAD + misses
+        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * LOAD + misses
         store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
         return steps * step + m * n * store
 
@@ -88,9 +106,51 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, st
                    if count and rows and times and columns)
 
     shapes = [(m, n) for m in range(1, 17 if jam is not None else 2) for n in widths
-              if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
+              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
     m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
     return m, n, whole(m, n)
+
+
+def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]], box: tuple[tuple[str, int], ...],
+              lanes: int, wide: int, outer: int, machine: Machine) -> list[RegisterTile]:
+    """Tiles whose whole reduction, over the extents of `box`, is unrolled. jams: loops to unroll beside, and their extents;
+    wide: vectors of the vector loop; outer: iterations of the loops `jams` together.
+
+    What the loads of a tile take beyond the registers is loaded twice. Latency does not count: the next tile, independent, is
+    within the processor's reach.
+    """
+    steps = prod(n for _, n in box)
+    store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+
+    single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
+
+    def tile(jam: str | None, m: int, n: int) -> float:
+        vectors = [(n if a.stride(vector) != 0 else 1) * _distinct(a, jam, m, box) for a in accesses[1:]]
+        busy = sum(v * c for v, c in zip(vectors, single, strict=True)) / machine.load_ports
+        kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
+        again = max(0, kept - machine.vector_registers)
+        return max(m * n * steps / machine.fma_ports, busy) + (sum(vectors) + 8 * again) * LOAD + m * n * store
+
+    found: list[RegisterTile] = []
+    for jam, high in (*jams, (None, 1)):
+        for m, n in ((m, n) for m in range(1, min(high, 8) + 1) for n in range(1, min(wide, 4) + 1)):
+            if m * n * steps <= STRAIGHT and m * n + n + 1 <= machine.vector_registers:
+                cycles = sum(times * count * tile(jam, x, y) for times, x in ((high // m, m), (1, high % m))
+                             for count, y in ((wide // n, n), (1, wide % n)) if times and x and count and y)
+                found.append(RegisterTile(vector, jam, m, n, cycles * outer / high, True))
+    return found
+
+
+def _distinct(a: AccessStrides, jam: str | None, rows: int, box: tuple[tuple[str, int], ...]) -> int:
+    """Places at which an operand is read for one vector of a tile with all steps of its reduction."""
+    box = (*box, (jam, rows)) if jam is not None else box
+    places = {0}
+    for index, extent in box:
+        stride = a.stride(index)
+        if stride is None:
+            return prod(n for _, n in box)
+        places = {p + stride * k for p in places for k in range(extent if stride else 1)}
+    return len(places)
 
 
 def _far(a: AccessStrides, last: str | None, steps: int, machine: Machine) -> bool:
@@ -100,11 +160,16 @@ def _far(a: AccessStrides, last: str | None, steps: int, machine: Machine) -> bo
     return stride is not None and abs(stride) * a.width >= 4 * cache.line and steps * cache.line > cache.bytes // 2
 
 
-def _loads(a: AccessStrides, vector: str, jam: str | None, m: int, n: int, lanes: int) -> float:
-    """Loads of one operand for one step of the reduction on a tile."""
-    repeat = m if jam is not None and a.stride(jam) != 0 else 1
-    stride = a.stride(vector)
-    if stride == 0:
-        return repeat
-    single = 1.0 if stride == 1 else 3.0 if stride == 2 else 2.0 * lanes
-    return repeat * n * single
+def _single(a: AccessStrides, vector: str, reduced: tuple[str, ...], lanes: int, machine: Machine) -> float:
+    """What one load of an operand costs, in loads of whole lines: strided ones are several, and those that the reduction shifts
+    by less than a vector straddle two lines."""
+    match a.stride(vector):
+        case 0:
+            return 1.0
+        case 1:
+            shifted = any((stride := a.stride(i)) is None or stride % lanes for i in reduced)
+            return 1.0 + (machine.vector_bytes / machine.caches[0].line if shifted else 0.0)
+        case 2:
+            return 3.0
+        case _:
+            return 2.0 * lanes

@@ -115,7 +115,7 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
     """The distinct elements of a buffer in the region, if they can live in registers and gain by it; else nothing."""
     slots = list(dict.fromkeys(u.slot for u in uses))
     fixed = all(_fixed(i, moving) for indices, _ in slots for i in indices)
-    gains = scratch or any(u.looped for u in uses)
+    gains = scratch or any(u.looped for u in uses) or sum(u.store for u in uses) > len(slots)
     if not fixed or not gains or len(slots) > 4 * machine.vector_registers or any(u.conditional for u in uses):
         return []
     disjoint = all(_disjoint(a, b) for n, a in enumerate(slots) for b in slots[:n])

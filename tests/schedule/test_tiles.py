@@ -1,0 +1,55 @@
+"""The register tile's decisions, for machines that are only described."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.compiler import lower_program
+from polytc.lang import build
+from polytc.lang.program import Program
+from polytc.machine import AVX2, AVX512, NEON, Machine
+from polytc.schedule import pack, tiles
+from polytc.schedule.groups import coincident_indices
+from polytc.schedule.strides import of_statement, panel_width
+
+DEPTHWISE = "O[c,h,w] += I[c,h+r,w+s]*W[c,r,s] where h in 0:28, w in 0:28"
+
+
+def chosen(program: Program, name: str, machine: Machine) -> tiles.RegisterTile:
+    s = next(x for x in program.statements if x.name == name)
+    tile = tiles.best(s, of_statement(program, s), coincident_indices(s), machine.lanes(4), machine)
+    assert tile is not None
+    return tile
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+def test_a_packed_operand_fixes_the_width_of_the_tile(machine: Machine) -> None:
+    program = replace(build("C[i,j] += A[i,k]*B[k,j]", {"A": (512, 512), "B": (512, 512)}), constants=("B",))
+    packed = pack.pack(program, machine)
+    s = packed.statements[-1]
+    panel = panel_width(s, "j")
+    tile = chosen(packed, s.name, machine)
+    assert panel == tile.width * machine.lanes(4)
+    assert tile.rows * tile.width + tile.width + 1 <= machine.vector_registers
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+def test_a_stencil_is_straight_code_over_several_rows(machine: Machine) -> None:
+    tile = chosen(build(DEPTHWISE, {"I": (32, 30, 30), "W": (32, 3, 3)}), "S1", machine)
+    assert (tile.vector, tile.jam, tile.straight) == ("w", "h", True)
+    assert tile.rows > 1
+
+
+def test_a_long_reduction_stays_a_loop() -> None:
+    program = build(DEPTHWISE, {"I": (32, 40, 40), "W": (32, 11, 11)})
+    assert not chosen(program, "S1", AVX512).straight
+
+
+def test_straight_code_keeps_its_results_in_registers() -> None:
+    lowered = lower_program(build(DEPTHWISE, {"I": (32, 30, 30), "W": (32, 3, 3)}), LLVMTarget(AVX512))
+    text = str(lowered.loops)
+    assert "O_r16" in text
+    assert text.count("for ") == 2, "only the loops over channels and over tiles of rows are left"
