@@ -8,19 +8,20 @@ in POLYTC_DUMP_DIR; POLYTC_CHECK=1 checks each stage's invariant and names the s
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from polytc import errors
+from polytc import errors, keys
 from polytc.codegen import astgen, loops, passes, verify
+from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, Source, Target
 from polytc.lang import rewrites
 from polytc.lang.program import Program
@@ -28,9 +29,9 @@ from polytc.lang.rewrites import hoist
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import scop as polyhedra
-from polytc.runtime.prologue import WithPrologue
+from polytc.runtime import cache, packages
+from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.runtime.views import Viewed
 from polytc.schedule import automatic, lanes, pack, tree
 from polytc.schedule.tree import Schedule
 
@@ -71,16 +72,14 @@ def target(name: str) -> Target:
     if name not in TARGETS:
         raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
                           notes=[f"the targets are {', '.join(TARGETS)}"])
-    with _LOCK:
-        if name not in _TARGETS:
-            module, _, cls = TARGETS[name].partition(":")
-            _TARGETS[name] = getattr(importlib.import_module(module), cls)()
-        return _TARGETS[name]
+    return _target(name)
 
 
-_LOCK = threading.RLock()
-_TARGETS: dict[str, Target] = {}
-_LOADED: dict[tuple[str, str | Target, int | None, str | None], Future[Executable]] = {}
+@functools.cache
+def _target(name: str) -> Target:
+    module, _, cls = TARGETS[name].partition(":")
+    made: Target = getattr(importlib.import_module(module), cls)()
+    return made
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -90,12 +89,12 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     """
     to = target(target_name) if isinstance(target_name, str) else target_name
     seconds: dict[str, float] = {}
-    prologue, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
-    before = _lowered(prologue, None, prologue, to, None, {}) if prologue is not None else None
+    once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
+    before = _lowered(once, None, once, to, None, {}) if once is not None else None
     return _lowered(program, before, rewritten, to, schedule, seconds)
 
 
-def _lowered(program: Program, prologue: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
+def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
              seconds: dict[str, float]) -> Lowered:
     """The stages behind the rewrites."""
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
@@ -107,7 +106,7 @@ def _lowered(program: Program, prologue: Lowered | None, rewritten: Program, to:
     raw = stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
     source = stage("source", lambda: to.emit(module))
-    return Lowered(program, prologue, rewritten, scop, dependences, chosen, module, source, to, seconds)
+    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)
 
 
 def compile_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -115,72 +114,68 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
     """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
 
     target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from
-    `program.constants` alone is computed when arrays are bound. The same program (by its text) for the same target, threads
-    and schedule is compiled once a process.
+    `program.constants` alone is computed when arrays are bound. Programs that differ in names only share what was made for the
+    same target, threads and schedule: the executable in a process, what it is loaded from on disk (see runtime/cache.py).
     """
     return start_program(program, target_name, threads, schedule).result()
 
 
 def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
                   schedule: str | None = None) -> Future[Executable]:
-    """As compile_program, but the last stage, from source to code, goes on in the background: it is native work that leaves
-    Python free, so that the stages of the next program run beside it."""
-    key = (str(program), target_name, threads, schedule)
-    with _LOCK:
-        known = _LOADED.get(key)
-        if known is None or (known.done() and known.exception() is not None):
-            to = target(target_name).here() if isinstance(target_name, str) else target_name
-            lowered = lower_program(program, to, schedule)
-            known = _LOADED[key] = _background().submit(_load, lowered, threads)
-        return known
+    """As compile_program, but what follows the source goes on in the background: it is native work that leaves Python free, so
+    that the stages of the next program run beside it."""
+    to = target(target_name).here() if isinstance(target_name, str) else target_name
+    count = threads or default_threads(to.machine.cores)
+    key = keys.key(program, to, schedule)
+
+    def begin() -> Callable[[], Executable]:
+        stored = _stored(key) if keys.lasting(to) else None
+        if stored is not None:
+            return lambda: packages.load(stored, to, count)
+        lowered = lower_program(program, to, schedule)
+        return lambda: packages.load(_build(lowered, key if keys.lasting(to) else None), to, count)
+    return _EXECUTABLES.get((key, count), begin)
 
 
-def _background() -> ThreadPoolExecutor:
-    """The thread in which sources become code; a forked child gets its own."""
-    global _loader
-    if _loader is None or _loader[0] != os.getpid():
-        _loader = (os.getpid(), ThreadPoolExecutor(1, "polytc-load"))
-    return _loader[1]
+_EXECUTABLES: Pending[tuple[str, int], Executable] = Pending(1024)
 
 
-_loader: tuple[int, ThreadPoolExecutor] | None = None
+def _stored(key: str) -> Package | None:
+    """The package that the disk has; none while stages are to be looked at, which would not run."""
+    if os.environ.get("POLYTC_DUMP") or os.environ.get("POLYTC_CHECK") == "1":
+        return None
+    data = cache.get(key)
+    if data is None:
+        return None
+    try:
+        return Package.from_bytes(data)
+    except ValueError:
+        cache.drop(key)
+        return None
 
 
-def _forget_unfinished() -> None:
-    """In a forked child: what the parent was still loading will never finish here, and its lock may be held for ever."""
-    global _LOCK
-    _LOCK = threading.RLock()
-    for key in [k for k, loading in _LOADED.items() if not loading.done()]:
-        del _LOADED[key]
+def _build(lowered: Lowered, key: str | None) -> Package:
+    """The package of a lowered program; kept on disk under the key."""
+    before = lowered.prologue
+    made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
+    arrays = (*lowered.program.inputs, *lowered.program.outputs, *(b.name for b in made))
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_unfinished)
-
-
-def _load(lowered: Lowered, threads: int | None) -> Executable:
-    loaded = _executable(lowered, threads)
-    if lowered.prologue is None:
-        return loaded
-    before = _executable(lowered.prologue, threads)
-    return WithPrologue(lowered.program, lowered.prologue.program, lowered.rewritten, before, loaded)
-
-
-def _executable(lowered: Lowered, threads: int | None) -> Executable:
-    """The loaded code, taking arrays in the shapes that the caller knows."""
-    loaded: Executable = lowered.target.load(lowered.source, threads or default_threads(lowered.target.machine.cores))
-    known = {t.name: t.shape for t in (*lowered.rewritten.tensors, *lowered.program.tensors)}
-    seen = tuple(b.shape for b in lowered.loops.args)
-    return loaded if seen == tuple(known[b.name] for b in lowered.loops.args) else Viewed(loaded, seen)
+    def part(of: Lowered) -> Part:
+        binary = of.target.build(of.source)
+        return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
+    package = Package(part(lowered), part(before) if before is not None else None, made)
+    if key is not None:
+        cache.put(key, package.to_bytes())
+    return package
 
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> tuple[Program | None, Program]:
     """(what is computed once, what the schedule is for): the program as written if the request is for that one."""
     if schedule == "program":
         return None, program
-    prologue, rewritten = _rewrite(program, machine)
+    once, rewritten = _rewrite(program, machine)
     if schedule in (None, "isl") or tree.made_for(schedule, polyhedra.extract(rewritten)):
-        return prologue, rewritten
+        return once, rewritten
     return None, program
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("POLYTC_CHECK", "1")
+os.environ["POLYTC_CACHE"] = "0"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -100,6 +100,24 @@ def test_bench_and_devices() -> None:
     assert "vector registers" in good("devices")
 
 
+def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert good("cache", "info") == "the cache is off\n"
+    monkeypatch.setenv("POLYTC_CACHE", "1")
+    monkeypatch.setenv("POLYTC_CACHE_DIR", str(tmp_path))
+    assert good("cache", "clear") == "entries removed: 0\n"
+    good("run", "C[i] = A[i] * 7.5", "--shape", "A=11", "--random", "0")
+    shown = good("cache", "info")
+    assert str(tmp_path / "code") in shown
+    assert "of at most 1074 MB" in shown
+    (entry,) = (tmp_path / "code").iterdir()
+    (tmp_path / "code").chmod(0o755)
+    assert "not used" in good("cache", "info")
+    assert "chmod 700" in polytc("cache", "clear").stderr
+    (tmp_path / "code").chmod(0o700)
+    assert good("cache", "clear") == "entries removed: 1\n"
+    assert not entry.exists()
+
+
 def test_as_a_process() -> None:
     done = subprocess.run([sys.executable, "-m", "polytc", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("polytc ")
@@ -112,7 +130,7 @@ def test_as_a_process() -> None:
 
 def test_version_and_help() -> None:
     assert good("--version").startswith("polytc ")
-    for command in ("emit", "run", "compile", "bench", "devices"):
+    for command in ("emit", "run", "compile", "bench", "devices", "cache"):
         assert command in good("--help")
         assert "Usage" in good(command, "--help")
 

@@ -54,9 +54,12 @@ def test_unknown_target() -> None:
 
 
 def test_a_program_is_compiled_once() -> None:
-    again = build("C[i] = A[i] + 3", {"A": (5,)})
-    assert compiler.compile_program(again, "cpu") is compiler.compile_program(build("C[i] = A[i] + 3", {"A": (5,)}), "cpu")
-    assert compiler.compile_program(again, "cpu") is not compiler.compile_program(again, "cpu", threads=1)
+    one, same = build("C[i] = A[i] + 3", {"A": (5,)}), build("Result[n] = input[n] + 3", {"input": (5,)}, name="other")
+    other = build("C[i] = A[i] + 4", {"A": (5,)})
+    assert compiler.compile_program(one, "cpu", threads=1) is compiler.compile_program(same, "cpu", threads=1)
+    assert compiler.compile_program(one, "cpu", threads=1) is not compiler.compile_program(other, "cpu", threads=1)
+    assert compiler.compile_program(one, "cpu", threads=1) is not compiler.compile_program(one, "cpu", threads=2)
+    assert compiler.compile_program(one, "cpu", threads=1) is not compiler.compile_program(one, "interp", threads=1)
 
 
 def test_coalesced_arrays_keep_their_shapes() -> None:

@@ -60,7 +60,7 @@ def _fma(threads: int, steps: int = 2_000_000) -> float:
     cpu, features = jit.host()
     machine = machines.detect(cpu, features)
     lanes, count = machine.lanes(4), machine.vector_registers * 3 // 4
-    code = jit.Code(accumulators(lanes, count), cpu, features, jit.Tuning(slp=False, vectorize=False))
+    code = jit.Code(jit.build(accumulators(lanes, count), cpu, features, jit.Tuning(slp=False, vectorize=False)))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("run"))
     data = [np.full(lanes, 1e-3, np.float32) for _ in range(threads)]
     seconds = _fastest(lambda k: run(steps, data[k].ctypes.data), threads)

@@ -1,4 +1,4 @@
-"""The command line: `polytc emit | run | compile | bench | devices`."""
+"""The command line: `polytc emit | run | compile | bench | devices | cache`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import polytc
-from polytc.cli import bench, devices, emit, model, run
+from polytc.cli import bench, cache, devices, emit, model, run
 from polytc.errors import PolytcError
 
 app = typer.Typer(name="polytc", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
@@ -19,6 +19,7 @@ app.command("run")(run.run)
 app.command("compile")(model.compile_model)
 app.command("bench")(bench.bench)
 app.command("devices")(devices.devices)
+app.add_typer(cache.app, name="cache")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -38,12 +38,39 @@ class Source:
         return self.text
 
 
+@dataclass(frozen=True)
+class Binary:
+    """A built source as plain data: all that `load` needs, here or in another process on such a machine (see package.py).
+
+    name: of the module; args, outputs, scratch: its buffers; launches: its kernels. code: an object file, OpenCL C or Python,
+    as the target has it; options: what else the target wants to know.
+    """
+
+    name: str
+    args: tuple[loops.Buffer, ...]
+    outputs: tuple[str, ...]
+    scratch: tuple[loops.Buffer, ...]
+    launches: tuple[Launch, ...]
+    code: bytes
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, source: Source, code: bytes, **options: str) -> Binary:
+        """What the source says about itself, with its code; options are added to the source's."""
+        m = source.module
+        return cls(m.name, m.args, m.outputs, m.scratch, source.launches, code, {**source.options, **options})
+
+
 class Executable(Protocol):
     """Loaded code of one module."""
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """Run on arrays matching `source.module.args` (C-contiguous, right dtype and shape, checked by the caller):
-        inputs are only read, outputs are overwritten. Scratch is the executable's own affair."""
+        """Run on arrays for `binary.args` (C-contiguous, of their types and numbers of elements, checked by the caller; any
+        shape): inputs are only read, outputs are overwritten. Scratch is the executable's own affair."""
+        ...
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+        """`run` on these arrays as a function, which keeps them alive."""
         ...
 
 
@@ -61,6 +88,10 @@ class Target(Protocol):
         """Pure: needs no device."""
         ...
 
-    def load(self, source: Source, threads: int) -> Any:
-        """Machine code on the device: an Executable."""
+    def build(self, source: Source) -> Binary:
+        """Pure: the slow part of making code, whose result can be kept."""
+        ...
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """Code on the device. threads: how many may run a parallel loop."""
         ...

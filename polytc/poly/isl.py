@@ -14,6 +14,7 @@ from polytc.lang import program as pr
 from polytc.lang.scalars import I64
 
 R = TypeVar("R")
+VERSION = str(islpy.version.VERSION_TEXT)
 _RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "min", "max", "implies", "true", "false", "infty",
                        "NaN", "rat", "ceild", "floord"))
 

@@ -1,4 +1,7 @@
-"""Machine code from LLVM IR text. One engine per module; its code lives as long as the Code object."""
+"""Machine code from LLVM IR text: `build` makes an object file, which can be kept, `Code` loads one.
+
+One engine per module; its code lives as long as the Code object.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
+VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
 _LOCK = threading.Lock()
 
 
@@ -36,6 +41,7 @@ def _initialize() -> None:
 @cache
 def host() -> tuple[str, str]:
     """LLVM's name of this processor and its features, e.g. ('znver3', '+avx2,-avx512f,...')."""
+    _initialize()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -89,13 +95,22 @@ def assembly(text: str, cpu: str, features: str, tuning: Tuning) -> str:
         return str(machine.emit_assembly(module))
 
 
-class Code:
-    """Native functions of one module."""
+def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
+    """The optimised object file of a module."""
+    with _LOCK:
+        module, machine = optimize(text, cpu, features, tuning)
+        return bytes(machine.emit_object(module))
 
-    def __init__(self, text: str, cpu: str, features: str, tuning: Tuning) -> None:
+
+class Code:
+    """Native functions of an object file that `build` made."""
+
+    def __init__(self, data: bytes) -> None:
         with _LOCK:
-            module, machine = optimize(text, cpu, features, tuning)
-            self._engine = llvm.create_mcjit_compiler(module, machine)
+            _initialize()
+            machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:

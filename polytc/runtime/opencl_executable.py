@@ -1,4 +1,4 @@
-"""OpenCL source, built for a device, callable on arrays."""
+"""OpenCL source, compiled for a device, callable on arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.codegen.target import Launch, Source
+from polytc.codegen.target import Binary, Launch
 from polytc.runtime import devices
 from polytc.runtime.devices import Device
 
@@ -50,39 +50,39 @@ def session(device: Device) -> Session:
 class OpenCLExecutable:
     """Built kernels of one module. Several Python threads may call it; their runs follow one another."""
 
-    def __init__(self, source: Source, device: Device) -> None:
-        self.source = source
+    def __init__(self, binary: Binary, device: Device) -> None:
+        self.binary = binary
         self.device = device
         self._session = session(device)
-        check_limits(source, device)
+        check_limits(binary, device)
         with self._session.lock:
-            program = _build(source, self._session)
+            program = _build(binary, self._session)
             cl = devices.pyopencl()
-            self._kernels = [(cl.Kernel(program, launch.entry), launch) for launch in source.launches]
+            self._kernels = [(cl.Kernel(program, launch.entry), launch) for launch in binary.launches]
             for kernel, launch in self._kernels:
                 limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
                 _check_group(launch, limit, device)
-            self._scratch = {b.name: self._allocate(b.size * b.dtype.bytes) for b in source.module.scratch}
+            self._scratch = {b.name: self._allocate(b.size * b.dtype.bytes) for b in binary.scratch}
         self._own: dict[str, Any] = {}
-        self._sharing = self._session.sharing(int(source.options.get("alignment", ALIGNMENT)))
+        self._sharing = self._session.sharing(int(binary.options.get("alignment", ALIGNMENT)))
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """Run on arrays that match source.module.args: C-contiguous, right dtype and shape. Outputs are overwritten."""
-        module = self.source.module
+        """Run on arrays that match binary.args: C-contiguous, right types and sizes. Outputs are overwritten."""
+        m = self.binary
         cl = devices.pyopencl()
         with self._session.lock:
             try:
                 memory = dict(self._scratch)
-                for b, array in zip(module.args, buffers, strict=True):
+                for b, array in zip(m.args, buffers, strict=True):
                     memory[b.name] = self._to_device(b.name, array)
                 for kernel, launch in self._kernels:
                     kernel(self._session.queue, launch.global_size, launch.local_size, *(memory[a] for a in launch.args))
-                for b, array in zip(module.args, buffers, strict=True):
-                    if b.name in module.outputs and array.size:
+                for b, array in zip(m.args, buffers, strict=True):
+                    if b.name in m.outputs and array.size:
                         self._to_host(array, memory[b.name])
                 self._session.queue.finish()
             except cl.Error as e:
-                raise errors.fail("E507", f"running '{module.name}' on {self.device} failed: {e}",
+                raise errors.fail("E507", f"running '{m.name}' on {self.device} failed: {e}",
                                   kind=errors.TargetError) from e
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
@@ -120,37 +120,37 @@ class OpenCLExecutable:
         return array.size > 0 and array.flags.writeable and self._sharing > 0 and array.ctypes.data % self._sharing == 0
 
 
-def _build(source: Source, on: Session) -> Any:
+def _build(binary: Binary, on: Session) -> Any:
     """The compiled program. Raises TargetError E506 with the compiler's words."""
     cl = devices.pyopencl()
-    options = source.options["build"].split()
+    options = binary.options["build"].split()
     if "oclgrind" in on.device.platform.lower():
         # its simulation of optimised code is wrong for some branches
         options.append("-cl-opt-disable")
     try:
-        return devices.build(on.context, source.text, options)
+        return devices.build(on.context, binary.code.decode(), options)
     except cl.Error as e:
         lines = [line.rstrip() for line in str(e).splitlines() if "error" in line.lower()][:8]
-        raise errors.fail("E506", f"the compiler of {on.device} refuses '{source.module.name}'", kind=errors.TargetError,
+        raise errors.fail("E506", f"the compiler of {on.device} refuses '{binary.name}'", kind=errors.TargetError,
                           notes=[*lines, "this is a defect of polytc or of the driver; the source is in .text"]) from e
 
 
-def check_limits(source: Source, device: Device) -> None:
+def check_limits(binary: Binary, device: Device) -> None:
     """Raises TargetError E505 for a module that the device cannot hold."""
     d = device.handle
     notes = []
-    if source.options.get("fp64") and not devices.has_double(device):
+    if binary.options.get("fp64") and not devices.has_double(device):
         notes.append("it computes with f64, which the device lacks")
-    local = int(source.options.get("local_bytes", "0"))
+    local = int(binary.options.get("local_bytes", "0"))
     if local > d.local_mem_size:
         notes.append(f"a work-group uses {local} bytes of local memory; the device has {d.local_mem_size}")
-    for b in (*source.module.args, *source.module.scratch):
+    for b in (*binary.args, *binary.scratch):
         size = b.size * b.dtype.bytes
         if size > d.max_mem_alloc_size:
             notes.append(f"'{b.name}' has {size} bytes; the device allocates at most {d.max_mem_alloc_size} at once")
     if notes:
-        raise errors.fail("E505", f"'{source.module.name}' does not fit {device}", kind=errors.TargetError, notes=notes)
-    for launch in source.launches:
+        raise errors.fail("E505", f"'{binary.name}' does not fit {device}", kind=errors.TargetError, notes=notes)
+    for launch in binary.launches:
         _check_group(launch, d.max_work_group_size, device)
         for axis, (size, limit) in enumerate(zip(launch.local_size, d.max_work_item_sizes, strict=False)):
             if size > limit:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import hashlib
 import os
 import platform
 import sys
 import threading
 
 from polytc.errors import ArgumentError, fail
-from polytc.runtime import jit
+from polytc.runtime import cache, jit
 
 SPINS = 2000
 """Pauses of a worker before it sleeps: some tens of microseconds."""
@@ -253,7 +254,9 @@ class _Pool:
 
     def __init__(self) -> None:
         text = _pause_declaration() + _sleep_and_wake() + _nudge() + _chunks() + _launch() + _worker()
-        self.code = jit.Code(text, *jit.host(), jit.Tuning(slp=False, vectorize=False, level=2))
+        key = hashlib.sha256("\n".join((jit.VERSION, *jit.host(), text)).encode()).hexdigest()
+        tuning = jit.Tuning(slp=False, vectorize=False, level=2)
+        self.code = jit.Code(cache.fetch(key, lambda: jit.build(text, *jit.host(), tuning)))
         self.memory = (ctypes.c_char * (_BYTES + LINE))()
         self.address = -(-ctypes.addressof(self.memory) // LINE) * LINE
         self.launch = self.code.address("launch")

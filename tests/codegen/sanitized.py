@@ -24,13 +24,13 @@ def main(broken: bool) -> None:
         if broken:
             source = replace(source, text=source.text.replace("barrier(CLK_LOCAL_MEM_FENCE);", ""))
         a, b, c = (np.random.default_rng(0).standard_normal(x.shape).astype(np.float32) for x in m.args)
-        target.load(source).run([a, b, c])
+        target.load(target.build(source)).run([a, b, c])
         if not broken:
             np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
     beyond = L.Buffer("x", F32, (4,))
     if broken:
         m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))
-        target.load(target.emit(m)).run([np.zeros(4, np.float32)])
+        target.load(target.build(target.emit(m))).run([np.zeros(4, np.float32)])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ def contracted(x: L.Buffer, t: L.Buffer, y: L.Buffer, body: L.Stmt) -> list[tupl
     before = P.module("m", (x, y), ("Y",), body, scratch=(t,))
     after = verify(contract(before, GENERIC_CPU))
     inputs = {"X": np.random.default_rng(0).standard_normal(x.shape).astype(np.float32)}
-    want, got = (P.run(InterpTarget().load(InterpTarget().emit(m)), m, inputs)["Y"] for m in (before, after))
+    target = InterpTarget()
+    want, got = (P.run(target.load(target.build(target.emit(m))), m, inputs)["Y"] for m in (before, after))
     np.testing.assert_array_equal(got, want)
     assert np.isfinite(want[:, :N // 2]).all()
     assert (after.scratch == ()) == bool(slices(after))

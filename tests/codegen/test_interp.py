@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 def interp(m: L.Module) -> Executable:
     target = InterpTarget()
-    return target.load(target.emit(m), 1)
+    return target.load(target.build(target.emit(m)), 1)
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -26,7 +26,7 @@ def module(body: loops.Stmt, *args: loops.Buffer, precise: bool = False) -> loop
 
 def run(m: loops.Module, *arrays: np.ndarray, threads: int = 1) -> np.ndarray:
     out = np.zeros(m.args[-1].shape, m.args[-1].dtype.numpy)
-    TARGET.load(TARGET.emit(m), threads).run([*arrays, out])
+    TARGET.load(TARGET.build(TARGET.emit(m)), threads).run([*arrays, out])
     return out
 
 
@@ -426,7 +426,7 @@ def test_f16_needs_instructions() -> None:
 
 def test_bound_calls() -> None:
     m = tiled_matmul(8, 16, 8, 2, 2, 8, "parallel")
-    executable = TARGET.load(TARGET.emit(m), 2)
+    executable = TARGET.load(TARGET.build(TARGET.emit(m)), 2)
     a, b, out = np.eye(8, dtype=np.float32), np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
     call = executable.bind([a, b, out])
     call()

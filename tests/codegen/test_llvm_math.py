@@ -27,7 +27,7 @@ def apply(build, result: DType, arrays: list[np.ndarray], dtypes: list[DType], l
     module = loops.Module("m", (*ins, out), ("out",), (), (kernel,))
     verify.verify(module)
     got = np.zeros(n, result.numpy)
-    TARGET.load(TARGET.emit(module), 1).run([*arrays, got])
+    TARGET.load(TARGET.build(TARGET.emit(module)), 1).run([*arrays, got])
     return got
 
 

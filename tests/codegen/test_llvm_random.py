@@ -99,7 +99,7 @@ def test_same_as_the_interpreter(m: loops.Module) -> None:
     results = []
     for target in (INTERP, CPU):
         outs = [np.zeros(b.shape, b.dtype.numpy) for b in m.args[len(inputs):]]
-        target.load(target.emit(m), 2).run([*inputs, *outs])
+        target.load(target.build(target.emit(m)), 2).run([*inputs, *outs])
         results.append(outs)
     for want, got in zip(*results, strict=True):
         assert np.array_equal(want, got, equal_nan=True)

@@ -37,12 +37,12 @@ pytestmark = [pytest.mark.opencl, pytest.mark.skipif(_missing() is not None, rea
 
 def opencl(m: L.Module) -> Executable:
     target = OpenCLTarget()
-    return target.load(target.emit(m), 1)
+    return target.load(target.build(target.emit(m)), 1)
 
 
 def interp(m: L.Module) -> Executable:
     target = InterpTarget()
-    return target.load(target.emit(m), 1)
+    return target.load(target.build(target.emit(m)), 1)
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -288,8 +288,8 @@ def test_what_the_device_cannot_hold_is_a_diagnostic() -> None:
 
 
 def test_a_failed_build_is_a_diagnostic() -> None:
-    source = OpenCLTarget().emit(P.matmul(2, 2, 2))
-    broken = replace(source, text=source.text.replace("float acc;", "flaot acc;"))
+    binary = OpenCLTarget().build(OpenCLTarget().emit(P.matmul(2, 2, 2)))
+    broken = replace(binary, code=binary.code.replace(b"float acc;", b"flaot acc;"))
     with pytest.raises(TargetError, match="refuses") as info:
         opencl_executable.OpenCLExecutable(broken, devices.choose())
     assert info.value.code == "E506"
@@ -340,7 +340,7 @@ def test_kernels_for_cpus_run_here_too(machine: Machine) -> None:
     assert f"float{machine.lanes(4)}" in source.text
     inputs = {n: floats(*program.tensor(n).shape) for n in program.inputs}
     out = np.zeros((5, 9, 21), np.float32)
-    target.load(source).run([*inputs.values(), out])
+    target.load(target.build(source)).run([*inputs.values(), out])
     np.testing.assert_allclose(out, evaluate(program, inputs)["Y"], rtol=1e-4, atol=1e-5)
 
 

@@ -202,7 +202,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 _IMPORT = "import loop_programs as P\nfrom polytc.codegen.opencl.target import OpenCLTarget\n"
 _BLOCKED = "import sys; sys.modules['pyopencl'] = None\n" + _IMPORT
-_LOAD = "t = OpenCLTarget(); t.load(t.emit(P.matmul(2, 2, 2)))"
+_LOAD = "t = OpenCLTarget(); t.load(t.build(t.emit(P.matmul(2, 2, 2))))"
 
 
 def test_emission_needs_no_pyopencl() -> None:

@@ -30,7 +30,7 @@ def counter(n: int, work: int = 1) -> loops.Module:
 
 
 def loaded(n: int, count: int):
-    return TARGET.load(TARGET.emit(counter(n)), count)
+    return TARGET.load(TARGET.build(TARGET.emit(counter(n))), count)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])

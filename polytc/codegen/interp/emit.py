@@ -12,10 +12,11 @@ _RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "m"})
 _DIRECT = {"+", "-", "*", "&", "|", "^", "//", "%", "==", "!=", "<", "<=", ">", ">="}
 
 
-def kernel_source(kernel: loops.Kernel) -> tuple[str, str]:
-    """The function's name and its text; it takes the kernel's buffers in the order of its args."""
+def kernel_source(kernel: loops.Kernel, name: str) -> str:
+    """A function of that name (it starts with _, as no variable does) of the kernel's buffers, in the order of its args."""
     writer = _KernelWriter(kernel)
-    return writer.write(), "\n".join(writer.lines) + "\n"
+    writer.write(name)
+    return "\n".join(writer.lines) + "\n"
 
 
 def _needs_items(kernel: loops.Kernel) -> bool:
@@ -43,8 +44,7 @@ class _KernelWriter(Emitter):
         self.open_axes: set[int] = set()
         self.masked = 0
 
-    def write(self) -> str:
-        name = self.names.fresh(self.kernel.name)
+    def write(self, name: str) -> None:
         args = [self.names.buffer(b) for b in self.kernel.args]
         self.line(f"def {name}({', '.join(args)}):")
         with self.deeper():
@@ -52,7 +52,6 @@ class _KernelWriter(Emitter):
                 if b.name not in self.kernel.writes:
                     self.line(f"{arg} = {arg}.view(); {arg}.flags.writeable = False")
             self.group_or(self.kernel.body)
-        return name
 
     def group_or(self, s: loops.Stmt) -> None:
         """Write `s`; below the last block loop, as the body of a work-item if items must be told apart."""

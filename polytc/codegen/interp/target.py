@@ -9,27 +9,23 @@ import numpy as np
 
 from polytc.codegen import loops
 from polytc.codegen.interp import emit, support
-from polytc.codegen.target import Launch, Source
+from polytc.codegen.target import Binary, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 
 
 class InterpExecutable:
     """A module as Python functions. An access outside of a buffer raises TargetError E520; fresh memory holds NaN."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self._functions: list[tuple[Callable[..., None], tuple[str, ...]]] = []
-        for kernel in source.module.kernels:
-            name, text = emit.kernel_source(kernel)
-            namespace: dict[str, Any] = dict(support.NAMESPACE)
-            exec(compile(text, f"<polytc interp {kernel.name}>", "exec"), namespace)
-            self._functions.append((namespace[name], tuple(b.name for b in kernel.args)))
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+        namespace: dict[str, Any] = dict(support.NAMESPACE)
+        exec(compile(binary.code, f"<polytc interp {binary.name}>", "exec"), namespace)
+        self._functions = [(namespace[launch.entry], launch.args) for launch in binary.launches]
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """Run on arrays that match module.args."""
-        module = self.source.module
-        arrays = {b.name: a for b, a in zip(module.args, buffers, strict=True)}
-        arrays |= {b.name: support.poison(b.shape, b.dtype.numpy) for b in module.scratch}
+        """Run on arrays for binary.args, seen in the shapes that the loops know."""
+        arrays = {b.name: a.reshape(b.shape) for b, a in zip(self.binary.args, buffers, strict=True)}
+        arrays |= {b.name: support.poison(b.shape, b.dtype.numpy) for b in self.binary.scratch}
         with np.errstate(all="ignore"):
             for function, args in self._functions:
                 function(*(arrays[a] for a in args))
@@ -53,9 +49,15 @@ class InterpTarget:
         return self
 
     def emit(self, module: loops.Module) -> Source:
-        launches = tuple(Launch(k.name, tuple(b.name for b in k.args)) for k in module.kernels)
+        """The printed Loop AST."""
+        launches = tuple(Launch(f"_kernel{n}", tuple(b.name for b in k.args)) for n, k in enumerate(module.kernels))
         return Source(self.name, f"{module}\n", launches, module)
 
-    def load(self, source: Source, threads: int = 1) -> InterpExecutable:
+    def build(self, source: Source) -> Binary:
+        """Python code, a function a kernel."""
+        pairs = zip(source.module.kernels, source.launches, strict=True)
+        return Binary.of(source, "\n".join(emit.kernel_source(k, launch.entry) for k, launch in pairs).encode())
+
+    def load(self, binary: Binary, threads: int = 1) -> InterpExecutable:
         """The executable; `threads` is ignored."""
-        return InterpExecutable(source)
+        return InterpExecutable(binary)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from polytc.codegen.target import Source
+from polytc.codegen.target import Binary
 from polytc.runtime import jit
 from polytc.runtime import threads as pool
 
@@ -25,8 +25,7 @@ def aligned(count: int) -> np.ndarray:
 class _Frame:
     """What one call at a time owns: the table of pointers, scratch buffers, and each thread's arena."""
 
-    def __init__(self, source: Source, arena_bytes: int, threads: int) -> None:
-        m = source.module
+    def __init__(self, m: Binary, arena_bytes: int, threads: int) -> None:
         self.table = (ctypes.c_void_p * (len(m.args) + len(m.scratch)))()
         self.scratch = [aligned(max(1, b.size * b.dtype.bytes)) for b in m.scratch]
         self.arena = aligned(arena_bytes * threads)
@@ -39,25 +38,24 @@ class _Frame:
 class Executable:
     """Loaded code. It may be called from several Python threads at once: each call has its own scratch."""
 
-    def __init__(self, source: Source, code: jit.Code, threads: int, arena_bytes: int) -> None:
-        self.source = source
+    def __init__(self, binary: Binary, threads: int) -> None:
+        self.binary = binary
         self.threads = threads
-        self._code = code
-        self._entry = _ENTRY(code.address("run"))
-        self._arena_bytes = arena_bytes
+        self._code = jit.Code(binary.code)
+        self._entry = _ENTRY(self._code.address("run"))
+        self._arena_bytes = int(binary.options["arena_bytes"])
         self._frames: list[_Frame] = []
-        self._count = len(source.module.args)
-        parallel = ".loop(" in source.text
-        self._team = threads if parallel and pool.available() else 1
+        self._count = len(binary.args)
+        self._team = threads if binary.options["parallel"] != "0" and pool.available() else 1
 
     def _take(self) -> _Frame:
         try:
             return self._frames.pop()
         except IndexError:
-            return _Frame(self.source, self._arena_bytes, self._team)
+            return _Frame(self.binary, self._arena_bytes, self._team)
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """Run on arrays matching `source.module.args`: C-contiguous, right dtype and shape."""
+        """Run on arrays for `binary.args`: C-contiguous, of the right types and numbers of elements."""
         assert len(buffers) == self._count
         frame = self._take()
         for i, array in enumerate(buffers):
@@ -72,7 +70,7 @@ class Executable:
         Unlike `run` it must not be called by two Python threads at once.
         """
         assert len(buffers) == self._count
-        frame = _Frame(self.source, self._arena_bytes, self._team)
+        frame = _Frame(self.binary, self._arena_bytes, self._team)
         keep = tuple(buffers)
         for i, array in enumerate(keep):
             frame.table[i] = array.ctypes.data

@@ -11,7 +11,7 @@ from polytc import machine as machines
 from polytc.codegen import loops
 from polytc.codegen.llvm import arithmetic, statements
 from polytc.codegen.llvm.executable import Executable
-from polytc.codegen.target import Launch, Source
+from polytc.codegen.target import Binary, Launch, Source
 from polytc.lang.scalars import F16
 from polytc.machine import Machine
 from polytc.runtime import jit
@@ -38,18 +38,21 @@ class LLVMTarget:
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see statements.py."""
         self._refuse_halves(module)
-        text, arena = statements.emit_module(module, self.machine, arithmetic.FAST)
+        text, arena, parallel = statements.emit_module(module, self.machine, arithmetic.FAST)
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
         vectors = any("<" in line and " x " in line for f in text.functions for line in f.lines)
-        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1"}
+        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel)}
         return Source(self.name, text.render(header, self._attributes()), launches, module, options)
 
-    def load(self, source: Source, threads: int) -> Executable:
-        """Optimised machine code in this process. threads: how many may run a parallel loop."""
+    def build(self, source: Source) -> Binary:
+        """Optimised machine code, as an object file."""
         cpu, features = self._processor()
-        code = jit.Code(source.text, cpu, features, self._tuning(source))
-        return Executable(source, code, max(1, threads), int(source.options["arena_bytes"]))
+        return Binary.of(source, jit.build(source.text, cpu, features, self._tuning(source)))
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """Machine code in this process. threads: how many may run a parallel loop."""
+        return Executable(binary, max(1, threads))
 
     def assembly(self, source: Source) -> str:
         """The optimised machine code as text."""

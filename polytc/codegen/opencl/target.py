@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from polytc.codegen import loops
 from polytc.codegen.opencl import emit
-from polytc.codegen.target import Source
+from polytc.codegen.target import Binary, Source
 from polytc.machine import GENERIC_GPU, Machine
 from polytc.runtime import devices
 from polytc.runtime.opencl_executable import OpenCLExecutable
@@ -35,9 +35,13 @@ class OpenCLTarget:
         """OpenCL C, without any device."""
         return emit.emit(module, self.machine)
 
-    def load(self, source: Source, threads: int = 0) -> OpenCLExecutable:
-        """Kernels built for the device that `devices.choose` gives; `threads` is ignored.
+    def build(self, source: Source) -> Binary:
+        """The text itself: what the driver's compiler makes of it depends on the device, and pyopencl keeps it."""
+        return Binary.of(source, source.text.encode())
+
+    def load(self, binary: Binary, threads: int = 0) -> OpenCLExecutable:
+        """Kernels compiled for the device that `devices.choose` gives; `threads` is ignored.
 
         Raises TargetError E501, E503 or E504 without a working device, E505 for what it cannot hold, E506 for a failed build.
         """
-        return OpenCLExecutable(source, devices.choose())
+        return OpenCLExecutable(binary, devices.choose())

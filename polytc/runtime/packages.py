@@ -1,0 +1,55 @@
+"""Packages made to run: the part that follows from constants runs when arrays are bound, once, and what it made stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from polytc.codegen.loops import Buffer
+from polytc.codegen.package import Package
+from polytc.codegen.target import Executable, Target
+
+ALIGN = 64
+
+
+def load(package: Package, target: Target, threads: int) -> Executable:
+    """The package's code as an executable on the caller's arrays."""
+    main = target.load(package.main.binary, threads)
+    own = len(package.main.arrays)
+    if package.once is None and package.main.arrays == tuple(range(own)):
+        return main
+    once = target.load(package.once.binary, threads) if package.once is not None else None
+    return WithPrologue(package, once, main)
+
+
+@dataclass(frozen=True)
+class WithPrologue:
+    """The executables of a package's two parts, run as one. `bind` promises that the constants' contents will not change."""
+
+    package: Package
+    once: Executable | None
+    main: Executable
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """Both parts, on the caller's arrays: inputs, then outputs."""
+        self.main.run(self._with_results(buffers))
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+        """Run the prologue now; the result runs the main part."""
+        return self.main.bind(self._with_results(buffers))
+
+    def _with_results(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+        arrays = [*buffers, *(aligned(b) for b in self.package.made)]
+        if self.once is not None and self.package.once is not None:
+            self.once.run([arrays[n] for n in self.package.once.arrays])
+        return [arrays[n] for n in self.package.main.arrays]
+
+
+def aligned(b: Buffer) -> np.ndarray:
+    """An array of zeros for a buffer, which starts on a cache line."""
+    size = b.size * b.dtype.bytes
+    raw = np.zeros(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start:start + size].view(b.dtype.numpy).reshape(b.shape)

@@ -1,0 +1,61 @@
+"""Values that are made once for each key, the last part of it in the background; the least recently used are forgotten."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Pending(Generic[K, V]):
+    """Futures by key, at most `most` of them; what failed is forgotten. Several threads may ask at once.
+
+    One thread finishes what was begun; a forked child gets its own, and begins anew what the parent was still making.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._known: dict[K, Future[V]] = {}
+        self._lock = threading.RLock()
+        self._background: ThreadPoolExecutor | None = None
+        _ALL.add(self)
+
+    def get(self, key: K, begin: Callable[[], Callable[[], V]]) -> Future[V]:
+        """The value's future. begin: called here, one at a time, where there is none; what it returns makes the value, in the
+        background. What `begin` raises is raised."""
+        with self._lock:
+            known = self._known.pop(key, None)
+            if known is None or (known.done() and known.exception() is not None):
+                if self._background is None:
+                    self._background = ThreadPoolExecutor(1, "polytc-load")
+                known = self._background.submit(begin())
+            self._known[key] = known
+            while len(self._known) > self.most:
+                del self._known[next(iter(self._known))]
+            return known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def after_fork(self) -> None:
+        """In the child: the lock may be held by a thread that is not here, and the background thread is not here either."""
+        self._lock, self._background = threading.RLock(), None
+        self._known = {k: f for k, f in self._known.items() if f.done()}
+
+
+_ALL: weakref.WeakSet[Pending] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for pending in list(_ALL):
+        pending.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
