@@ -10,16 +10,42 @@ reassociable only through `Kernel.precise == False`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from polytc.lang.scalars import BOOL, I64, DType
 
 Space: TypeAlias = Literal["global", "local", "private"]
 LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "block", "thread"]
+C = TypeVar("C")
 
 
-@dataclass(frozen=True)
-class Buffer:
+@dataclass_transform(frozen_default=True)
+def node(cls: type[C]) -> type[C]:
+    """A frozen dataclass that computes its hash once: passes keep expressions in dictionaries, and a tree is hashed in time
+    proportional to its size. The hash is no field, so that no pickle carries it into a process with other hashes of strings."""
+    made = dataclass(frozen=True, slots=True)(cls)
+    compute = made.__hash__
+
+    def cached(self: Any) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = compute(self)
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    made.__hash__ = cached  # type: ignore[method-assign]
+    return made
+
+
+class Node:
+    """Room for the hash of `node`."""
+
+    __slots__ = ("_hash",)
+
+
+@node
+class Buffer(Node):
     """An array. shape: extents, row-major, first coordinate 0; () is one element.
 
     space: 'global' is given by the caller (an argument of the kernel), 'local' is shared by a work-group or is scratch of a
@@ -50,8 +76,8 @@ class Buffer:
 
 # ---- expressions: every node has dtype and lanes
 
-@dataclass(frozen=True)
-class Var:
+@node
+class Var(Node):
     """A loop variable."""
 
     name: str
@@ -59,8 +85,8 @@ class Var:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Const:
+@node
+class Const(Node):
     """A number (Python int, float, bool), in every lane."""
 
     value: int | float | bool
@@ -68,8 +94,8 @@ class Const:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Unary:
+@node
+class Unary(Node):
     """op: '-', '!', '~'."""
 
     op: str
@@ -78,8 +104,8 @@ class Unary:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Binary:
+@node
+class Binary(Node):
     """op: a row of scalars.ARITHMETIC, COMPARISONS (dtype is bool) or LOGICAL (no short circuit)."""
 
     op: str
@@ -89,8 +115,8 @@ class Binary:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Call:
+@node
+class Call(Node):
     """An intrinsic of scalars.INTRINSICS, or 'fma' (a*b + c in one rounding, floats)."""
 
     fn: str
@@ -99,15 +125,15 @@ class Call:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Cast:
+@node
+class Cast(Node):
     a: Expr
     dtype: DType
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Select:
+@node
+class Select(Node):
     """Both sides are evaluated unless they contain a Load: a Load is only performed in lanes that choose it."""
 
     cond: Expr
@@ -117,8 +143,8 @@ class Select:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Load:
+@node
+class Load(Node):
     """buffer[indices]; one index a dimension, scalar or vector of `lanes` (a Ramp in the last one is a contiguous load)."""
 
     buffer: Buffer
@@ -127,8 +153,8 @@ class Load:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Ramp:
+@node
+class Ramp(Node):
     """(base, base + stride, ..., base + (lanes-1)*stride), integers; stride is a known number.
 
     active: as an index, only so many lanes count, from the first: the others are neither loaded (they hold anything) nor
@@ -142,8 +168,8 @@ class Ramp:
     active: int | None = None
 
 
-@dataclass(frozen=True)
-class Broadcast:
+@node
+class Broadcast(Node):
     """A scalar in every lane."""
 
     a: Expr
@@ -151,8 +177,8 @@ class Broadcast:
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Reduce:
+@node
+class Reduce(Node):
     """A vector's lanes combined by a reduction operator (a key of scalars.REDUCTIONS): a scalar."""
 
     op: str

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """A scalar type. kind: 'f' float, 'i' signed, 'u' unsigned, 'b' bool; bits: storage size (bool is 8)."""
+    """A scalar type, one of those below and the same object everywhere. kind: 'f' float, 'i' signed, 'u' unsigned, 'b' bool;
+    bits: storage size (bool is 8)."""
 
     name: str
     kind: str
     bits: int
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return named, (self.name,)
 
     @property
     def bytes(self) -> int:
@@ -48,6 +52,11 @@ BOOL = DType("bool", "b", 8)
 DTYPES: dict[str, DType] = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
 _NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
+
+
+def named(name: str) -> DType:
+    """The scalar type of that name."""
+    return DTYPES[name]
 
 
 def from_numpy(dtype: np.dtype) -> DType | None:
