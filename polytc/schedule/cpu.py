@@ -13,6 +13,7 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.schedule import reuse, tiles
+from polytc.schedule.clusters import Cluster, clusters
 from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
@@ -36,14 +37,30 @@ class Tile:
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
     """The loop nest of a whole program."""
-    parts = tuple(_group(program, g, machine, f"G{n}") for n, g in enumerate(partition(program)))
+    found = clusters(program, partition(program), machine)
+    parts = tuple(_cluster(program, c, machine, f"G{n}") for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
-def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:
+def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str) -> Nest:
+    """The shared loops of a cluster around its groups, which run one after another in each iteration."""
+    whole, kind = cluster.whole, _kind(cluster.groups)
+    if not whole.rows:
+        return _group(program, cluster.groups[0], machine, name, kind)
+    parts = tuple(_group(program, cluster.part(n), machine, f"{name}.{n}", "sequential") for n in range(len(cluster.groups)))
+    rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
+    members = tuple(Member(row, kind, coincident=True) for row in rows)
+    return Band(name, members, Sequence(parts), permutable=True)
+
+
+def _kind(groups: tuple[Group, ...]) -> str:
+    work = sum(s.points for g in groups for s in g.statements)
+    return "parallel" if work >= PARALLEL_WORK else "sequential"
+
+
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str) -> Nest:
+    """kind: of the group's outermost loops."""
     tile = choose_tile(program, group, machine)
-    work = sum(s.points for s in group.statements)
-    kind = "parallel" if work >= PARALLEL_WORK else "sequential"
     cut = tile.block.depth if tile.block is not None else len(tile.order)
     parts: list[Nest] = []
     for n, s in enumerate(group.statements):

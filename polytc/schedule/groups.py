@@ -129,16 +129,16 @@ def _join(group: Group, new: Group) -> Group | None:
     shared: list[tuple[int, int]] = []                                  # pairs (row of group, row of new)
     related = False
     for r in range(len(group.rows)):
-        match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and _aligned(group, r, new, n, written)]
+        match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or not _pays(group, new, shared) or _hides(group, new):
+    if not related or not _pays(group, new, shared) or hides(group, new):
         return None
     rows = tuple(group.rows[a] + new.rows[b] for a, b in shared)
     return Group(group.statements + new.statements, rows, tuple(group.ranges[a] for a, _ in shared))
 
 
-def _aligned(group: Group, row: int, new: Group, candidate: int, written: dict[str, int]) -> bool:
+def aligned(group: Group, row: int, new: Group, candidate: int, written: dict[str, int]) -> bool:
     """Every access of `new` to what the group wrote uses, in this row, exactly the iteration that wrote it; at least one
     does, or both read one tensor at the same place."""
     if group.ranges[row] != new.ranges[candidate]:
@@ -198,7 +198,7 @@ def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     return total >= MINIMAL_PARALLELISM and kept == min(len(group.rows), len(new.rows))
 
 
-def _hides(group: Group, new: Group) -> bool:
+def hides(group: Group, new: Group) -> bool:
     """Would a conflict other than with what the group wrote go unseen? Then stay apart: `new` overwrites something that the
     group only reads."""
     only_read = {r.tensor for s in group.statements for r in pr.reads(s)} - {s.target for s in group.statements}
