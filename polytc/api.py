@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from polytc import compiler, lang
@@ -14,6 +15,7 @@ from polytc.op import (
     DTypes,
     Op,
     Shapes,
+    check_algebra,
     check_dtypes,
     check_names,
     check_shapes,
@@ -28,7 +30,7 @@ __all__ = ["Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | None = None) -> Op:
+            threads: int | None = None, schedule: str | None = None, algebra: str | None = None) -> Op:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
@@ -36,10 +38,13 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
     threads: how many may work on one call; None is all of the machine's.
     schedule: YAML of a schedule to use, 'isl' for isl's own scheduler, None for the automatic one.
+    algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
+    that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
+    POLYTC_ALGEBRA=direct forbid it too.
     Raises CompileError with every diagnostic of the program.
     """
     return Op(text, target=target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-              schedule=schedule)
+              schedule=schedule, algebra=algebra)
 
 
 def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, out: Any = None, **arrays: Any) -> Any:
@@ -47,28 +52,29 @@ def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, 
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
     """
-    return _op(check_text(text), check_target(target), check_threads(threads))(*args, out=out, **arrays)
+    return _op(check_text(text), check_target(target), check_threads(threads), check_algebra(None))(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str, threads: int | None) -> Op:
-    return Op(text, target=target, threads=threads)
+def _op(text: str, target: str, threads: int | None, algebra: str) -> Op:
+    return Op(text, target=target, threads=threads, algebra=algebra)
 
 
 def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
     """What the program means, computed slowly by the reference evaluator: the same arguments and results as `run`."""
-    return _op(check_text(text), "evaluate", None)(*args, **arrays)
+    return _op(check_text(text), "evaluate", None, "direct")(*args, **arrays)
 
 
 def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: str | None = None) -> compiler.Lowered:
+          schedule: str | None = None, algebra: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra: see `compile`. Raises CompileError.
     """
     check_target(target)
-    return compiler.lower_program(build(text, shapes, dtypes, attrs, scalars), target, schedule)
+    program = replace(build(text, shapes, dtypes, attrs, scalars), direct=check_algebra(algebra) == "direct")
+    return compiler.lower_program(program, target, schedule)
 
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,

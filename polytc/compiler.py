@@ -32,7 +32,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import cache, packages
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import automatic, lanes, pack, tree
+from polytc.schedule import algebra, automatic, lanes, pack, tree
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -181,7 +181,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
     """(what is computed once, the rest)."""
-    rewritten = rewrites.run(program)
+    rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)

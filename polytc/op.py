@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Op:
 
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-                 threads: int | None = None, schedule: str | None = None) -> None:
+                 threads: int | None = None, schedule: str | None = None, algebra: str | None = None) -> None:
         if schedule is not None and not isinstance(schedule, str):
             raise argument_error("E410", f"a schedule is text, not {type(schedule).__name__}")
         text, target = check_text(text), check_target(target)
@@ -63,6 +64,7 @@ class Op:
         self.inputs = tuple(p.name for p in params)
         self.outputs = signature.outputs
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), schedule
+        self._direct = check_algebra(algebra) == "direct"
         self._shapes = check_shapes(shapes or {}, self.inputs)
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
@@ -119,6 +121,7 @@ class Op:
             found = self._ready.get(key)
             if found is None:
                 program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **scalars})
+                program = replace(program, direct=self._direct)
                 executable = load(program, self.target, self._threads, self._schedule)
                 tensors = [program.tensor(n) for n in program.outputs]
                 found = Specialisation(program, executable, program.inputs, tuple((t.shape, t.dtype.numpy) for t in tensors))
@@ -155,7 +158,8 @@ class Op:
         with self._lock:
             if key not in self._with:
                 self._with[key] = Op(self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
-                                     scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule)
+                                     scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
+                                     algebra="direct" if self._direct else "fast")
             return self._with[key]
 
     def _usage(self) -> str:
@@ -276,6 +280,16 @@ def check_threads(threads: int | None) -> int | None:
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
         raise argument_error("E410", f"threads must be a positive integer, not {threads!r}")
     return None if threads is None else int(threads)
+
+
+def check_algebra(algebra: str | None) -> str:
+    """'fast' or 'direct'; for None what POLYTC_ALGEBRA says, else 'fast'. Raises ArgumentError E410."""
+    name = "algebra" if algebra is not None else "POLYTC_ALGEBRA"
+    value = algebra if algebra is not None else os.environ.get("POLYTC_ALGEBRA") or "fast"
+    if value not in ("fast", "direct"):
+        raise argument_error("E410", f"{name} is {value!r}, not 'fast' or 'direct'",
+                             "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
+    return value
 
 
 def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:

@@ -33,6 +33,7 @@ def emit(program: options.Program,
          stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+         algebra: options.Algebra = None,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|isl|program", help="A schedule to use.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
@@ -43,7 +44,7 @@ def emit(program: options.Program,
         printed = str(polytc.build(text, **arguments))
     else:
         recipe = schedule if schedule in (None, "isl", "program") else Path(schedule).read_text(encoding="utf-8")
-        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe), stage)
+        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra), stage)
     if output is None:
         print(printed)
     else:

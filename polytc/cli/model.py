@@ -27,7 +27,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
-                  shape: options.Shape = None, input: Input = None, random: Seed = 0,
+                  algebra: options.Algebra = None, shape: options.Shape = None, input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")] = None,
                   report: Annotated[bool, typer.Option("--report", help="Print what the model consists of.")] = False,
                   text: Annotated[bool, typer.Option("--text", help="Print the graph and stop.")] = False,
@@ -44,7 +44,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     start = time.perf_counter()
     with _progress(f"compiling {model.name}") as advance:
         compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
-                                 progress=advance)
+                                 progress=advance, algebra=algebra)
     seconds = time.perf_counter() - start
     results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
     if output is not None:

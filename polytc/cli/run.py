@@ -25,10 +25,11 @@ TOLERANCE = {"f2": 2e-2, "f4": 1e-4, "f8": 1e-10}
 def run(program: options.Program, input: Input = None, random: Seed = 0,
         target: options.Target = "cpu", threads: options.Threads = None,
         shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+        algebra: options.Algebra = None,
         output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the results to this .npz or .npy.")] = None,
         check: Annotated[bool, typer.Option("--check", help="Compare with the reference evaluator.")] = False) -> None:
     """Run a program on arrays from files, or on random ones of the shapes given."""
-    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, dtype, attr, scalar)
+    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, dtype, attr, scalar, algebra)
     start = time.perf_counter()
     results = named(op, op(**arrays))
     first = time.perf_counter() - start
@@ -41,10 +42,11 @@ def run(program: options.Program, input: Input = None, random: Seed = 0,
 
 
 def prepare(text: str, files: list[str] | None, seed: int, target: str, threads: int | None, shape: list[str] | None,
-            dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None) -> tuple[Op, dict[str, Any]]:
+            dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None, algebra: str | None = None
+            ) -> tuple[Op, dict[str, Any]]:
     """The operator and an array for each of its inputs."""
     op = polytc.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
-                     scalars=options.values(scalar, "--scalar"))
+                     scalars=options.values(scalar, "--scalar"), algebra=algebra)
     arrays = inputs.load(files)
     shapes = options.shapes(shape)
     missing = [n for n in op.inputs if n not in arrays]

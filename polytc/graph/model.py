@@ -19,7 +19,7 @@ from polytc.graph.ir import Graph, Value, sources
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
 from polytc.graph.specialise import specialise
-from polytc.op import check_threads
+from polytc.op import check_algebra, check_threads
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
@@ -50,11 +50,11 @@ class Model:
     """
 
     def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
-                 progress: Progress | None = None) -> None:
+                 progress: Progress | None = None, algebra: str | None = None) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._fusion, self._progress = fusion, progress
+        self._fusion, self._progress, self._direct = fusion, progress, check_algebra(algebra) == "direct"
         self._compile: Compile = compiler_for(target, threads)
         self._instances: dict[object, Instance] = {}
         self._by_value: set[str] = set()
@@ -125,7 +125,7 @@ class Model:
             if self._progress:
                 self._progress(k, len(plan.calls), call.label)
             fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
-            started.append(self._compile(replace(call.program, constants=fixed)))
+            started.append(self._compile(replace(call.program, constants=fixed, direct=self._direct)))
         steps = [code.result().bind([buffer(n) for n in (*call.inputs, *call.outputs)])
                  for code, call in zip(started, plan.calls)]
         if self._progress:
@@ -241,15 +241,16 @@ def aligned_copy(a: np.ndarray) -> np.ndarray:
 
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                   shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True,
-                  progress: Progress | None = None) -> Model:
+                  progress: Progress | None = None, algebra: str | None = None) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
     shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
     model is compiled at once, otherwise at the first run (and again for each new set of shapes).
-    fusion: False gives one kernel for each operator, to find out which one is wrong.
+    fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
+    fewer products and larger rounding errors (see polytc.compile).
     """
-    model = Model(graph, target, threads, fusion=fusion, progress=progress)
+    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra)
     threads = check_threads(threads)
     if not isinstance(shapes, Mapping | None):
         raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError)

@@ -165,7 +165,7 @@ class Program:
     """name: of the def, or 'program'. inputs: tensors that the caller gives, in signature order; outputs: tensors the caller
     gets, in order; every other tensor is a temporary. precise: float reductions keep their order. constants: inputs whose
     contents do not change between the calls of a bound executable, such as weights; what follows from them alone is computed
-    once."""
+    once. direct: the products are those that are written, no algorithm with fewer of them and larger rounding errors."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -174,6 +174,7 @@ class Program:
     outputs: tuple[str, ...]
     precise: bool = False
     constants: tuple[str, ...] = ()
+    direct: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -312,7 +313,8 @@ def _declaration(t: Tensor) -> str:
 
 def format_program(p: Program) -> str:
     """The program as text: every tensor with its bounds, every statement with its name and domain."""
-    lines = [f"{'precise ' if p.precise else ''}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
+    marks = ("precise " if p.precise else "") + ("direct " if p.direct else "")
+    lines = [f"{marks}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
              f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
     lines += [f"    constant {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]

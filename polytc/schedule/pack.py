@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
+from polytc.lang.rewrites import hoist
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
@@ -34,13 +35,15 @@ REUSE = 64
 
 def pack(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays."""
+    fixed = hoist.constants(program)
     for s in program.statements:
         if is_contraction(s) and not s.where:
-            program = _packed(program, s, machine)
+            program = _packed(program, s, fixed, machine)
     return program
 
 
-def _packed(program: pr.Program, s: pr.Statement, machine: Machine) -> pr.Program:
+def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine) -> pr.Program:
+    """fixed: tensors that are constant while the program is bound to its arrays."""
     accesses = of_statement(program, s)
     shared = coincident_indices(s)
     lanes = lane_width(program, s, machine)
@@ -50,17 +53,17 @@ def _packed(program: pr.Program, s: pr.Statement, machine: Machine) -> pr.Progra
     best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
     for read in pr.reads(s):
         formal = _plain_subscripts(read)
-        if formal is None or (read.tensor not in program.constants and _uses(s, program, read) < REUSE):
+        if formal is None or (read.tensor not in fixed and _uses(s, program, read) < REUSE):
             continue
         for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
             moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
             tile = tiles.best(s, moved, shared, lanes, machine)
             if tile is None or tile.vector != vector:
                 continue
-            copy = 0.0 if read.tensor in program.constants else COPY * program.tensor(read.tensor).size
+            copy = 0.0 if read.tensor in fixed else COPY * program.tensor(read.tensor).size
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, tile)
-    if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in program.constants):
+    if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
         return program
     return _apply(program, s, best[1], best[2], lanes)
 

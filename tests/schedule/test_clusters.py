@@ -16,8 +16,8 @@ from polytc.schedule.groups import partition
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]; O[h,i,e] += exp(S[h,i,j])*V[h,j,e]"
 CHAIN = "T[i,j] += A[i,k]*B[k,j]; O[i,l] += exp(T[i,j])*C[j,l]"
-SHAPES = {"depthwise": {"I": (64, 28, 28), "W": (64, 3, 3)}, "attention": {x: (12, 64, 32) for x in "QKV"},
-          "chain": {x: (128, 128) for x in "ABC"}}
+SHAPES = {"depthwise": {"I": (64, 28, 28), "W": (64, 3, 3)}, "attention": dict.fromkeys("QKV", (12, 64, 32)),
+          "chain": dict.fromkeys("ABC", (128, 128))}
 TEXTS = {"depthwise": DEPTHWISE, "attention": ATTENTION, "chain": CHAIN}
 
 

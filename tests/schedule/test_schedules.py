@@ -163,7 +163,7 @@ def test_isl_scheduler_tiles_and_parallelises() -> None:
 def test_a_long_reduction_is_cut_so_that_its_panel_stays_in_the_second_cache() -> None:
     shapes = {"I": (256, 30, 30), "W": (48, 256, 3, 3)}
     program = build("O[m,h,w] += I[c,h+r,w+s]*W[m,c,r,s]; Y[m,h,w] = max(O[m,h,w], 0)", shapes)
-    program = replace(program, constants=("W",))
+    program = replace(program, constants=("W",), direct=True)
     low = compiler.lower_program(program, LLVMTarget(AVX2))
     assert low.prologue is not None
     assert 'mark: "G0.S1.block sequential"' in str(low.schedule)

@@ -10,12 +10,7 @@ from polytc.lang import program as pr
 def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
     """(prologue, main). The prologue takes constants and makes the temporaries that depend on nothing else; main takes them as
     further inputs, behind its own, and as constants. No prologue if there is nothing to hoist."""
-    fixed = set(program.constants)
-    while True:
-        more = {t for t in program.temporaries if t not in fixed and _follows(program, t, fixed)}
-        if not more:
-            break
-        fixed |= more
+    fixed = constants(program)
     early = tuple(s for s in program.statements if s.target in fixed)
     late = tuple(s for s in program.statements if s.target not in fixed)
     made = tuple(t for t in program.temporaries if t in fixed and any(r.tensor == t for s in late for r in pr.reads(s)))
@@ -28,7 +23,15 @@ def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
     return _trimmed(prologue), _trimmed(main)
 
 
-def _follows(program: pr.Program, tensor: str, fixed: set[str]) -> bool:
+def constants(program: pr.Program) -> frozenset[str]:
+    """The constants of the program and the temporaries that follow from them alone."""
+    fixed = frozenset(program.constants)
+    while more := {t for t in program.temporaries if t not in fixed and _follows(program, t, fixed)}:
+        fixed |= more
+    return fixed
+
+
+def _follows(program: pr.Program, tensor: str, fixed: frozenset[str]) -> bool:
     """Do all statements that write the tensor read constants and what follows from them, and some of it, and does nobody else
     read it before the last of them?"""
     writers = [n for n, s in enumerate(program.statements) if s.target == tensor]
