@@ -18,6 +18,7 @@ from polytc.lang.report import closest
 from polytc.lang.scalars import DTYPES, DType
 from polytc.lang.signature import Signature
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.reference import Reference
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
@@ -32,12 +33,14 @@ class Specialisation:
     """Compiled code for one combination of shapes.
 
     order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
+    quick: the call for arrays that need neither conversion nor diagnosis.
     """
 
     program: Program
     executable: Executable
     order: tuple[str, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    quick: QuickCall
 
 
 class Op:
@@ -70,6 +73,7 @@ class Op:
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: dict[tuple[Any, ...], Specialisation] = {}
+        self._last: Specialisation | None = None
         self._lock = threading.Lock()
         self._with: dict[tuple[Any, ...], Op] = {}
         if all(n in self._shapes for n in self.inputs):
@@ -83,6 +87,10 @@ class Op:
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
+        if self._last is not None and not named and len(args) == len(self.inputs):
+            result = self._last.quick(args, out)
+            if result is not None:
+                return result
         if named or len(args) != len(self.inputs):
             loose = self._loose(named)
             if loose:
@@ -91,12 +99,16 @@ class Op:
             args = self._order(args, named)
         key: list[Any] = []
         for a in args:
-            if type(a) is not np.ndarray or not a.flags.c_contiguous:
+            if type(a) is not np.ndarray or not (a.flags.c_contiguous and a.flags.aligned):
                 return self._call_converted(args, out)
             key += (a.shape, a.dtype)
         found = self._ready.get(tuple(key))
         if found is None:
             return self._call_converted(args, out)
+        self._last = found
+        result = found.quick(args, out)
+        if result is not None:
+            return result
         if found.order != self.inputs:
             args = tuple(args[self.inputs.index(n)] for n in found.order)
         return self._run(found, args, out)
@@ -123,8 +135,11 @@ class Op:
                 program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **scalars})
                 program = replace(program, direct=self._direct)
                 executable = load(program, self.target, self._threads, self._schedule)
-                tensors = [program.tensor(n) for n in program.outputs]
-                found = Specialisation(program, executable, program.inputs, tuple((t.shape, t.dtype.numpy) for t in tensors))
+                outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
+                inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
+                straight = program.inputs == self.inputs
+                quick = quick_call(executable, inputs, outputs, self._result) if straight else no_quick_call
+                found = Specialisation(program, executable, program.inputs, outputs, quick)
                 self._ready[key] = found
         return found
 

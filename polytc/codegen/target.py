@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from polytc.codegen import loops
 from polytc.machine import Machine
+
+Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
+"""Shapes and dtypes of arrays."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,16 @@ class Executable(Protocol):
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
         """`run` on these arrays as a function, which keeps them alive."""
+        ...
+
+
+@runtime_checkable
+class Quick(Protocol):
+    """An executable that recognises the arrays of a call by itself."""
+
+    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """A function of the arrays, inputs then outputs: whether they are numpy arrays of just these shapes and dtypes that
+        kernels may use as they are; then it has run on them, else nothing has happened. None: there is no such function."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Arrays of a call: the one place where what a caller passes becomes numpy arrays that kernels may trust.
 
 Accepted: numpy arrays and scalars, Python numbers, and whatever speaks DLPack, the buffer protocol or `__array__`. Inputs that
-are not C-contiguous are copied; everything that could give a wrong number is refused with the name of the argument.
+are not C-contiguous and aligned are copied; everything that could give a wrong number is refused with the name of the argument.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def as_input(name: str, value: Any) -> np.ndarray:
     """
     array = _view(name, value)
     dtype_of(name, array.dtype)
-    return array if array.flags.c_contiguous else np.array(array, order="C")
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
 def dtype_of(name: str, dtype: np.dtype) -> DType:
@@ -92,6 +92,8 @@ def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
     if not array.flags.c_contiguous:
         raise argument_error("E407", f"out for {name} is not C-contiguous (strides {array.strides})",
                              "leave out= away and copy the result, or give a contiguous array")
+    if not array.flags.aligned:
+        raise argument_error("E407", f"out for {name} is not aligned: its address is no multiple of {dtype.alignment}")
     if not array.flags.writeable:
         raise argument_error("E407", f"out for {name} is read-only")
     return array

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from polytc.codegen.target import Binary
-from polytc.runtime import jit
+from polytc.codegen.target import Binary, Types
+from polytc.runtime import arguments, jit
 from polytc.runtime import threads as pool
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -63,6 +64,26 @@ class Executable:
         launch, state = pool.team(self._team)
         self._entry(frame.table_address, frame.arena_address, launch, state, self._team)
         self._frames.append(frame)
+
+    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See codegen.target.Quick. Several Python threads may call the function at once."""
+        expected = arguments.expect(inputs, outputs)
+        if expected is None:
+            return None
+        check, address, entry, count, team = expected.check, expected.address, self._entry, self._team, pool.team
+        pop, push, create = self._frames.pop, self._frames.append, self._take
+
+        def call(*arrays: Any, _alive: object = (expected, self._code)) -> bool:
+            try:
+                frame = pop()
+            except IndexError:
+                frame = create()
+            fits = check(address, frame.table_address, *arrays)
+            if fits:
+                entry(frame.table_address, frame.arena_address, *team(count), count)
+            push(frame)
+            return fits != 0
+        return call
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
         """A function that runs on these arrays each time, with little overhead. It keeps the arrays alive.
