@@ -23,22 +23,28 @@ _OPERANDS: dict[type, Callable[[Any], tuple[loops.Expr, ...]]] = {
 
 
 def with_operands(e: loops.Expr, new: tuple[loops.Expr, ...]) -> loops.Expr:
-    """`e` with other operands of the same types, in the order of `operands`."""
-    match e:
-        case loops.Unary() | loops.Cast() | loops.Broadcast() | loops.Reduce():
-            return replace(e, a=new[0])
-        case loops.Binary():
-            return replace(e, a=new[0], b=new[1])
-        case loops.Call():
-            return replace(e, args=new)
-        case loops.Select():
-            return replace(e, cond=new[0], a=new[1], b=new[2])
-        case loops.Load():
-            return replace(e, indices=new)
-        case loops.Ramp():
-            return replace(e, base=new[0])
-        case _:
-            return e
+    """`e` with other operands of the same types, in the order of `operands`; `e` itself if they are its own."""
+    for a, b in zip(_OPERANDS[type(e)](e), new, strict=True):
+        if a is not b:
+            return _REBUILD[type(e)](e, new)
+    return e
+
+
+_REBUILD: dict[type, Callable[[Any, tuple[loops.Expr, ...]], loops.Expr]] = {
+    loops.Unary: lambda e, new: loops.Unary(e.op, new[0], e.dtype, e.lanes),
+    loops.Cast: lambda e, new: loops.Cast(new[0], e.dtype, e.lanes),
+    loops.Broadcast: lambda e, new: loops.Broadcast(new[0], e.lanes, e.dtype),
+    loops.Reduce: lambda e, new: loops.Reduce(e.op, new[0], e.dtype, e.lanes),
+    loops.Binary: lambda e, new: loops.Binary(e.op, new[0], new[1], e.dtype, e.lanes),
+    loops.Call: lambda e, new: loops.Call(e.fn, new, e.dtype, e.lanes),
+    loops.Select: lambda e, new: loops.Select(new[0], new[1], new[2], e.dtype, e.lanes),
+    loops.Load: lambda e, new: loops.Load(e.buffer, new, e.dtype, e.lanes),
+    loops.Ramp: lambda e, new: replace(e, base=new[0])}
+
+
+def has_load(e: loops.Expr) -> bool:
+    """Does the value of an expression depend on memory?"""
+    return isinstance(e, loops.Load) or any(has_load(o) for o in operands(e))
 
 
 def active_lanes(indices: Iterable[loops.Expr]) -> int | None:
@@ -52,11 +58,7 @@ def map_expr(e: loops.Expr, f: Callable[[loops.Expr], loops.Expr]) -> loops.Expr
     old = operands(e)
     if not old:
         return f(e)
-    new = tuple([map_expr(o, f) for o in old])
-    for a, b in zip(old, new, strict=True):
-        if a is not b:
-            return f(with_operands(e, new))
-    return f(e)
+    return f(with_operands(e, tuple([map_expr(o, f) for o in old])))
 
 
 def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],

@@ -74,33 +74,56 @@ def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
 
 def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """An expression simplified bottom-up."""
-    return traverse.map_expr(e, lambda x: _rewrite(x, known))
+    if _is_sum(e):
+        return build(_terms(e, known))
+    old = traverse.operands(e)
+    return _rewrite(traverse.with_operands(e, tuple([expr(o, known) for o in old])) if old else e, known)
+
+
+def _is_sum(e: loops.Expr) -> bool:
+    return e.dtype is I64 and e.lanes == 1 and (
+        isinstance(e, loops.Binary) and e.op in ("+", "-", "*") or isinstance(e, loops.Unary) and e.op == "-")
+
+
+def _terms(e: loops.Expr, known: dict[str, Interval]) -> Terms:
+    """The linear form of a scalar i64 expression whose atoms have been simplified."""
+    if not _is_sum(e):
+        return linear(expr(e, known))
+    if isinstance(e, loops.Unary):
+        return _scaled(_terms(e.a, known), -1)
+    assert isinstance(e, loops.Binary)
+    left, right = _terms(e.a, known), _terms(e.b, known)
+    if e.op == "*":
+        return _product(left, right)
+    return _added(left, right, 1 if e.op == "+" else -1)
 
 
 def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """A stored value with its indices and conditions simplified; arithmetic on data, integers too, keeps its form, so that an
     update stays recognisable as one."""
     if isinstance(e, loops.Load):
-        return replace(e, indices=tuple(expr(i, known) for i in e.indices))
-    if not any(isinstance(x, loops.Load) for x in traverse.walk_expr(e)):
+        return traverse.with_operands(e, tuple([expr(i, known) for i in e.indices]))
+    if not traverse.has_load(e):
         return expr(e, known)
-    result = traverse.with_operands(e, tuple(value(o, known) for o in traverse.operands(e)))
+    result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
     if isinstance(result, loops.Select) and isinstance(result.cond, loops.Const) and result.lanes == 1:
         return result.a if result.cond.value else result.b
     return result
 
 
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
+    """A node that is no sum, with simplified operands."""
     match e:
-        case loops.Var() if e.name in known and known[e.name][0] == known[e.name][1] and known[e.name][0] is not None:
-            return loops.const(known[e.name][0] or 0)
-        case loops.Binary(lanes=1) if e.dtype == I64:
-            return _arithmetic(e, known)
-        case loops.Unary(op="-", lanes=1) if e.dtype == I64:
-            return build(linear(e))
-        case loops.Call(fn="min" | "max", lanes=1) if e.dtype == I64:
+        case loops.Var():
+            low, high = known.get(e.name, _ANY)
+            return loops.const(low) if low is not None and low == high else e
+        case loops.Const() | loops.Load() | loops.Ramp() | loops.Broadcast():
+            return e
+        case loops.Binary(op="//" | "%", lanes=1) if e.dtype is I64:
+            return _division(e, known)
+        case loops.Call(fn="min" | "max", lanes=1) if e.dtype is I64:
             return _extremum(e, known)
-        case loops.Binary(lanes=1) if e.a.dtype == I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
+        case loops.Binary(lanes=1) if e.a.dtype is I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
             return _comparison(e, known)
         case loops.Binary(op="&&" | "||", lanes=1):
             return _logic(e)
@@ -108,7 +131,7 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
             return loops.Const(not a.value, BOOL, e.lanes)
         case loops.Select(cond=loops.Const() as c) if e.lanes == 1:
             return e.a if c.value else e.b
-        case loops.Cast(a=loops.Const() as a) if e.dtype == I64 and isinstance(a.value, int):
+        case loops.Cast(a=loops.Const() as a) if e.dtype is I64 and isinstance(a.value, int):
             return loops.Const(int(a.value), I64, e.lanes)
         case _:
             return e
@@ -117,28 +140,45 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
 def linear(e: loops.Expr) -> Terms:
     """The linear form of a scalar i64 expression; what is not linear is an atom."""
     match e:
+        case loops.Var():
+            return {e: 1}
         case loops.Const():
             return {_ONE: int(e.value)} if e.value else {}
-        case loops.Unary(op="-"):
-            return {a: -c for a, c in linear(e.a).items()}
         case loops.Binary(op="+" | "-"):
-            sign = 1 if e.op == "+" else -1
-            total = dict(linear(e.a))
-            for atom, c in linear(e.b).items():
-                total[atom] = total.get(atom, 0) + sign * c
-            return {a: c for a, c in total.items() if c}
-        case loops.Binary(op="*") if isinstance(e.b, loops.Const):
-            return {a: c * int(e.b.value) for a, c in linear(e.a).items() if e.b.value}
-        case loops.Binary(op="*") if isinstance(e.a, loops.Const):
-            return {a: c * int(e.a.value) for a, c in linear(e.b).items() if e.a.value}
+            return _added(linear(e.a), linear(e.b), 1 if e.op == "+" else -1)
+        case loops.Binary(op="*", b=loops.Const() as factor, a=rest) | loops.Binary(op="*", a=loops.Const() as factor, b=rest):
+            return _scaled(linear(rest), int(factor.value))
+        case loops.Unary(op="-"):
+            return _scaled(linear(e.a), -1)
         case _:
             return {e: 1}
+
+
+def _scaled(terms: Terms, factor: int) -> Terms:
+    return {a: c * factor for a, c in terms.items()} if factor else {}
+
+
+def _added(a: Terms, b: Terms, sign: int) -> Terms:
+    """a + sign * b"""
+    total = dict(a)
+    for atom, c in b.items():
+        total[atom] = total.get(atom, 0) + sign * c
+    return total if all(total.values()) else {a: c for a, c in total.items() if c}
+
+
+def _product(a: Terms, b: Terms) -> Terms:
+    """a * b; an atom of its own if neither is a number."""
+    for number, other in ((b, a), (a, b)):
+        if not number or (len(number) == 1 and _ONE in number):
+            return _scaled(other, number.get(_ONE, 0))
+    return {loops.Binary("*", build(a), build(b), I64): 1}
 
 
 def build(terms: Terms) -> loops.Expr:
     """The expression of a linear form: atoms in the order of their text, the number last."""
     result: loops.Expr | None = None
-    for atom in sorted((a for a in terms if a is not _ONE and a != _ONE), key=loops.format_expr):
+    atoms = [a for a in terms if a != _ONE]
+    for atom in sorted(atoms, key=loops.format_expr) if len(atoms) > 1 else atoms:
         c = _wrapped(terms[atom])
         if c == 0:
             continue
@@ -210,10 +250,8 @@ def _difference(a: loops.Expr, b: loops.Expr, known: dict[str, Interval]) -> Int
     return _sum_interval(linear(loops.Binary("-", a, b, I64)), known)
 
 
-def _arithmetic(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
-    if e.op in ("+", "-", "*"):
-        return build(linear(e))
-    if e.op not in ("//", "%") or not isinstance(e.b, loops.Const) or e.b.value <= 0:
+def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    if not isinstance(e.b, loops.Const) or e.b.value <= 0:
         return e
     divisor = int(e.b.value)
     terms = linear(e.a)
