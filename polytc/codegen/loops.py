@@ -39,9 +39,10 @@ def node(cls: type[C]) -> type[C]:
 
 
 class Node:
-    """Room for the hash of `node`."""
+    """Room for what is found out about a tree once: the hash of `node`, the variables in it (`traverse.variables`), and its
+    normal form (`passes.simplify`)."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "_normal", "_variables")
 
 
 @node

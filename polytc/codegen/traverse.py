@@ -42,6 +42,17 @@ _REBUILD: dict[type, Callable[[Any, tuple[loops.Expr, ...]], loops.Expr]] = {
     loops.Ramp: lambda e, new: replace(e, base=new[0])}
 
 
+def variables(e: loops.Expr) -> frozenset[str]:
+    """The names of the loop variables in an expression."""
+    try:
+        return e._variables
+    except AttributeError:
+        parts = [variables(o) for o in operands(e)]
+        found = frozenset((e.name,)) if isinstance(e, loops.Var) else parts[0].union(*parts[1:]) if parts else frozenset()
+        object.__setattr__(e, "_variables", found)
+        return found
+
+
 def has_load(e: loops.Expr) -> bool:
     """Does the value of an expression depend on memory?"""
     return isinstance(e, loops.Load) or any(has_load(o) for o in operands(e))

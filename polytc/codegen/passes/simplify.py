@@ -52,9 +52,15 @@ def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
     if count[1] is not None and count[1] <= 0:
         return loops.Block(())
     if count == (1, 1) and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
-        return simplify(substitute(s.body, {s.var: lower}), known)
+        return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
+            simplify(substitute(s.body, {s.var: lower}), known)
     inside = known | {s.var: (low, None if high is None else high - 1)}
     return replace(s, lower=lower, upper=upper, body=simplify(s.body, inside))
+
+
+def at(s: loops.Stmt, var: str, number: int, known: dict[str, Interval]) -> loops.Stmt:
+    """A statement simplified for one value of a loop variable."""
+    return simplify(s, known | {var: (number, number)})
 
 
 def _if(s: loops.If, known: dict[str, Interval]) -> loops.Stmt:
@@ -74,10 +80,30 @@ def substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
 
 def expr(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """An expression simplified bottom-up."""
+    if isinstance(e, loops.Var):
+        return _variable(e, known)
+    if isinstance(e, loops.Const):
+        return e
+    if not known.keys().isdisjoint(traverse.variables(e)):
+        return _simplified(e, known)
+    try:
+        return e._normal
+    except AttributeError:
+        normal = _simplified(e, {})
+        object.__setattr__(e, "_normal", normal)
+        object.__setattr__(normal, "_normal", normal)
+        return normal
+
+
+def _simplified(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     if _is_sum(e):
         return build(_terms(e, known))
-    old = traverse.operands(e)
-    return _rewrite(traverse.with_operands(e, tuple([expr(o, known) for o in old])) if old else e, known)
+    return _rewrite(traverse.with_operands(e, tuple([expr(o, known) for o in traverse.operands(e)])), known)
+
+
+def _variable(e: loops.Var, known: dict[str, Interval]) -> loops.Expr:
+    low, high = known.get(e.name, _ANY)
+    return loops.const(low) if low is not None and low == high else e
 
 
 def _is_sum(e: loops.Expr) -> bool:
@@ -88,7 +114,8 @@ def _is_sum(e: loops.Expr) -> bool:
 def _terms(e: loops.Expr, known: dict[str, Interval]) -> Terms:
     """The linear form of a scalar i64 expression whose atoms have been simplified."""
     if not _is_sum(e):
-        return linear(expr(e, known))
+        simple = expr(e, known)
+        return {simple: 1} if isinstance(simple, loops.Var) else linear(simple)
     if isinstance(e, loops.Unary):
         return _scaled(_terms(e.a, known), -1)
     assert isinstance(e, loops.Binary)
@@ -114,10 +141,7 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """A node that is no sum, with simplified operands."""
     match e:
-        case loops.Var():
-            low, high = known.get(e.name, _ANY)
-            return loops.const(low) if low is not None and low == high else e
-        case loops.Const() | loops.Load() | loops.Ramp() | loops.Broadcast():
+        case loops.Load() | loops.Ramp() | loops.Broadcast():
             return e
         case loops.Binary(op="//" | "%", lanes=1) if e.dtype is I64:
             return _division(e, known)

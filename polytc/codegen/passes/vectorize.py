@@ -95,8 +95,7 @@ def _divides(s: loops.Stmt) -> bool:
 def _unroll(s: loops.For, extent: int) -> loops.Stmt:
     assert isinstance(s.lower, loops.Const)
     first = int(s.lower.value)
-    copies = (simplify.substitute(s.body, {s.var: loops.const(first + i)}) for i in range(extent))
-    return loops.block(*(simplify.simplify(c, {}) for c in copies))
+    return loops.block(*(simplify.at(s.body, s.var, first + i, {}) for i in range(extent)))
 
 
 def _straight(s: loops.Stmt) -> bool:
@@ -119,13 +118,12 @@ def _widest(s: loops.Stmt) -> int:
 
 def _vector(s: loops.Stmt, var: loops.Var, first: int, chunk: Chunk) -> loops.Stmt:
     """The iterations of a chunk, counted from `first`, as vector statements."""
-    base = loops.const(first + chunk.at)
     if chunk.lanes == 1:
-        return simplify.simplify(simplify.substitute(s, {var.name: base}), {})
+        return simplify.at(s, var.name, first + chunk.at, {})
     if isinstance(s, loops.Block):
         return loops.block(*(_vector(x, var, first, chunk) for x in s.stmts))
     assert isinstance(s, loops.Store)
-    ramp = loops.Ramp(base, 1, chunk.lanes, active=chunk.active if chunk.active < chunk.lanes else None)
+    ramp = loops.Ramp(loops.const(first + chunk.at), 1, chunk.lanes, active=chunk.active if chunk.active < chunk.lanes else None)
     indices = tuple(vector_expr(i, var.name, ramp) for i in s.indices)
     return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var.name, ramp), chunk.lanes))
 
@@ -163,7 +161,7 @@ def _update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
 
 
 def _at(e: loops.Expr, var: str, value: int) -> loops.Expr:
-    return simplify.expr(traverse.map_expr(e, lambda x: loops.const(value) if x == loops.Var(var) else x), {})
+    return simplify.expr(e, {var: (value, value)})
 
 
 def broadcast(e: loops.Expr, lanes: int) -> loops.Expr:
