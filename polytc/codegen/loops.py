@@ -39,10 +39,14 @@ def node(cls: type[C]) -> type[C]:
 
 
 class Node:
-    """Room for what is found out about a tree once: the hash of `node`, the variables in it (`traverse.variables`), and its
-    normal form (`passes.simplify`)."""
+    """Room for what is found out about a tree once: the hash of `node`, its loads and variables (`traverse`), and its normal
+    form (`passes.simplify`)."""
 
-    __slots__ = ("_hash", "_normal", "_variables")
+    __slots__ = ("_hash", "_loads", "_normal", "_variables")
+    _hash: int
+    _loads: tuple[tuple[Load, bool], ...]
+    _normal: Expr
+    _variables: frozenset[str]
 
 
 @node

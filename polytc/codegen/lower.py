@@ -113,6 +113,5 @@ def kernel(name: str, body: loops.Stmt, precise: bool) -> loops.Kernel:
             used[s.buffer.name] = s.buffer
             written[s.buffer.name] = None
         for e in traverse.expressions(s):
-            used.update({x.buffer.name: x.buffer for x in traverse.walk_expr(e)
-                         if isinstance(x, loops.Load) and x.buffer.space == "global"})
+            used.update({x.buffer.name: x.buffer for x, _ in traverse.loads(e) if x.buffer.space == "global"})
     return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise)

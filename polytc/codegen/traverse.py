@@ -53,9 +53,17 @@ def variables(e: loops.Expr) -> frozenset[str]:
         return found
 
 
-def has_load(e: loops.Expr) -> bool:
-    """Does the value of an expression depend on memory?"""
-    return isinstance(e, loops.Load) or any(has_load(o) for o in operands(e))
+def loads(e: loops.Expr) -> tuple[tuple[loops.Load, bool], ...]:
+    """The loads in an expression, outer ones first, each with whether it is conditional (in a Select)."""
+    try:
+        return e._loads
+    except AttributeError:
+        own = ((e, False),) if isinstance(e, loops.Load) else ()
+        inner = [found for o in operands(e) for found in loads(o)]
+        if isinstance(e, loops.Select):
+            inner = [(load, True) for load, _ in inner]
+        object.__setattr__(e, "_loads", (*own, *inner))
+        return e._loads
 
 
 def active_lanes(indices: Iterable[loops.Expr]) -> int | None:

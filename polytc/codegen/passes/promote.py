@@ -9,9 +9,8 @@ that nothing loads any more are then dead. Guarantees: every element of a buffer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
@@ -20,10 +19,11 @@ from polytc.machine import Machine
 
 Access: TypeAlias = tuple[tuple[loops.Expr, ...], int]
 """(indices, lanes) of one slot."""
+Places: TypeAlias = dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]]
+"""Slot -> array and indices that take its place."""
 
 
-@dataclass(frozen=True)
-class _Use:
+class _Use(NamedTuple):
     """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run)."""
 
     buffer: loops.Buffer
@@ -50,15 +50,16 @@ def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[st
 
 def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
-    uses = list(_uses(s, looped=False, conditional=False))
+    uses: list[_Use] = []
+    _collect(s, uses, looped=False, conditional=False)
     moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     chosen: dict[str, list[Access]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
         mine = [u for u in uses if u.buffer.name == name]
         if name not in done and (slots := _slots(mine, moving, facts.machine, name in facts.scratch)):
             chosen[name] = slots
-    for name, slots in chosen.items():
-        s = _promote(s, [u for u in uses if u.buffer.name == name], slots, facts.taken)
+    if chosen:
+        s = _promote(s, [u for u in uses if u.buffer.name in chosen], chosen, facts.taken)
     return _inside(s, facts, done | set(chosen))
 
 
@@ -77,34 +78,28 @@ def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
             return s
 
 
-def _uses(s: loops.Stmt, *, looped: bool, conditional: bool) -> Iterator[_Use]:
-    """All accesses of a region, in execution order (loads before the store of a statement)."""
-    for e in traverse.expressions(s):
-        yield from _loads(e, looped, conditional)
+def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool) -> None:
+    """Append all accesses of a region, in execution order (loads before the store of a statement)."""
+    for top in traverse.expressions(s):
+        for e, chosen in traverse.loads(top):
+            uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, looped))
     match s:
         case loops.Store():
-            yield _Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped)
+            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped))
         case loops.For():
             runs = isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
-            yield from _uses(s.body, looped=True, conditional=conditional or not runs)
+            _collect(s.body, uses, looped=True, conditional=conditional or not runs)
         case loops.If():
-            yield from _uses(s.then, looped=looped, conditional=True)
+            _collect(s.then, uses, looped=looped, conditional=True)
             if s.orelse is not None:
-                yield from _uses(s.orelse, looped=looped, conditional=True)
+                _collect(s.orelse, uses, looped=looped, conditional=True)
         case loops.Block():
             for x in s.stmts:
-                yield from _uses(x, looped=looped, conditional=conditional)
+                _collect(x, uses, looped=looped, conditional=conditional)
         case loops.Alloc():
-            yield from _uses(s.body, looped=looped, conditional=conditional)
+            _collect(s.body, uses, looped=looped, conditional=conditional)
         case _:
             pass
-
-
-def _loads(e: loops.Expr, looped: bool, conditional: bool) -> Iterator[_Use]:
-    if isinstance(e, loops.Load):
-        yield _Use(e.buffer, (e.indices, e.lanes), False, conditional, looped)
-    for o in traverse.operands(e):
-        yield from _loads(o, looped, conditional or isinstance(e, loops.Select))
 
 
 def _lanes(indices: tuple[loops.Expr, ...]) -> int:
@@ -118,7 +113,8 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
     gains = scratch or any(u.looped for u in uses) or sum(u.store for u in uses) > len(slots)
     if not fixed or not gains or len(slots) > 4 * machine.vector_registers or any(u.conditional for u in uses):
         return []
-    disjoint = all(_disjoint(a, b) for n, a in enumerate(slots) for b in slots[:n])
+    spans = [[_span(i) for i in indices] for indices, _ in slots]
+    disjoint = all(_disjoint(a, b) for n, a in enumerate(spans) for b in spans[:n])
     return slots if disjoint else []
 
 
@@ -128,57 +124,78 @@ def _fixed(index: loops.Expr, moving: set[str]) -> bool:
                    for e in traverse.walk_expr(index))
 
 
-def _disjoint(a: Access, b: Access) -> bool:
+@dataclass(frozen=True)
+class _Span:
+    """The coordinates base + first .. base + first + width - 1, where `base` is a linear form without its number."""
+
+    base: frozenset[tuple[loops.Expr, int]]
+    first: int
+    width: int
+
+
+def _span(index: loops.Expr) -> _Span | None:
+    """The coordinates of an index, if it is a scalar or a rising ramp."""
+    width, first = 1, index
+    if isinstance(index, loops.Ramp) and index.stride > 0:
+        width, first = ((index.active or index.lanes) - 1) * index.stride + 1, index.base
+    if first.lanes > 1:
+        return None
+    terms = simplify.linear(first)
+    return _Span(frozenset(t for t in terms.items() if not isinstance(t[0], loops.Const)), terms.get(loops.const(1), 0), width)
+
+
+def _disjoint(a: list[_Span | None], b: list[_Span | None]) -> bool:
     """Do two slots never share an element? Provable when in one dimension they lie a known distance apart."""
-    for i, j in zip(a[0], b[0], strict=True):
-        first, last = _extent(i), _extent(j)
-        if first is None or last is None:
-            continue
-        terms = simplify.linear(loops.binary("-", last[0], first[0]))
-        if all(isinstance(atom, loops.Const) for atom in terms):
-            distance = sum(terms.values())
-            if distance >= first[1] or -distance >= last[1]:
-                return True
-    return False
+    return any(i is not None and j is not None and i.base == j.base and
+               (j.first - i.first >= i.width or i.first - j.first >= j.width) for i, j in zip(a, b, strict=True))
 
 
-def _extent(index: loops.Expr) -> tuple[loops.Expr, int] | None:
-    """(first coordinate, coordinates spanned) of an index, if it is a scalar or a rising ramp."""
-    if isinstance(index, loops.Ramp):
-        return (index.base, ((index.active or index.lanes) - 1) * index.stride + 1) if index.stride > 0 else None
-    return (index, 1) if index.lanes == 1 else None
+def _promote(s: loops.Stmt, uses: list[_Use], chosen: dict[str, list[Access]], taken: frozenset[str]) -> loops.Stmt:
+    """The region with the chosen slots of each buffer in private arrays."""
+    buffers = {u.buffer.name: u.buffer for u in uses}
+    places = {name: _places(buffers[name], slots, taken) for name, slots in chosen.items()}
+
+    def load(x: loops.Expr) -> loops.Expr:
+        if isinstance(x, loops.Load) and x.buffer.name in places:
+            return loops.Load(*places[x.buffer.name][x.indices, x.lanes], x.dtype, x.lanes)
+        return x
+
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        return traverse.map_expr(e, load) if any(x.buffer.name in places for x, _ in traverse.loads(e)) else e
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if isinstance(x, loops.Store) and x.buffer.name in places:
+            return loops.Store(*places[x.buffer.name][x.indices, _lanes(x.indices)], x.value)
+        return x
+
+    s = traverse.map_stmt(s, on_stmt, on_expr)
+    for name, place in places.items():
+        s = _around(s, buffers[name], [u for u in uses if u.buffer.name == name], place)
+    return s
 
 
-def _promote(s: loops.Stmt, uses: list[_Use], slots: list[Access], taken: frozenset[str]) -> loops.Stmt:
-    """The region with its slots in private arrays, one array for each number of lanes."""
-    buffer = uses[0].buffer
-    place: dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]] = {}
-    arrays = []
+def _places(buffer: loops.Buffer, slots: list[Access], taken: frozenset[str]) -> Places:
+    """Where each slot of a buffer lives: one array for each number of lanes."""
+    places: Places = {}
     for lanes in sorted({lanes for _, lanes in slots}):
         members = [slot for slot in slots if slot[1] == lanes]
         shape = (len(members),) if lanes == 1 else (len(members), lanes)
         array = loops.Buffer(fresh(f"{buffer.name}_r{lanes}", set(taken)), buffer.dtype, shape, "private")
-        arrays.append(array)
         for n, slot in enumerate(members):
-            place[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))
+            places[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))
+    return {slot: places[slot] for slot in slots}
 
-    def on_expr(e: loops.Expr) -> loops.Expr:
-        return traverse.map_expr(e, lambda x: loops.Load(*place[x.indices, x.lanes], x.dtype, x.lanes)
-                              if isinstance(x, loops.Load) and x.buffer == buffer else x)
 
-    def on_stmt(x: loops.Stmt) -> loops.Stmt:
-        if isinstance(x, loops.Store) and x.buffer == buffer:
-            return loops.Store(*place[x.indices, _lanes(x.indices)], x.value)
-        return x
-
-    body = traverse.map_stmt(s, on_stmt, on_expr)
+def _around(s: loops.Stmt, buffer: loops.Buffer, uses: list[_Use], places: Places) -> loops.Stmt:
+    """The region between the loads of what it reads first and the stores of what it writes."""
     first = {u.slot: u for u in reversed(uses)}
-    before = [loops.Store(*place[slot], loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
-              for slot in slots if not first[slot].store]
+    before = [loops.Store(*place, loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
+              for slot, place in places.items() if not first[slot].store]
     written = {u.slot for u in uses if u.store}
-    after = [loops.Store(buffer, slot[0], loops.Load(*place[slot], buffer.dtype, slot[1])) for slot in slots if slot in written]
-    result: loops.Stmt = loops.block(*before, body, *after)
-    for array in arrays:
+    after = [loops.Store(buffer, slot[0], loops.Load(*place, buffer.dtype, slot[1]))
+             for slot, place in places.items() if slot in written]
+    result: loops.Stmt = loops.block(*before, s, *after)
+    for array in sorted({array for array, _ in places.values()}, key=lambda b: b.shape[1:]):
         result = loops.Alloc(array, result)
     return result
 
@@ -187,7 +204,7 @@ def drop_dead_stores(module: loops.Module) -> loops.Module:
     """The module without stores to scratch that nothing loads, and without that scratch."""
     kernels = module.kernels
     loaded = {e.buffer.name for k in kernels for x in traverse.walk_stmt(k.body) for top in traverse.expressions(x)
-              for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
+              for e, _ in traverse.loads(top)}
     dead = {b.name for b in module.scratch} - loaded
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:

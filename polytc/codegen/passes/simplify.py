@@ -130,7 +130,7 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     update stays recognisable as one."""
     if isinstance(e, loops.Load):
         return traverse.with_operands(e, tuple([expr(i, known) for i in e.indices]))
-    if not traverse.has_load(e):
+    if not traverse.loads(e):
         return expr(e, known)
     result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
     if isinstance(result, loops.Select) and isinstance(result.cond, loops.Const) and result.lanes == 1:

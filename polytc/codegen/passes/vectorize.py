@@ -123,7 +123,8 @@ def _vector(s: loops.Stmt, var: loops.Var, first: int, chunk: Chunk) -> loops.St
     if isinstance(s, loops.Block):
         return loops.block(*(_vector(x, var, first, chunk) for x in s.stmts))
     assert isinstance(s, loops.Store)
-    ramp = loops.Ramp(loops.const(first + chunk.at), 1, chunk.lanes, active=chunk.active if chunk.active < chunk.lanes else None)
+    base, active = loops.const(first + chunk.at), chunk.active if chunk.active < chunk.lanes else None
+    ramp = loops.Ramp(base, 1, chunk.lanes, active=active)
     indices = tuple(vector_expr(i, var.name, ramp) for i in s.indices)
     return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var.name, ramp), chunk.lanes))
 
