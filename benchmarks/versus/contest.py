@@ -15,9 +15,10 @@ from versus.worker import Failed, Lost, Ready, Worker
 
 TURN = 5e-3
 """Seconds of work in one turn, at least."""
-ROUNDS = 5
-"""Turns of each, at least; but a contender that needs HOPELESS times as long as the fastest gets a single one."""
+ROUNDS, SLOW_ROUNDS = 5, 3
+"""Turns of each, at least; the second where a round takes longer than all of the time that was asked for."""
 HOPELESS = 20.0
+"""A contender that needs so many times as long as the fastest gets a single turn."""
 PAUSE = 10e-3
 """Seconds between turns when there are several threads: pools that spin after their work have given up by then."""
 OURS = "polytc"
@@ -140,10 +141,11 @@ def _take_turns(active: Mapping[Peer, Worker], seconds: float, failed: dict[Peer
     for peer in racing:
         turn(peer, max(1, int(TURN / first[peer])))
     counts = {p: max(1, round(TURN / taken[p][-1])) for p in racing if p in taken}
+    rounds = ROUNDS if sum(n * taken[p][-1] for p, n in counts.items()) <= seconds else SLOW_ROUNDS
     for peer in counts:
         taken[peer].clear()
     end, done = time.perf_counter() + seconds, 0
-    while counts and (done < ROUNDS or time.perf_counter() < end):
+    while counts and (done < rounds or time.perf_counter() < end):
         order = list(counts)
         for peer in order[done % len(order):] + order[:done % len(order)]:
             if peer in taken:

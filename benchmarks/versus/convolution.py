@@ -61,8 +61,7 @@ class Convolution:
         extras = "".join([f"/{self.stride}" * (self.stride > 1), f" dilation {self.dilation}" * (self.dilation > 1)])
         how = " depthwise" if self.depthwise else f" groups {self.groups}" * (self.groups > 1)
         channels = str(self.channels) if self.depthwise else f"{self.channels}->{self.features}"
-        batch = f" batch {self.batch}" * (self.batch > 1)
-        return f"{'x'.join([str(self.kernel)] * self.rank)}{extras}{how} {channels} {'x'.join(map(str, self.size))}{batch}"
+        return f"{'x'.join([str(self.kernel)] * self.rank)}{extras}{how} {channels} {'x'.join(map(str, self.size))}"
 
     def text(self, result: str = "Y") -> str:
         """The statement for inputs X and W."""

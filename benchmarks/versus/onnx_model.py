@@ -9,7 +9,7 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from versus.case import Case, Tensor
 
-OPSET, IR_VERSION = 20, 10
+OPSET, IR_VERSION = 21, 10
 
 
 def build(case: Case, inputs: Mapping[str, np.ndarray]) -> ModelProto:

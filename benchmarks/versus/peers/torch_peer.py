@@ -22,6 +22,7 @@ def prepare(case: Case, inputs: Mapping[str, np.ndarray], threads: int) -> Prepa
     if case.torch is None:
         return None
     torch.set_num_threads(threads)
+    torch.compiler.reset()  # shapes of earlier cases would make this one's dynamic
     function: Any = case.torch
     tensors = tuple(map(torch.from_numpy, inputs.values()))
     if "out" in inspect.signature(function).parameters:
