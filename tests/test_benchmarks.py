@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import typer
 
 import polytc
 from polytc.runtime import jit
-from versus import contest, machine, onnx_model, report
+from versus import contest, machine, onnx_model, plot, report
 from versus.case import Case, Goal, Set
 from versus.sets import SETS
 from versus.sets.conv import NETWORKS
@@ -131,6 +132,19 @@ def test_networks_have_their_layers() -> None:
     """As the papers count them: convolutions with weights, without the final fully connected layers."""
     layers = {name: sum(1 for _ in network()) for name, network in NETWORKS.items()}
     assert layers == {"resnet50": 53, "mobilenetv2": 52, "vgg16": 13, "efficientnet_b0": 81, "densenet121": 120}
+
+
+def test_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "ratios.svg"
+    plot.draw(report.Run(LIMITS, {}, (_result("a", 1.0, 2.0), _result("b", None, 2.0))), path)
+    assert "<svg" in path.read_text()
+
+
+def test_plot_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(typer.BadParameter, match="pip install matplotlib"):
+        plot.draw(report.Run(LIMITS, {}, ()), tmp_path / "ratios.svg")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

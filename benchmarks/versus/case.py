@@ -17,26 +17,25 @@ Peer = str
 class Tensor:
     """An input or an output.
 
-    constant: its contents are known when the computation is prepared (weights). below: integers are drawn from 0:below,
-    for positions in other tensors; without it from -8:8.
+    constant: its contents are known when the computation is prepared (weights). within: from where integers are drawn,
+    (first, last + 1).
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     constant: bool = False
-    below: int | None = None
+    within: tuple[int, int] = (-8, 8)
 
     @property
     def bytes(self) -> int:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """Floats from -0.5 to 0.5, or integers as `below` says."""
+        """Floats from -0.5 to 0.5, or integers as `within` says."""
         dtype = np.dtype(self.dtype)
         if dtype.kind == "f":
             return rng.random(self.shape, dtype) - dtype.type(0.5)
-        low, high = (-8, 8) if self.below is None else (0, self.below)
-        return rng.integers(low, high, self.shape, dtype)
+        return rng.integers(*self.within, self.shape, dtype)
 
 
 @dataclass(frozen=True)

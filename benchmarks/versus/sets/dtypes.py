@@ -1,6 +1,7 @@
 """Matrix products in other types than f32: f64, i32, and i8 accumulated in i32.
 
-numpy stands for f64 only: its integer products are hundreds of times slower than anybody's.
+Sums of the i32 products are beyond what f32 holds exactly, so that nobody gets through by computing in floats. numpy stands for
+f64 only: its integer products are hundreds of times slower than anybody's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from versus.case import Case, Goal, Node, Set, Tensor
 SIZES = [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (128, 768, 768)]
 """(M, N, K)."""
 
+RANGES = {"int32": (-1000, 1000), "int8": (-128, 128)}
+"""Of integer operands' values."""
+
 
 def _case(m: int, n: int, k: int, name: str, operand: str, result: str, **how: Any) -> Case:
     loops = f"""
@@ -20,7 +24,9 @@ def _case(m: int, n: int, k: int, name: str, operand: str, result: str, **how: A
             for (long k = 0; k < {k}; k++)
                 for (long j = 0; j < {n}; j++) C[i*{n} + j] += A[i*{k} + k] * B[k*{n} + j];
         }}"""
-    return Case(f"{name} {m}x{n}x{k}", inputs={"A": Tensor((m, k), operand), "B": Tensor((k, n), operand)},
+    within = RANGES.get(operand, (0, 1))
+    return Case(f"{name} {m}x{n}x{k}",
+                inputs={"A": Tensor((m, k), operand, within=within), "B": Tensor((k, n), operand, within=within)},
                 outputs={"C": Tensor((m, n), result)}, numba="matmul", c=loops, flops=2.0 * m * n * k, **how)
 
 

@@ -103,7 +103,7 @@ def gather(elements: int) -> Case:
     width, vocabulary = 512, 30522
     count = elements // width
     return Case("embedding gather", "Y[i,d] = T[I[i],d]",
-                {"T": Tensor((vocabulary, width)), "I": Tensor((count,), "int64", below=vocabulary)},
+                {"T": Tensor((vocabulary, width)), "I": Tensor((count,), "int64", within=(0, vocabulary))},
                 {"Y": Tensor((count, width))}, onnx=(Node("Gather", "T I", "Y", {"axis": 0}),),
                 torch=lambda torch, T, I, out: torch.index_select(T, 0, I, out=out), jax=lambda jax, T, I: T[I],
                 numpy=lambda np, T, I, out: np.take(T, I, 0, out=out, mode="clip"), numba="gather",

@@ -95,7 +95,7 @@ def lookups(tables: int) -> Case:
     names = range(1, tables + 1)
     inputs: dict[str, Tensor] = {}
     for t in names:
-        inputs |= {f"T{t}": Tensor((rows, width)), f"I{t}": Tensor((BATCH, count), "int64", below=rows)}
+        inputs |= {f"T{t}": Tensor((rows, width)), f"I{t}": Tensor((BATCH, count), "int64", within=(0, rows))}
     bags = tuple(node for t in names for node in (Node("Gather", f"T{t} I{t}", f"G{t}", {"axis": 0}),
                                                   Node("ReduceSum", f"G{t} axes", f"Y{t}", {"keepdims": 0})))
 
