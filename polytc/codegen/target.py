@@ -72,7 +72,7 @@ class Executable(Protocol):
         shape): inputs are only read, outputs are overwritten. Scratch is the executable's own affair."""
         ...
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these arrays as a function, which keeps them alive."""
         ...
 
@@ -85,6 +85,32 @@ class Quick(Protocol):
         """A function of the arrays, inputs then outputs: whether they are numpy arrays of just these shapes and dtypes that
         kernels may use as they are; then it has run on them, else nothing has happened. None: there is no such function."""
         ...
+
+
+class Bound(Protocol):
+    """Code fixed to arrays. Not to be called, or moved, by two threads at once."""
+
+    def __call__(self) -> None:
+        ...
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """From now on use another array as argument `position`: of the same type and shape, and C-contiguous. The caller keeps
+        it alive as long as calls follow."""
+        ...
+
+
+class Held:
+    """A Bound that calls `run` on a list of arrays."""
+
+    def __init__(self, run: Callable[[Sequence[np.ndarray]], None], buffers: Sequence[np.ndarray]) -> None:
+        self._run, self._buffers = run, list(buffers)
+
+    def __call__(self) -> None:
+        self._run(self._buffers)
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        self._buffers[position] = array
 
 
 class Target(Protocol):

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from polytc import errors
-from polytc.errors import ArgumentError, ModelError, fail
-from polytc.graph import memory
+from polytc.errors import ArgumentError, fail
+from polytc.graph import instance
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
+from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, Value, sources
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Array, Plan
+from polytc.graph.plan import Plan
 from polytc.graph.specialise import specialise
 from polytc.op import check_algebra, check_threads
 
@@ -25,21 +25,6 @@ errors.register(E610="inputs or outputs of a model's run", E611="shape of a mode
 
 LARGEST_FIXED = 4096
 """Elements: a larger input is never compiled in as a value."""
-
-Progress = Callable[[int, int, str], None]
-"""Called with (kernels compiled so far, all kernels, name of the next)."""
-
-
-@dataclass
-class Instance:
-    """A model for one set of input shapes. inputs, outputs: buffers at fixed addresses; steps: bound code, in order."""
-
-    plan: Plan
-    inputs: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
-    steps: list[Callable[[], None]]
-    arena: memory.Arena
-    keep: list[Any] = field(default_factory=list)
 
 
 class Model:
@@ -103,35 +88,7 @@ class Model:
 
     def _build(self, plan: Plan) -> Instance:
         plan = fuse(plan) if self._fusion else plan
-        arena = memory.plan(lifetimes(plan))
-        if arena.bytes > memory.LARGEST:
-            raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
-                       notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-        store = aligned_bytes(arena.bytes)
-        buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
-        for name in (plan.base(n) for n in plan.outputs):
-            if name not in buffers and name not in plan.constants:
-                buffers[name] = aligned_array(plan.types[name])
-        buffers |= {n: aligned_copy(a) for n, a in plan.constants.items()}
-        for name, offset in arena.offsets.items():
-            t = plan.types[name]
-            buffers[name] = store[offset:offset + t.bytes].view(t.dtype.numpy).reshape(t.shape)
-
-        def buffer(name: str) -> np.ndarray:
-            return buffers[plan.base(name)].reshape(plan.types[name].shape)
-
-        started = []
-        for k, call in enumerate(plan.calls):
-            if self._progress:
-                self._progress(k, len(plan.calls), call.label)
-            fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
-            started.append(self._compile(replace(call.program, constants=fixed, direct=self._direct)))
-        steps = [code.result().bind([buffer(n) for n in (*call.inputs, *call.outputs)])
-                 for code, call in zip(started, plan.calls)]
-        if self._progress:
-            self._progress(len(plan.calls), len(plan.calls), "")
-        return Instance(plan, {n: buffers[n] for n in plan.inputs}, {n: buffer(n) for n in plan.outputs}, steps, arena,
-                        [store, buffers])
+        return instance.build(plan, self._compile, self._direct, self._progress)
 
     # ---- running
 
@@ -151,12 +108,7 @@ class Model:
                 raise fail("E610", f"there is no output {name!r}", kind=ArgumentError,
                            notes=[f"the outputs are {', '.join(v.name for v in self.outputs)}"])
         with self._lock:
-            instance = self.prepare({n: a.shape for n, a in arrays.items()}, arrays)
-            for name, array in arrays.items():
-                np.copyto(instance.inputs[name], array)
-            for step in instance.steps:
-                step()
-            return [instance.outputs[n].copy() for n in wanted]
+            return self.prepare({n: a.shape for n, a in arrays.items()}, arrays).run(arrays, wanted)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         names = [v.name for v in self.inputs]
@@ -195,48 +147,15 @@ class Model:
     def report(self) -> str:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values."""
         lines = [f"model {self.graph.name} for {self.target}"]
-        for instance in self._instances.values():
-            plan = instance.plan
+        for made in self._instances.values():
+            plan = made.plan
             weights = sum(a.nbytes for a in plan.constants.values())
             lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "
-                         f"arena {instance.arena.bytes / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB")
+                         f"arena {made.arena.bytes / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.report()
-
-
-def lifetimes(plan: Plan) -> list[memory.Life]:
-    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
-    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.outputs)}
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for k, call in enumerate(plan.calls):
-        for name in (*call.inputs, *call.outputs):
-            base = plan.base(name)
-            first.setdefault(base, k)
-            last[base] = k
-    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
-
-
-def aligned_bytes(size: int) -> np.ndarray:
-    """Zeroed memory whose address is a multiple of memory.ALIGNMENT."""
-    raw = np.zeros(size + memory.ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % memory.ALIGNMENT
-    return raw[start:start + size]
-
-
-def aligned_array(t: Array) -> np.ndarray:
-    return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
-
-
-def aligned_copy(a: np.ndarray) -> np.ndarray:
-    """`a` itself if it is aligned and contiguous already."""
-    if a.flags.c_contiguous and a.ctypes.data % memory.ALIGNMENT == 0 and a.dtype.isnative:
-        return a
-    new = aligned_bytes(a.nbytes).view(a.dtype.newbyteorder("=")).reshape(a.shape)
-    np.copyto(new, a)
-    return new
 
 
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polytc import errors
-from polytc.codegen.target import Binary, Launch
+from polytc.codegen.target import Binary, Bound, Held, Launch
 from polytc.runtime import devices
 from polytc.runtime.devices import Device
 
@@ -85,10 +85,9 @@ class OpenCLExecutable:
                 raise errors.fail("E507", f"running '{m.name}' on {self.device} failed: {e}",
                                   kind=errors.TargetError) from e
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
-        held = tuple(buffers)
-        return lambda: self.run(held)
+        return Held(self.run, buffers)
 
     def _allocate(self, size: int) -> Any:
         cl = devices.pyopencl()

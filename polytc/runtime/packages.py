@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
-from polytc.codegen.target import Executable, Target
+from polytc.codegen.target import Bound, Executable, Target
 
 ALIGN = 64
 
@@ -36,15 +36,34 @@ class WithPrologue:
         """Both parts, on the caller's arrays: inputs, then outputs."""
         self.main.run(self._with_results(buffers))
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
-        """Run the prologue now; the result runs the main part."""
-        return self.main.bind(self._with_results(buffers))
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        """Run the prologue now; the result runs the main part. Constants cannot be moved."""
+        places: dict[int, list[int]] = {}
+        for place, n in enumerate(self.package.main.arrays):
+            places.setdefault(n, []).append(place)
+        return _Rearranged(self.main.bind(self._with_results(buffers)), places)
 
     def _with_results(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays = [*buffers, *(aligned(b) for b in self.package.made)]
         if self.once is not None and self.package.once is not None:
             self.once.run([arrays[n] for n in self.package.once.arrays])
         return [arrays[n] for n in self.package.main.arrays]
+
+
+@dataclass(frozen=True)
+class _Rearranged:
+    """A Bound whose arguments lie elsewhere among those of another. places: of each argument, in the other's order."""
+
+    bound: Bound
+    places: dict[int, list[int]]
+
+    def __call__(self) -> None:
+        self.bound()
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        for place in self.places.get(position, ()):
+            self.bound.move(place, array)
 
 
 def aligned(b: Buffer) -> np.ndarray:

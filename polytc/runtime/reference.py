@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from polytc import lang
+from polytc.codegen.target import Bound, Held
 from polytc.lang.program import Program
 
 
@@ -24,7 +25,6 @@ class Reference:
         for name, buffer in zip(self.program.outputs, buffers[count:], strict=True):
             buffer[...] = found[name]
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these buffers, as a function without arguments."""
-        kept = tuple(buffers)
-        return lambda: self.run(kept)
+        return Held(self.run, buffers)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polytc.codegen import loops
 from polytc.codegen.interp import emit, support
-from polytc.codegen.target import Binary, Launch, Source
+from polytc.codegen.target import Binary, Bound, Held, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 
 
@@ -30,10 +30,9 @@ class InterpExecutable:
             for function, args in self._functions:
                 function(*(arrays[a] for a in args))
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays."""
-        held = tuple(buffers)
-        return lambda: self.run(held)
+        return Held(self.run, buffers)
 
 
 class InterpTarget:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.codegen.target import Binary, Types
+from polytc.codegen.target import Binary, Bound, Types
 from polytc.runtime import arguments, jit
 from polytc.runtime import threads as pool
 
@@ -85,24 +85,30 @@ class Executable:
             return fits != 0
         return call
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Callable[[], None]:
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays each time, with little overhead. It keeps the arrays alive.
 
         Unlike `run` it must not be called by two Python threads at once.
         """
         assert len(buffers) == self._count
-        frame = _Frame(self.binary, self._arena_bytes, self._team)
-        keep = tuple(buffers)
-        for i, array in enumerate(keep):
-            frame.table[i] = array.ctypes.data
-        entry, table, arena, count = self._entry, frame.table_address, frame.arena_address, self._team
-        if count == 1:
-            def call_alone(_alive: object = (frame, keep, self._code)) -> None:
-                entry(table, arena, 0, 0, 1)
-            return call_alone
-        team = pool.team
+        return _Bound(self._code, self._entry, _Frame(self.binary, self._arena_bytes, self._team), self._team, buffers)
 
-        def call(_alive: object = (frame, keep, self._code)) -> None:
-            launch, state = team(count)
-            entry(table, arena, launch, state, count)
-        return call
+
+class _Bound:
+    """An entry point with a frame whose table points to arrays."""
+
+    def __init__(self, code: jit.Code, entry: Callable[..., None], frame: _Frame, team: int, buffers: Sequence[np.ndarray]
+                 ) -> None:
+        self._alive = (code, frame, tuple(buffers))
+        self._table = frame.table
+        for i, array in enumerate(buffers):
+            frame.table[i] = array.ctypes.data
+        self._entry, self._team, self._addresses = entry, team, (frame.table_address, frame.arena_address)
+
+    def __call__(self) -> None:
+        launch, state = pool.team(self._team) if self._team > 1 else (0, 0)
+        self._entry(*self._addresses, launch, state, self._team)
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        self._table[position] = array.ctypes.data

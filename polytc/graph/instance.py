@@ -1,0 +1,169 @@
+"""Instance: a model for one set of input shapes, with its memory, ready to run.
+
+Steps are bound to fixed addresses once. At each run only the addresses of the graph's inputs and outputs change: the caller's
+arrays are read where they are, and results are written where the caller will find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polytc.codegen.target import Bound
+from polytc.errors import ModelError, fail
+from polytc.graph import memory
+from polytc.graph.executables import Compile
+from polytc.graph.plan import Array, Plan
+
+Progress = Callable[[int, int, str], None]
+"""Called with (kernels compiled so far, all kernels, name of the next)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An argument of a step that is the elements of a value, seen in some shape."""
+
+    step: Bound
+    position: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """plan: what runs. steps: bound code, in order. arena: where intermediate values lie. buffers: of every value that owns its
+    elements. places: where the steps use a graph's input, or an output that a run may make anew."""
+
+    plan: Plan
+    steps: tuple[Bound, ...]
+    arena: memory.Arena
+    buffers: Mapping[str, np.ndarray]
+    places: Mapping[str, tuple[Place, ...]]
+
+    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str]) -> list[np.ndarray]:
+        """The wanted outputs as fresh arrays. arrays: of all inputs, of the right types and shapes. One thread at a time."""
+        used = dict(self.buffers)
+        for name in self.plan.inputs:
+            array = arrays[name]
+            if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+                np.copyto(self.buffers[name], array)
+                array = self.buffers[name]
+            self._move(name, array)
+            used[name] = array
+        fresh: dict[str, np.ndarray] = {}
+        for name in wanted:
+            base = self.plan.base(name)
+            if base not in fresh and base in self.places and base not in self.plan.inputs:
+                fresh[base] = aligned_empty(self.plan.types[base])
+                self._move(base, fresh[base])
+        for step in self.steps:
+            step()
+        return self._results(wanted, fresh, used)
+
+    def _move(self, name: str, array: np.ndarray) -> None:
+        for place in self.places[name]:
+            place.step.move(place.position, array.reshape(place.shape))
+
+    def _results(self, wanted: Sequence[str], fresh: Mapping[str, np.ndarray],
+                 used: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs, each in memory of its own: a fresh array is given away once, the rest are copies of what was used."""
+        found, given = list[np.ndarray](), set[str]()
+        for name in wanted:
+            base, shape = self.plan.base(name), self.plan.types[name].shape
+            array = fresh.get(base, used[base]).reshape(shape)
+            found.append(array if base in fresh and base not in given else array.copy())
+            given.add(base)
+        return found
+
+
+def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None) -> Instance:
+    """Compile the programs of a plan and bind them to memory. direct: see Program.
+
+    Raises ModelError E612 if that does not fit this machine.
+    """
+    arena = memory.plan(lifetimes(plan))
+    if arena.bytes > memory.LARGEST:
+        raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
+                   notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
+    buffers = _buffers(plan, arena)
+
+    def buffer(name: str) -> np.ndarray:
+        return buffers[plan.base(name)].reshape(plan.types[name].shape)
+
+    started = []
+    for k, call in enumerate(plan.calls):
+        if progress:
+            progress(k, len(plan.calls), call.label)
+        fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+        started.append(compile_(replace(call.program, constants=fixed, direct=direct)))
+    steps = tuple(code.result().bind([buffer(n) for n in (*call.inputs, *call.outputs)])
+                  for code, call in zip(started, plan.calls))
+    if progress:
+        progress(len(plan.calls), len(plan.calls), "")
+    return Instance(plan, steps, arena, buffers, _places(plan, steps))
+
+
+def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
+    """Memory of every value that owns its elements: constants, inputs and outputs of the graph, the arena's values."""
+    buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
+    for name in (plan.base(n) for n in plan.outputs):
+        if name not in buffers and name not in plan.constants:
+            buffers[name] = aligned_array(plan.types[name])
+    buffers |= {n: aligned_copy(a) for n, a in plan.constants.items()}
+    store = aligned_bytes(arena.bytes)
+    for name, offset in arena.offsets.items():
+        t = plan.types[name]
+        buffers[name] = store[offset:offset + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+    return buffers
+
+
+def _places(plan: Plan, steps: Sequence[Bound]) -> dict[str, tuple[Place, ...]]:
+    """Where the steps use inputs of the graph, and the values behind its outputs."""
+    outer = {*plan.inputs, *(plan.base(n) for n in plan.outputs)} - set(plan.constants)
+    found: dict[str, list[Place]] = {name: [] for name in outer}
+    for step, call in zip(steps, plan.calls, strict=True):
+        for position, value in enumerate((*call.inputs, *call.outputs)):
+            if plan.base(value) in outer:
+                found[plan.base(value)].append(Place(step, position, plan.types[value].shape))
+    return {name: tuple(places) for name, places in found.items()}
+
+
+def lifetimes(plan: Plan) -> list[memory.Life]:
+    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
+    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.outputs)}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, call in enumerate(plan.calls):
+        for name in (*call.inputs, *call.outputs):
+            base = plan.base(name)
+            first.setdefault(base, k)
+            last[base] = k
+    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """Zeroed memory whose address is a multiple of memory.ALIGNMENT."""
+    raw = np.zeros(size + memory.ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % memory.ALIGNMENT
+    return raw[start:start + size]
+
+
+def aligned_array(t: Array) -> np.ndarray:
+    return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
+
+
+def aligned_copy(a: np.ndarray) -> np.ndarray:
+    """`a` itself if it is aligned and contiguous already."""
+    if a.flags.c_contiguous and a.ctypes.data % memory.ALIGNMENT == 0 and a.dtype.isnative:
+        return a
+    new = aligned_bytes(a.nbytes).view(a.dtype.newbyteorder("=")).reshape(a.shape)
+    np.copyto(new, a)
+    return new
+
+
+def aligned_empty(t: Array) -> np.ndarray:
+    """An array on a cache line, with any contents."""
+    raw = np.empty(t.bytes + memory.ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % memory.ALIGNMENT
+    return raw[start:start + t.bytes].view(t.dtype.numpy).reshape(t.shape)
