@@ -45,11 +45,26 @@ class Dependences:
 
 
 def analyse(scop: Scop) -> Dependences:
-    """Exact dependences of the program's order (Feautrier, Dataflow Analysis of Array and Scalar References, IJPP 1991),
-    memory-based. Reads of a gather are over-approximated, so its dependences are too."""
+    """All dependences of the program's order. Reads of a gather are over-approximated, so its dependences are too.
+
+    Memory-based dependences need no search for the last write (Feautrier, Dataflow Analysis of Array and Scalar References,
+    IJPP 1991): they are the pairs of accesses to one element in the order of the text, in which statements do not interleave.
+    """
+    place = {isl.name(s.name): n for n, s in enumerate(scop.program.statements)}
+
     def between(sources: islpy.UnionMap, sinks: islpy.UnionMap) -> islpy.UnionMap:
-        info = islpy.UnionAccessInfo.from_sink(sinks).set_may_source(sources).set_schedule(scop.original)
-        return info.compute_flow().get_may_dependence().coalesce()
+        touching: dict[str, list[islpy.Map]] = {}
+        for sink in isl.maps(sinks):
+            touching.setdefault(sink.get_tuple_name(islpy.dim_type.out), []).append(sink)
+        found = islpy.UnionMap.empty(scop.domain.get_space())
+        for source in isl.maps(sources):
+            for sink in touching.get(source.get_tuple_name(islpy.dim_type.out), ()):
+                first, second = (place[m.get_tuple_name(islpy.dim_type.in_)] for m in (source, sink))
+                if first <= second:
+                    meeting = source.apply_range(sink.reverse())
+                    before = islpy.Map.lex_lt(meeting.get_space().domain()) if first == second else None
+                    found = found.union((meeting.intersect(before) if before is not None else meeting).to_union_map())
+        return found.coalesce()
 
     return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
                        _meeting(scop))

@@ -25,19 +25,34 @@ def violation(schedule: islpy.Schedule, order: islpy.UnionMap) -> Violation | No
 
     The schedule may not have extension nodes.
     """
-    times = schedule.get_map()
+    times = {m.get_tuple_name(islpy.dim_type.in_): m for m in isl.maps(schedule.get_map())}
     for dependence in isl.maps(order):
-        one = dependence.to_union_map()
-        for pair in isl.maps(one.apply_domain(times).apply_range(times)):
-            wrong = pair.intersect(islpy.Map.lex_ge(pair.get_space().range()))
-            if wrong.is_empty():
-                continue
-            broken = wrong.to_union_map().apply_domain(times.reverse()).apply_range(times.reverse()).intersect(one)
-            for m in isl.maps(broken):
-                found = isl.sample(m)
-                if found is not None:
-                    return Violation(*found)
+        first, second = (times[dependence.get_tuple_name(side)] for side in (islpy.dim_type.in_, islpy.dim_type.out))
+        wrong = _backwards(dependence.apply_domain(first).apply_range(second))
+        if wrong is None:
+            continue
+        broken = wrong.apply_domain(first.reverse()).apply_range(second.reverse()).intersect(dependence)
+        found = isl.sample(broken)
+        if found is not None:
+            return Violation(*found)
     return None
+
+
+def _backwards(pairs: islpy.Map) -> islpy.Map | None:
+    """Pairs of times whose first is not before the second, if there are any. From the outermost dimension inwards only what is
+    still at the same time is looked at, which is seldom much."""
+    before, after = islpy.dim_type.in_, islpy.dim_type.out
+    for d in range(pairs.dim(before)):
+        a, b = pairs.plain_get_val_if_fixed(before, d), pairs.plain_get_val_if_fixed(after, d)
+        if a.is_int() and b.is_int() and not a.eq(b):
+            return None if a.lt(b) else pairs
+        late = pairs.order_gt(before, d, after, d)
+        if not late.is_empty():
+            return late
+        pairs = pairs.equate(before, d, after, d)
+        if pairs.is_empty():
+            return None
+    return pairs
 
 
 def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap) -> Violation | None:

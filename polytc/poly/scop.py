@@ -20,7 +20,6 @@ class Scop:
         read only what lies in bounds; an update reads what it writes.
     updates: the writes of update statements whose instances may be reordered among themselves (float sums that are precise
         may not).
-    original: the program's order, as a schedule tree.
     """
 
     program: pr.Program
@@ -29,7 +28,11 @@ class Scop:
     reads: islpy.UnionMap
     writes: islpy.UnionMap
     updates: islpy.UnionMap
-    original: islpy.Schedule
+
+    @property
+    def original(self) -> islpy.Schedule:
+        """The program's order, as a schedule tree."""
+        return nest.tree(self.ctx, self.program, nest.program_order(self.program))
 
     def __str__(self) -> str:
         return "\n".join(f"{title}: {value}" for title, value in (
@@ -50,27 +53,22 @@ def extract(program: pr.Program) -> Scop:
             reads.append(write)
             ordered = program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
             updates += [] if ordered else [write]
-    texts = [isl.domain(s) for s in program.statements]
-    union = "{ " + "; ".join(texts) + " }"
-    return Scop(program, ctx, islpy.UnionSet.read_from_str(ctx, union), _union(ctx, reads), _union(ctx, writes),
-                _union(ctx, updates), nest.tree(ctx, program, nest.program_order(program)))
+    domain = islpy.UnionSet.read_from_str(ctx, "{ " + "; ".join(map(isl.domain, program.statements)) + " }")
+
+    def union(relations: list[str]) -> islpy.UnionMap:
+        text = "{ " + "; ".join(dict.fromkeys(relations)) + " }"
+        return islpy.UnionMap.read_from_str(ctx, text).intersect_domain(domain)
+    return Scop(program, ctx, domain, union(reads), union(writes), union(updates))
 
 
 def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[pr.Expr, ...], *, guarded: bool) -> str:
-    """An access relation in isl's notation, without braces, restricted to the domain and, where needed, to the tensor."""
+    """An access relation in isl's notation, without braces, restricted to the tensor where needed, but not to the domain."""
     t = program.tensor(tensor)
     cells, conditions = [], []
     for d, sub in enumerate(subscripts):
         text = isl.expr(sub)
-        cells.append(f"a{d}")
-        if text is not None:
-            conditions.append(f"a{d} = {text}")
+        cells.append(text or f"a{d}'")  # no index has such a name
         if text is None or guarded:
-            conditions.append(f"{t.lower[d]} <= a{d} < {t.lower[d] + t.shape[d]}")
-    instances, _, limits = isl.domain(s).partition(" : ")
-    every = [c for c in (limits, *conditions) if c]
-    return f"{instances} -> {isl.name(tensor)}[{', '.join(cells)}]" + (" : " + " and ".join(every) if every else "")
-
-
-def _union(ctx: islpy.Context, relations: list[str]) -> islpy.UnionMap:
-    return islpy.UnionMap.read_from_str(ctx, "{ " + "; ".join(dict.fromkeys(relations)) + " }")
+            conditions.append(f"{t.lower[d]} <= {cells[d]} < {t.lower[d] + t.shape[d]}")
+    relation = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(cells)}]"
+    return relation + (" : " + " and ".join(conditions) if conditions else "")

@@ -49,6 +49,12 @@ def test_gather_reads_the_whole_dimension() -> None:
                 "S1[b,d] -> I[b] : 0 <= b < 4 and 0 <= d < 2 }")
 
 
+def test_names_of_indices_do_not_meet_those_of_dimensions() -> None:
+    facts = scop.extract(build("Y[a1,a0] = T[I[a1],a0]", {"T": (3, 2), "I": (4,)}, {"T": "f32", "I": "i64"}))
+    assert same(facts.ctx, facts.reads, "{ S1[b,d] -> T[a,d] : 0 <= b < 4 and 0 <= d < 2 and 0 <= a < 3; "
+                "S1[b,d] -> I[b] : 0 <= b < 4 and 0 <= d < 2 }")
+
+
 def test_program_order_is_legal_and_the_reverse_is_not() -> None:
     facts, deps = analysed("T[i] += X[i,k]; Y[i] = T[i]*2", X=(3, 4))
     assert legality.violation(facts.original, deps.order) is None
