@@ -50,6 +50,15 @@ class Machine:
         """Elements of a vector register."""
         return max(1, self.vector_bytes // scalar_bytes)
 
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is one instruction."""
+        return self.vector_bytes >= 32 or self.has("fma") or platform.machine().lower() in ("aarch64", "arm64")
+
+    def has(self, feature: str) -> bool:
+        """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
+        return f"+{feature}" in self.features.split(",")
+
 
 GENERIC_CPU = Machine("cpu", 16, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(256 << 10, 8, 64)), 1)
 AVX2 = Machine("cpu", 32, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(512 << 10, 8, 64), Cache(16 << 20, 16, 64)), 2)

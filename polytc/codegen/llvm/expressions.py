@@ -31,11 +31,6 @@ class Body:
     loaded: dict[tuple[str, affine.Affine, int, int | None], ir.Value] = field(default_factory=dict)
     block: str = ""
 
-    @property
-    def has_fma(self) -> bool:
-        """Whether a fused multiply-add is one instruction."""
-        return "+fma," in self.machine.features + "," or self.machine.vector_bytes >= 32
-
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
@@ -50,7 +45,7 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return _binary(body, e)
         case loops.Call():
             args = [_wide(body, a, e.lanes) for a in e.args]
-            return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.has_fma)
+            return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
         case loops.Cast():
             return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype)
         case loops.Select():
@@ -87,7 +82,7 @@ def _binary(body: Body, e: loops.Binary) -> ir.Value:
 
 def _fused(body: Body, e: loops.Binary) -> ir.Value | None:
     """`x*y + z` and its relatives as one operation, so that reassociation cannot take the product from its sum."""
-    if e.dtype.bits < 32 or not body.has_fma:
+    if e.dtype.bits < 32 or not body.machine.has_fma:
         return None
     left, right = _product(e.a), _product(e.b)
     if left is None and right is None:

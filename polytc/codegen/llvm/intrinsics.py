@@ -1,23 +1,20 @@
-"""The intrinsic table of the LLVM target: LLVM's own operations, our vector functions, libm lane by lane."""
+"""The intrinsic table of the LLVM target: LLVM's own operations, and our elementary functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.codegen.llvm import arithmetic, ir, sines, vectormath
-from polytc.lang.scalars import BOOL, F32, DType
+from polytc.codegen.llvm import arithmetic, ir, memory
+from polytc.codegen.llvm.elementary import circular
+from polytc.codegen.llvm.elementary.floats import Floats
+from polytc.codegen.llvm.elementary.table import EXPANSIONS, NEAR_ONLY
+from polytc.lang.scalars import BOOL, F32, F64, DType
+from polytc.machine import Machine
 
 NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "abs": "fabs"}
 """Intrinsic -> LLVM intrinsic of one float."""
 
-LIBM = {"exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
-        "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-        "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
-        "atanh": "atanh", "erf": "erf", "pow": "pow"}
-"""Intrinsic -> function of the C library on doubles; the one on floats has an f behind its name."""
-
-
-def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, flags: str, has_fma: bool) -> ir.Value:
+def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, flags: str, machine: Machine) -> ir.Value:
     """The value of a call. dtype: of the arguments, which have equal lanes."""
     if name in ("min", "max"):
         return arithmetic.extremum(fn, name, args[0], args[1], dtype)
@@ -31,7 +28,7 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
     if name in NATIVE:
         return fn.intrinsic(NATIVE[name], args[:1])
     if name == "fma":
-        return fn.intrinsic("fmuladd" if flags and not has_fma else "fma", args)
+        return fn.intrinsic("fmuladd" if flags and not machine.has_fma else "fma", args)
     if name == "fmod":
         return fn.binary("frem", args[0], args[1])
     if name in ("isnan", "isinf"):
@@ -46,8 +43,8 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
             return special
     if dtype.bits < 32:
         wide = [arithmetic.cast(fn, a, dtype, F32) for a in args]
-        return arithmetic.cast(fn, emit(fn, name, wide, F32, flags, has_fma), F32, dtype)
-    return _transcendental(fn, name, args, dtype)
+        return arithmetic.cast(fn, emit(fn, name, wide, F32, flags, machine), F32, dtype)
+    return _elementary(fn, name, args, dtype, machine)
 
 
 def _bool(fn: ir.Function, name: str, args: Sequence[ir.Value]) -> ir.Value:
@@ -93,37 +90,53 @@ def _product(fn: ir.Function, x: ir.Value, exponent: int) -> ir.Value:
     return square if exponent % 2 == 0 else fn.binary(op, square, x)
 
 
-def _transcendental(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType) -> ir.Value:
-    """A call of a function of this module, made once for the type: branch-free where we have one, else lane by lane."""
+def _elementary(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, machine: Machine) -> ir.Value:
+    """A call of a function of this module, made once for the type, to be inlined."""
     type_ = args[0].type
     own = f"polytc.{name}.{ir.mangle(type_)}"
     if not fn.text.defines(own):
         body = ir.Function(fn.text, own, [f"{type_} %x{i}" for i in range(len(args))], type_)
+        body.extra = "alwaysinline "
+        m = Floats(body, dtype, type_, machine)
         params = [ir.Value(type_, f"%x{i}") for i in range(len(args))]
-        if name in ("sin", "cos") and dtype == F32:
-            result = sines.emit(body, name, params[0], lambda: _lane_by_lane(body, name, params, dtype))
-        elif vectormath.has(name, dtype):
-            body.extra = "alwaysinline "
-            result = vectormath.emit(body, name, params, dtype)
-        else:
-            result = _lane_by_lane(body, name, params, dtype)
+        result = _by_distance(m, name, params[0]) if name in NEAR_ONLY else EXPANSIONS[name](m, *params)
         body.do(f"ret {result}")
     return fn.emit(type_, f"call {type_} @{own}({', '.join(map(str, args))})")
 
 
-def _lane_by_lane(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType) -> ir.Value:
-    type_ = args[0].type
-    scalar, lanes = ir.element(type_), ir.lanes_of(type_)
-    if name == "sigmoid":
-        one = ir.constant(1.0, type_)
-        minus = fn.emit(type_, f"fneg {args[0]}")
-        return fn.binary("fdiv", one, fn.binary("fadd", one, _transcendental(fn, "exp", (minus,), dtype)))
-    function = LIBM[name] + ("f" if dtype == F32 else "")
-    if lanes == 1:
-        return fn.call(function, scalar, args)
-    result = ir.Value(type_, "poison")
-    for lane in range(lanes):
-        result = fn.insert(result, fn.call(function, scalar, [fn.extract(a, lane) for a in args]), lane)
+def _by_distance(m: Floats, name: str, x: ir.Value) -> ir.Value:
+    """sin, cos or tan: by their expansion where x is near 0; what is not, if there is any, by a call that takes all."""
+    value, near = EXPANSIONS[name](m, x), circular.near(m, x)
+    every = near
+    if m.lanes > 1:
+        every = m.fn.call(f"llvm.vector.reduce.and.{ir.mangle(near.type)}", "i1", (near,))
+    return memory.guarded(m.fn, every, lambda: value, lambda: m.choose(near, value, _far(m, name, x)))
+
+
+def _far(m: Floats, name: str, x: ir.Value) -> ir.Value:
+    """A call of a function that is not inlined: f32 through f64, f64 by the C library, element by element."""
+    own = f"polytc.far.{name}.{ir.mangle(m.type)}"
+    if not m.fn.text.defines(own):
+        body = ir.Function(m.fn.text, own, [f"{m.type} %x"], m.type)
+        body.extra = "noinline cold "
+        slow = Floats(body, m.dtype, m.type, m.machine)
+        argument = ir.Value(m.type, "%x")
+        if m.dtype == F32:
+            wide = slow.of(F64)
+            result = arithmetic.cast(body, _by_distance(wide, name, body.convert("fpext", argument, "double")), F64, F32)
+        else:
+            result = _library(slow, name, argument)
+        body.do(f"ret {result}")
+    return m.fn.emit(m.type, f"call {m.type} @{own}({x})")
+
+
+def _library(m: Floats, name: str, x: ir.Value) -> ir.Value:
+    """The C library's function of f64, element by element."""
+    if m.lanes == 1:
+        return m.fn.call(name, m.type, (x,))
+    result = ir.Value(m.type, "poison")
+    for lane in range(m.lanes):
+        result = m.fn.insert(result, m.fn.call(name, "double", (m.fn.extract(x, lane),)), lane)
     return result
 
 
