@@ -16,6 +16,8 @@ def lane(e: loops.Expr, k: int) -> loops.Expr:
             return _offset(e.base, k * e.stride)
         case loops.Broadcast():
             return e.a
+        case loops.Shuffle():
+            return lane(e.a, e.order[k]) if e.order[k] < e.a.lanes else lane(e.b, e.order[k] - e.a.lanes)
         case _:
             return replace(traverse.with_operands(e, tuple(lane(o, k) for o in traverse.operands(e))), lanes=1)
 
@@ -48,6 +50,8 @@ def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
             return loops.Ramp(_offset(e.base, start * e.stride), e.stride, count, e.dtype)
         case loops.Broadcast():
             return replace(e, lanes=count)
+        case loops.Shuffle():
+            return replace(e, order=e.order[start:start + count], lanes=count)
         case _:
             return replace(traverse.with_operands(e, tuple(part(o, start, count) for o in traverse.operands(e))), lanes=count)
 

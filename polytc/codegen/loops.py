@@ -192,7 +192,18 @@ class Reduce(Node):
     lanes: int = 1
 
 
-Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | Ramp | Broadcast | Reduce
+@node
+class Shuffle(Node):
+    """Lanes of two vectors in another order: lane i is lane order[i] of a, followed by those of b."""
+
+    a: Expr
+    b: Expr
+    order: tuple[int, ...]
+    dtype: DType
+    lanes: int
+
+
+Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | Ramp | Broadcast | Reduce | Shuffle
 
 
 # ---- statements
@@ -333,6 +344,8 @@ def format_expr(e: Expr) -> str:
             return f"x{e.lanes}({format_expr(e.a)})"
         case Reduce():
             return f"reduce_{e.op}({format_expr(e.a)})"
+        case Shuffle():
+            return f"shuffle({format_expr(e.a)}, {format_expr(e.b)}, {' '.join(map(str, e.order))})"
 
 
 def _buffer(b: Buffer) -> str:

@@ -18,7 +18,8 @@ def operands(e: loops.Expr) -> tuple[loops.Expr, ...]:
 _OPERANDS: dict[type, Callable[[Any], tuple[loops.Expr, ...]]] = {
     **dict.fromkeys((loops.Var, loops.Const), lambda e: ()),
     **dict.fromkeys((loops.Unary, loops.Cast, loops.Broadcast, loops.Reduce), lambda e: (e.a,)),
-    loops.Binary: lambda e: (e.a, e.b), loops.Call: lambda e: e.args, loops.Select: lambda e: (e.cond, e.a, e.b),
+    **dict.fromkeys((loops.Binary, loops.Shuffle), lambda e: (e.a, e.b)), loops.Call: lambda e: e.args,
+    loops.Select: lambda e: (e.cond, e.a, e.b),
     loops.Load: lambda e: e.indices, loops.Ramp: lambda e: (e.base,)}
 
 
@@ -39,7 +40,8 @@ _REBUILD: dict[type, Callable[[Any, tuple[loops.Expr, ...]], loops.Expr]] = {
     loops.Call: lambda e, new: loops.Call(e.fn, new, e.dtype, e.lanes),
     loops.Select: lambda e, new: loops.Select(new[0], new[1], new[2], e.dtype, e.lanes),
     loops.Load: lambda e, new: loops.Load(e.buffer, new, e.dtype, e.lanes),
-    loops.Ramp: lambda e, new: replace(e, base=new[0])}
+    loops.Ramp: lambda e, new: replace(e, base=new[0]),
+    loops.Shuffle: lambda e, new: loops.Shuffle(new[0], new[1], e.order, e.dtype, e.lanes)}
 
 
 def variables(e: loops.Expr) -> frozenset[str]:

@@ -134,6 +134,9 @@ def _expression(e: loops.Expr, scope: _Scope) -> None:
         case loops.Reduce():
             _need(e.lanes == 1 and e.a.dtype == e.dtype, "a reduction gives a scalar of its type", e)
             _need(e.op in scalars.REDUCTIONS, f"no reduction {e.op}", e)
+        case loops.Shuffle():
+            _need(e.a.dtype == e.b.dtype == e.dtype and e.a.lanes == e.b.lanes, "a shuffle of two vectors of its type", e)
+            _need(len(e.order) == e.lanes and all(0 <= i < 2 * e.a.lanes for i in e.order), "an order of their lanes", e)
         case loops.Const():
             _need(isinstance(e.value, (bool, int, float)), f"a constant is a Python number, not {type(e.value).__name__}", e)
             _need(e.dtype.is_float or isinstance(e.value, (bool, int)), f"a constant of {e.dtype} is whole", e)

@@ -6,6 +6,7 @@ schedule.tiles chooses. The rest is order: the tile loop whose operand is larger
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from polytc.lang import program as pr
@@ -22,17 +23,23 @@ PARALLEL_WORK = 50_000
 """Scalar operations below which a group is not worth waking other threads."""
 
 
+SQUARE = 16
+"""Lanes of a square tile at most: its rows should fit the registers."""
+
+
 @dataclass(frozen=True)
 class Tile:
     """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
     point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
-    statement is cut, or None; straight: the statement whose reduction is unrolled, or None."""
+    statement is cut, or None; straight: the statement whose reduction is unrolled, or None; caches: (row, iterations of a
+    block of tiles) for the rows whose tile loops run block by block."""
 
     sizes: tuple[int, ...]
     vector: int | None
     order: tuple[int, ...]
     block: reuse.Block | None = None
     straight: str | None = None
+    caches: tuple[tuple[int, int], ...] = ()
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
@@ -72,18 +79,32 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind:
             part = Band(f"{name}.{s.name}.block", (steps,), part)
         parts.append(part)
     body: Nest = parts[0] if len(parts) == 1 else Sequence(tuple(parts))
-    outer = tuple(_row(group, r, tile, kind, tuple(range(len(group.statements)))) for r in tile.order[:cut])
-    return Band(name, outer, body, permutable=True) if outer else body
+    everyone = tuple(range(len(group.statements)))
+    blocked = [r for r in tile.order if r in dict(tile.caches)]
+    outer = [_row(group, r, tile, kind, everyone) for r in tile.order[:cut] if r not in blocked]
+    outer += [_cache_block(group, r, tile, kind) for r in blocked]
+    outer += [_row(group, r, tile, "sequential", everyone) for r in blocked]
+    return Band(name, tuple(outer), body, permutable=True) if outer else body
 
 
 def _row(group: Group, row: int, tile: Tile, kind: str, positions: tuple[int, ...]) -> Member:
     """A shared loop, over tiles, of some of the group's statements."""
-    return Member(tuple((group.statements[n].name, _tile_loop(group.rows[row][n], tile.sizes[row])) for n in positions), kind,
+    cache = dict(tile.caches).get(row)
+    return Member(tuple((group.statements[n].name, _tile_loop(group.rows[row][n], tile.sizes[row], cache)) for n in positions),
+                  kind, coincident=True)
+
+
+def _cache_block(group: Group, row: int, tile: Tile, kind: str) -> Member:
+    """The loop over the blocks of tiles of a shared loop."""
+    size = dict(tile.caches)[row]
+    return Member(tuple((s.name, _tile_loop(group.rows[row][n], size)) for n, s in enumerate(group.statements)), kind,
                   coincident=True)
 
 
-def _tile_loop(index: str, size: int) -> str:
-    return isl.name(index) if size == 1 else f"floor({isl.name(index)}/{size})"
+def _tile_loop(index: str, size: int, cache: int | None = None) -> str:
+    """Over the tiles of an index; within a block of tiles, if `cache` says how long that is."""
+    text = isl.name(index) if cache is None else f"({isl.name(index)} mod {cache})"
+    return text if size == 1 else f"floor({text}/{size})"
 
 
 def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine: Machine, name: str) -> Nest:
@@ -151,11 +172,44 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
         return _register_tile(program, s, group, accesses, index, lanes, machine)
-    scores = [vector_score(accesses, i) if group.extents[r] >= min(4, lanes) else 0 for r, i in enumerate(index)]
-    if max(scores) <= 0:
+    wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
+    crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
+    scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
+    vector = max(wide, key=lambda r: (scores[r], r), default=None)
+    if vector is None or scores[vector] <= 0:
         return flat
-    vector = max(rows, key=lambda r: (scores[r], r))
-    return _streaming(group, vector, panel_width(s, index[vector]) or 2 * lanes)
+    panel = panel_width(s, index[vector])
+    if crossing[vector]:
+        other = Counter(crossing[vector].values()).most_common(1)[0][0]
+        return _square(group, vector, other, panel, max(a.width for a in accesses), machine)
+    return _streaming(group, vector, panel or 2 * lanes)
+
+
+def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, rows: list[int]) -> dict[AccessStrides, int]:
+    """The reads that walk the vector's row in strides, but another one contiguously; and that one."""
+    strided = [a for a in accesses[1:] if a.stride(index[vector]) not in (0, 1, None)]
+    along = {a: next((r for r in rows if a.stride(index[r]) == 1), None) for a in strided}
+    return {a: r for a, r in along.items() if r is not None}
+
+
+def _square(group: Group, vector: int, other: int, panel: int | None, width: int, machine: Machine) -> Tile:
+    """Reads that are contiguous in another row than the writes: square tiles, which code generation transposes in registers
+    (codegen.passes.transpose), in blocks of which all lines stay in the first cache until they are used up.
+
+    width: bytes of an element; panel: the writes' panel width, which tiles respect.
+    """
+    lanes = min(machine.lanes(width), SQUARE)
+    edge = lanes
+    while 2 * (2 * edge) ** 2 * width <= machine.caches[0].bytes:
+        edge *= 2
+    sizes = [1] * len(group.rows)
+    for r in (vector, other):
+        sizes[r] = min(lanes, group.extents[r])
+    caches = {r: edge for r in (other, vector) if group.extents[r] > edge}
+    if panel is not None:
+        sizes[vector], caches[vector] = (lanes, panel) if panel % lanes == 0 else (panel, panel)
+    order = [r for r in range(len(sizes)) if r not in (vector, other)]
+    return Tile(tuple(sizes), vector, (*order, vector, other), caches=tuple(caches.items()))
 
 
 def _streaming(group: Group, vector: int, width: int) -> Tile:

@@ -172,6 +172,8 @@ class _KernelWriter(Emitter):
                 return f"_np.broadcast_to({self.value(e.a)}, {e.lanes})"
             case loops.Reduce():
                 return f"_reduce({e.op!r}, {self.value(e.a)})"
+            case loops.Shuffle():
+                return f"_np.concatenate(({self.value(e.a)}, {self.value(e.b)}))[{list(e.order)}]"
 
     def binary(self, e: loops.Binary) -> str:
         a, b = self.value(e.a), self.value(e.b)

@@ -60,6 +60,8 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return _wide(body, e.a, e.lanes)
         case loops.Reduce():
             return arithmetic.reduce(body.fn, e.op, emit(body, e.a), e.dtype, body.flags)
+        case loops.Shuffle():
+            return body.fn.shuffle(emit(body, e.a), emit(body, e.b), e.order)
 
 
 def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:

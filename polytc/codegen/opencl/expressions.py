@@ -65,6 +65,13 @@ class Expressions(Indexing):
                 return self._load(e)
             case loops.Reduce():
                 return self._reduce(e)
+            case loops.Shuffle():
+                return self._shuffle(e)
+
+    def _shuffle(self, e: loops.Shuffle) -> str:
+        a, b = self.value(e.a), self.value(e.b)
+        parts = [f"{a if i < e.a.lanes else b}.{types.component(i % e.a.lanes)}" for i in e.order]
+        return f"({types.vector(e.dtype, e.lanes)})({', '.join(parts)})"
 
     def condition(self, e: loops.Expr) -> str:
         """A scalar condition, for `if` and `?:`."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import collapse, contract, grid, promote, simplify, split, vectorize
+from polytc.codegen.passes import collapse, contract, grid, promote, simplify, split, transpose, vectorize
 from polytc.machine import Machine
 
 
@@ -19,6 +19,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         split.split_kernel,
         lambda k: vectorize.expand_kernel(k, machine),
         grid.map_kernel,
+        lambda k: transpose.transpose_kernel(k, machine),
         lambda k: promote.promote_kernel(k, machine, scratch),
     ))
     module = contract.contract(promote.drop_dead_stores(module), machine)

@@ -43,7 +43,7 @@ def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
     inside = known | {s.var: (low, None if high is None else high - 1)}
     if low is None or high is None or s.step != 1:
         return replace(s, body=_split(s.body, inside))
-    cuts = sorted({low, high, *(c for c in _cuts(s) if low < c < high)})
+    cuts = sorted({low, high, *(c for c in _cuts(s.body, s.var, inside) if low < c < high)})
     parts: list[loops.Stmt] = []
     for a, b in pairwise(cuts):
         here = known | {s.var: (a, b - 1)}
@@ -56,20 +56,25 @@ def _constant(e: loops.Expr) -> int | None:
     return int(e.value) if isinstance(e, loops.Const) else None
 
 
-def _cuts(s: loops.For) -> set[int]:
-    """Values of the loop variable from which on a point loop's bound is no longer its constant."""
-    found: set[int] = set()
-    for inner in traverse.walk_stmt(s.body):
-        if isinstance(inner, loops.For) and inner.kind in _POINT:
-            for bound in (inner.lower, inner.upper):
-                for e in traverse.walk_expr(bound):
-                    if isinstance(e, loops.Call) and e.fn in ("min", "max"):
-                        found |= _crossing(e, s.var)
+def _cuts(s: loops.Stmt, var: str, known: dict[str, simplify.Interval]) -> set[int]:
+    """Values of `var` from which on a bound of a point loop in `s`, or of a loop around one, is no longer its constant.
+    known: intervals of the variables."""
+    if not isinstance(s, loops.For):
+        return {cut for x in traverse.children(s) for cut in _cuts(x, var, known)}
+    high = simplify.interval(s.upper, known)[1]
+    values = simplify.interval(s.lower, known)[0], None if high is None else high - 1
+    found = _cuts(s.body, var, known | {s.var: values})
+    if any(isinstance(x, loops.For) and x.kind in _POINT for x in traverse.walk_stmt(s)):
+        for bound in (s.lower, s.upper):
+            for e in traverse.walk_expr(bound):
+                if isinstance(e, loops.Call) and e.fn in ("min", "max"):
+                    found |= _crossing(e, var, known)
     return found
 
 
-def _crossing(e: loops.Call, var: str) -> set[int]:
-    """Where the arguments of min or max, one constant and one linear in `var` alone, change places."""
+def _crossing(e: loops.Call, var: str, known: dict[str, simplify.Interval]) -> set[int]:
+    """Where the arguments of min or max, one constant and one linear in `var`, change places for some of the other variables'
+    values. Those must weigh less than a step of `var`, as tiles do in a block of tiles."""
     a, b = e.args
     if isinstance(b, loops.Const):
         a, b = b, a
@@ -77,8 +82,11 @@ def _crossing(e: loops.Call, var: str) -> set[int]:
         return set()
     terms = simplify.linear(b)
     slope = terms.get(loops.Var(var), 0)
-    if not slope or any(not isinstance(atom, loops.Const) and atom != loops.Var(var) for atom in terms):
+    low, high = simplify.interval(simplify.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
+    if not slope or low is None or high is None or high - low >= abs(slope):
         return set()
-    number = sum(c for atom, c in terms.items() if isinstance(atom, loops.Const))
-    threshold = int(a.value) - number                                # slope * var = threshold is where both are equal
-    return {-(-threshold // slope), threshold // slope + 1} if slope > 0 else {threshold // slope + 1, -(-threshold // slope)}
+    cuts: set[int] = set()
+    for rest in (low, high):
+        threshold = int(a.value) - rest                              # slope * var = threshold is where both are equal
+        cuts |= {-(-threshold // slope), threshold // slope + 1}
+    return cuts

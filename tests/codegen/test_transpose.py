@@ -1,0 +1,86 @@
+"""Transposition in registers: only whole rows are read, and results are those of the evaluator, for every size and type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polytc import compiler
+from polytc.codegen import loops as L
+from polytc.codegen import traverse
+from polytc.codegen.interp import InterpTarget
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.lang import build
+from polytc.machine import AVX2, AVX512, GENERIC_CPU, Machine
+from tests.test_programs import check
+
+
+def lowered(text: str, shape: tuple[int, ...], machine: Machine) -> L.Module:
+    return compiler.lower_program(build(text, {"X": shape}), LLVMTarget(machine)).loops
+
+
+def columns(m: L.Module) -> int:
+    """Loads and stores that walk across memory."""
+    accesses = [e.indices for k in m.kernels for s in traverse.walk_stmt(k.body) for top in traverse.expressions(s)
+                for e in traverse.walk_expr(top) if isinstance(e, L.Load)]
+    accesses += [s.indices for k in m.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, L.Store)]
+    return sum(any(i.lanes > 1 for i in indices[:-1]) for indices in accesses)
+
+
+@pytest.mark.parametrize("machine", [GENERIC_CPU, AVX2, AVX512])
+def test_both_sides_use_whole_lines(machine: Machine) -> None:
+    assert columns(lowered("Y[j,i] = X[i,j] + X[i,j]*X[i,j]", (96, 160), machine)) == 0
+
+
+def test_partial_rows_and_columns_are_masked() -> None:
+    assert columns(lowered("Y[j,i] = X[i,j]", (41, 76), AVX512)) == 0
+
+
+def test_blocks_that_end_anywhere_have_constant_bounds() -> None:
+    """Even where the last block has all its tiles, the last of them partial."""
+    m = lowered("Y[j,i] = X[i,j]", (2040, 4100), AVX512)
+    bounds = [b for k in m.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, L.For) for b in (s.lower, s.upper)
+              if s.kind == "sequential" and not any("//" in str(x) or "%" in str(x) for x in traverse.walk_expr(b))]
+    assert columns(m) == 0
+    assert all(isinstance(b, L.Const) for b in bounds)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i8", "bool", "i64"])
+@pytest.mark.parametrize("target", ["interp", "cpu"])
+def test_every_type(dtype: str, target: str) -> None:
+    program = build("Y[j,i] = X[i,j]", {"X": (37, 70)}, {"X": dtype})
+    x = (np.random.default_rng(0).standard_normal((37, 70)) * 3).astype(program.tensor("X").dtype.numpy)
+    y = np.zeros((70, 37), x.dtype)
+    compiler.compile_program(program, target, 1).run([x, y])
+    np.testing.assert_array_equal(y, x.T)
+
+
+def test_vectors_of_opencl_are_put_together_from_lanes() -> None:
+    program = build("Y[j,i] = X[i,j] * 2", {"X": (32, 48)})
+    text = compiler.lower_program(program, OpenCLTarget(AVX512)).source.text
+    assert "(float16)(" in text
+    assert ".s0, " in text
+
+
+@given(st.sampled_from(["Y[j,i] = X[i,j]", "Y[i,k,j] = X[i,j,k] * 2 + 1", "Y[k,j,i] = X[i,j,k]", "Y[k,i,j] = X[i,j,k]*i",
+                        "T[j,i] = X[i,j]; Y[j,i] = T[j,i] * T[j,i] + 1", "Y[j,i] = X[i,j] + X[i+1,j+2]",
+                        "Y[j,i] = X[2*i,j]", "Y[j,i] = X[i,j] * (X[i-1,j] else 0)"]),
+       st.integers(1, 70), st.integers(1, 70), st.integers(1, 20),
+       st.sampled_from([InterpTarget(AVX512), InterpTarget(), "cpu"]))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_permutations_agree_with_the_evaluator(text: str, a: int, b: int, c: int, target: str | InterpTarget) -> None:
+    shape = (a + 1, b + 2, c) if "i,j,k" in text else (a + 1, b + 2)
+    check(build(text, {"X": shape}), target)
+
+
+def test_packing_transposes_too() -> None:
+    """Operands that are copied into panels are read along memory."""
+    program = build("C[i,j] += A[i,k]*B[j,k]", {"A": (64, 64), "B": (96, 64)})
+    m = compiler.lower_program(program, InterpTarget(AVX512)).loops
+    assert any(isinstance(e, L.Shuffle) for k in m.kernels for s in traverse.walk_stmt(k.body)
+               for top in traverse.expressions(s) for e in traverse.walk_expr(top))
+    assert columns(m) == 0
+    check(program, InterpTarget(AVX512))
