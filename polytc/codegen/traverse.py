@@ -106,9 +106,11 @@ def map_stmt(s: loops.Stmt, on_stmt: Callable[[loops.Stmt], loops.Stmt],
 
 def walk_expr(e: loops.Expr) -> Iterator[loops.Expr]:
     """`e` and everything below it, parents first."""
-    yield e
-    for o in operands(e):
-        yield from walk_expr(o)
+    rest = [e]
+    while rest:
+        first = rest.pop()
+        yield first
+        rest += reversed(operands(first))
 
 
 def children(s: loops.Stmt) -> tuple[loops.Stmt, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
@@ -159,6 +160,11 @@ class Statement:
         """Instances of the statement's box."""
         return prod(r.extent for r in self.ranges)
 
+    @cached_property
+    def _reads(self) -> tuple[Read, ...]:
+        found = [r for e in (self.value, *self.subscripts) for r in walk(e) if isinstance(r, Read)]
+        return tuple(dict.fromkeys(found))
+
 
 @dataclass(frozen=True)
 class Program:
@@ -229,9 +235,11 @@ def rebuild(e: Expr, operands: tuple[Expr, ...]) -> Expr:
 
 def walk(e: Expr) -> Iterator[Expr]:
     """`e` and all expressions below it, parents first."""
-    yield e
-    for child in children(e):
-        yield from walk(child)
+    rest = [e]
+    while rest:
+        first = rest.pop()
+        yield first
+        rest += reversed(children(first))
 
 
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
@@ -250,8 +258,7 @@ def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
 
 def reads(s: Statement) -> tuple[Read, ...]:
     """All reads of a statement, gathers on the left side included; the read of an update's own target is not listed."""
-    found = [r for e in (s.value, *s.subscripts) for r in walk(e) if isinstance(r, Read)]
-    return tuple(dict.fromkeys(found))
+    return s._reads
 
 
 def conjunction(conditions: tuple[Expr, ...]) -> Expr:

@@ -28,7 +28,7 @@ class Body:
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
     mask: ir.Value | None = None
-    loaded: dict[tuple[str, affine.Affine, int, int | None], ir.Value] = field(default_factory=dict)
+    loaded: dict[str, dict[tuple[affine.Affine, int, int | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
 
 
@@ -215,13 +215,13 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
     if body.block != body.fn.block:
         body.block = body.fn.block
         body.loaded.clear()
-    key = e.buffer.name, form, e.lanes, traverse.active_lanes(e.indices)
-    if key not in body.loaded:
+    key = form, e.lanes, traverse.active_lanes(e.indices)
+    value = body.loaded.get(e.buffer.name, {}).get(key)
+    if value is None:
         value = _load_at(body, e, form)
-        if body.block != body.fn.block:  # an address with a branch in it
-            return value
-        body.loaded[key] = value
-    return body.loaded[key]
+        if body.block == body.fn.block:  # no address with a branch in it
+            body.loaded.setdefault(e.buffer.name, {})[key] = value
+    return value
 
 
 def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
@@ -247,7 +247,7 @@ def store(body: Body, s: loops.Store) -> None:
     form = affine.flatten(s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
     value, active = _wide(body, s.value, lanes), traverse.active_lanes(s.indices)
-    body.loaded = {key: v for key, v in body.loaded.items() if key[0] != s.buffer.name}
+    body.loaded.pop(s.buffer.name, None)
     if form is None:
         memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value, active)
     elif not form.lanes:

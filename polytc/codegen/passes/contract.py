@@ -114,8 +114,8 @@ def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
         if isinstance(x, loops.Store) and x.buffer.name in names:
             found.setdefault(x.buffer.name, []).append(_Access(x.indices, path))
         for top in traverse.expressions(x):
-            for e in traverse.walk_expr(top):
-                if isinstance(e, loops.Load) and e.buffer.name in names:
+            for e, _ in traverse.loads(top):
+                if e.buffer.name in names:
                     found.setdefault(e.buffer.name, []).append(_Access(e.indices, path))
         inner = (*path, _Level(x, _values(x, path))) if isinstance(x, loops.For) else path
         for child in traverse.children(x):
@@ -181,7 +181,7 @@ def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simpli
     base: simplify.Terms | None = None
     low: int | None = None
     high = 0
-    for a in accesses:
+    for a in {(x.indices[d], id(x.path)): x for x in accesses}.values():
         split = _split(a.indices[d], shared, _known(a.path))
         if split is None or (base is not None and split[0] != base):
             return whole
@@ -270,8 +270,8 @@ def _allocated(s: loops.Stmt, b: loops.Buffer, shared: tuple[str, ...]) -> loops
 
 
 def _uses(s: loops.Stmt, b: loops.Buffer) -> bool:
-    return any((isinstance(x, loops.Store) and x.buffer == b) or any(isinstance(e, loops.Load) and e.buffer == b
-               for top in traverse.expressions(x) for e in traverse.walk_expr(top)) for x in traverse.walk_stmt(s))
+    return any((isinstance(x, loops.Store) and x.buffer == b) or any(e.buffer == b for top in traverse.expressions(x)
+               for e, _ in traverse.loads(top)) for x in traverse.walk_stmt(s))
 
 
 def _moved(index: loops.Expr, side: _Side) -> loops.Expr:
