@@ -11,9 +11,9 @@ is bound to its arrays (see compiler.py); otherwise it must pay for itself in ev
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
 from polytc.lang.rewrites import hoist
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
@@ -29,6 +29,8 @@ COPY = 2.0
 """Cycles to pack one element."""
 DOT = 0.8
 """Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (schedule.lanes)."""
+GROWTH = 1.25
+"""Largest size of a packed copy, in sizes of the tensor."""
 REUSE = 64
 """Times that each element of a variable operand must be used before packing it is considered."""
 
@@ -52,15 +54,16 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
     for read in pr.reads(s):
-        formal = _plain_subscripts(read)
-        if formal is None or (read.tensor not in fixed and _uses(s, program, read) < REUSE):
+        formal = _indices(program, s, read)
+        size = _points(s, formal)
+        if not formal or (read.tensor not in fixed and s.points < REUSE * size):
             continue
         for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
             moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
             tile = tiles.best(s, moved, shared, lanes, machine)
             if tile is None or tile.vector != vector:
                 continue
-            copy = 0.0 if read.tensor in fixed else COPY * program.tensor(read.tensor).size
+            copy = 0.0 if read.tensor in fixed else COPY * size
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, tile)
     if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
@@ -68,22 +71,21 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine
     return _apply(program, s, best[1], best[2], lanes)
 
 
-def _plain_subscripts(read: pr.Read) -> tuple[str, ...] | None:
-    """The indices of a read whose subscripts are distinct indices and numbers."""
-    forms = [linear(sub) for sub in read.subscripts]
-    names = [f.plain for f in forms if f is not None and f.plain is not None]
-    fixed = sum(f is not None and not f.terms for f in forms)
-    complete = len(names) + fixed == len(forms) and len(set(names)) == len(names) and read.default is None
-    return tuple(names) if complete else None
+def _indices(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[str, ...]:
+    """The indices of a read, the dimensions of its packed copy; () if the copy would be much larger than what is read, as that
+    of overlapping windows, or if other memory decides what is read."""
+    names = tuple(dict.fromkeys(e.name for sub in read.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)))
+    gathers = any(isinstance(e, pr.Read) for sub in read.subscripts for e in pr.walk(sub))
+    return names if not gathers and _points(s, names) <= GROWTH * program.tensor(read.tensor).size else ()
+
+
+def _points(s: pr.Statement, indices: tuple[str, ...]) -> int:
+    return prod(r.extent for r in s.ranges if r.index in indices)
 
 
 def _extent(s: pr.Statement, index: str) -> int:
     """Extent of an index that starts at 0; 0 if it starts elsewhere."""
     return next((r.extent for r in s.ranges if r.index == index and r.lower == 0), 0)
-
-
-def _uses(s: pr.Statement, program: pr.Program, read: pr.Read) -> float:
-    return s.points / program.tensor(read.tensor).size
 
 
 def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
@@ -92,8 +94,7 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
 
 
 def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.RegisterTile, lanes: int) -> pr.Program:
-    formal = _plain_subscripts(read)
-    assert formal is not None
+    formal = _indices(program, s, read)
     width = min(tile.width * lanes, _extent(s, tile.vector))
     ranges = {r.index: r for r in s.ranges}
     steps = [i for i in reduced_indices(s) if i in formal]
@@ -111,5 +112,5 @@ def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.Regi
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
     statements = list(program.statements)
     at = statements.index(s)
-    statements[at:at + 1] = [copy, replaced(s, read, replace(read, tensor=name, subscripts=cell))]
+    statements[at:at + 1] = [copy, replaced(s, read, replace(read, tensor=name, subscripts=cell, default=None))]
     return replace(program, tensors=(*program.tensors, target), statements=tuple(statements))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from polytc.lang import program as pr
+from polytc.lang.affine import affine, interval
 from polytc.lang.linear import bounds, linear
 from polytc.lang.scalars import I64
 
@@ -68,9 +69,9 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     """The coordinates that the read touches, in and out of bounds; None if no copy shall be made."""
     if read.default is None or s.op is None or any(r.tensor == s.target for r in pr.reads(s)):
         return None
-    ranges = {r.index: (r.lower, r.upper) for r in s.ranges}
-    forms = [linear(sub) for sub in read.subscripts]
-    box = tuple(bounds(form, ranges) for form in forms if form is not None)
+    ranges = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
+    forms = [affine(sub) for sub in read.subscripts]
+    box = tuple(interval(form, ranges) for form in forms if form is not None)
     size = program.tensor(read.tensor).size
     if len(box) < len(forms) or not box or prod(b - a + 1 for a, b in box) > GROWTH * size + 4096:
         return None
