@@ -15,7 +15,7 @@ from polytc import compiler, errors, lang
 from polytc.codegen.target import Executable
 from polytc.lang.program import Program
 from polytc.lang.report import closest
-from polytc.lang.scalars import DTYPES, DType
+from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.lang.signature import Signature
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
@@ -193,7 +193,7 @@ class Op:
                 key += (repr(value), type(value))
                 continue
             array = as_input(name, value)
-            self._check_declared(name, array)
+            array = self._as_declared(name, array)
             arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
             key += (array.shape, array.dtype)
         found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
@@ -213,14 +213,18 @@ class Op:
             raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")
         return np.asarray(value, declared.numpy) if declared is not None and declared.is_float else value
 
-    def _check_declared(self, name: str, array: np.ndarray) -> None:
+    def _as_declared(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The argument, if it is what was declared; the bits of bf16 as such."""
         shape, dtype = self._shapes.get(name), self._dtypes.get(name)
         if shape is not None and array.shape != shape:
             raise argument_error("E405", f"{name} has shape {array.shape}, declared is {shape}",
                                  "leave shapes= away in compile() to specialise on each call's shapes")
+        if dtype == BF16 and array.dtype == np.uint16:
+            return array.view(BF16.numpy)
         if dtype is not None and array.dtype != dtype.numpy:
             raise argument_error("E406", f"{name} has elements of type {array.dtype}, declared is {dtype}",
                                  f"convert it: {name}.astype(np.{dtype.numpy})")
+        return array
 
     def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> Any:
         if out is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from polytc.lang import halves, scalars, weak
 from polytc.lang import program as pr
-from polytc.lang import scalars, weak
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
@@ -32,7 +32,7 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     order = [*d.inputs, *dict.fromkeys(s.target for s in statements)]
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
                     for n in order)
-    return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
+    return halves.widen(pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise))
 
 
 def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:

@@ -8,8 +8,11 @@ the program is `precise`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+
+from polytc import errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,13 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        return np.dtype(_NUMPY[self.name])
+        """numpy's type. Raises ArgumentError E403 for bf16 without the package ml_dtypes."""
+        return bfloat16() if self.name == "bf16" else np.dtype(_NUMPY[self.name])
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits."""
+        return self.kind == "f" and self.bits == 16
 
     @property
     def is_float(self) -> bool:
@@ -44,14 +53,15 @@ class DType:
         return self.name
 
 
-F16, F32, F64 = DType("f16", "f", 16), DType("f32", "f", 32), DType("f64", "f", 64)
+F16, BF16, F32, F64 = DType("f16", "f", 16), DType("bf16", "f", 16), DType("f32", "f", 32), DType("f64", "f", 64)
 I8, I16, I32, I64 = (DType(f"i{b}", "i", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{b}", "u", b) for b in (8, 16, 32, 64))
 BOOL = DType("bool", "b", 8)
 
-DTYPES: dict[str, DType] = {t.name: t for t in (F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
-_NUMPY = {"f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
+DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+_NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
+_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
 
 
 def named(name: str) -> DType:
@@ -59,18 +69,33 @@ def named(name: str) -> DType:
     return DTYPES[name]
 
 
+@cache
+def bfloat16() -> np.dtype:
+    """The dtype that ml_dtypes adds to numpy. Raises ArgumentError E403 without that package."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise errors.fail("E403", "bf16 needs the package ml_dtypes, which gives numpy the type", kind=errors.ArgumentError,
+                          notes=["pip install ml_dtypes"]) from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def from_numpy(dtype: np.dtype) -> DType | None:
     """The scalar type of a numpy dtype in native byte order, or None if there is none."""
-    if not dtype.isnative:
-        return None
-    return next((t for t in DTYPES.values() if t.numpy == dtype), None)
+    found = _BY_NUMPY.get(dtype.name) if dtype.isnative else None
+    return found if found is not None and found.numpy == dtype else None
 
 
 def promote(a: DType, b: DType) -> DType:
-    """numpy's promotion of two strong types."""
-    result = from_numpy(np.promote_types(a.numpy, b.numpy))
+    """numpy's promotion of two strong types; bf16 follows f16, and the two of them make f32."""
+    if a == b:
+        return a
+    if {a, b} == {F16, BF16}:
+        return F32
+    halves = [F16 if t == BF16 else t for t in (a, b)]
+    result = from_numpy(np.promote_types(halves[0].numpy, halves[1].numpy))
     assert result is not None
-    return result
+    return BF16 if result == F16 and BF16 in (a, b) else result
 
 
 @dataclass(frozen=True)

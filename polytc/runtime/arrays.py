@@ -73,12 +73,12 @@ def dtype_of(name: str, dtype: np.dtype) -> DType:
     if not dtype.isnative and scalars.from_numpy(dtype.newbyteorder("=")) is not None:
         raise argument_error("E404", f"{name} has elements of type {dtype.str!r}, which are not in this machine's byte order",
                              f"convert it once: {name}.astype({name}.dtype.newbyteorder('='))")
-    known = ", ".join(str(t.numpy) for t in scalars.DTYPES.values())
+    known = ", ".join(scalars.DTYPES)
     raise argument_error("E403", f"{name} has elements of type {dtype}, which polytc cannot compute", f"supported: {known}")
 
 
 def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The array that `out=` gave for the tensor `name`, viewed by numpy; kernels write into it.
+    """The array that `out=` gave for the tensor `name`, viewed by numpy; kernels write into it. bf16 may go to uint16.
 
     Raises ArgumentError E407 if it has another shape or type, is not C-contiguous, or is read-only.
     """
@@ -86,6 +86,8 @@ def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
         raise argument_error("E407", f"out for {name} is {_kind(value)}, which cannot be written into",
                              f"give an array: np.empty({shape}, np.{dtype})")
     array = _view(f"out for {name}", value)
+    if array.dtype == np.uint16 and scalars.from_numpy(dtype) == scalars.BF16:
+        array = array.view(dtype)
     if array.shape != shape or array.dtype != dtype:
         raise argument_error("E407", f"out for {name} has shape {array.shape} and type {array.dtype}",
                              f"the result has shape {shape} and type {dtype}")
@@ -146,7 +148,9 @@ def _from_dlpack(name: str, value: Any) -> np.ndarray:
         return np.from_dlpack(value)
     except Exception as error:
         raise argument_error("E402", f"{name} is {_kind(value)} that cannot be shared with numpy", str(error),
-                             "it must be a dense tensor in the CPU's memory, without gradient") from error
+                             "it must be a dense tensor in the CPU's memory, without gradient",
+                             f"a bf16 tensor of torch: pass {name}.view(torch.uint16), and dtypes={{{name!r}: 'bf16'}} to "
+                             f"compile()") from error
 
 
 def _has_buffer(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 from polytc.lang import scalars
@@ -48,11 +49,14 @@ def defined(kind: str, name: str, dtype: DType, a: np.ndarray) -> np.ndarray:
 def assert_agrees(got: np.ndarray, want: np.ndarray, ulps: float, label: str) -> None:
     """Equal; floats to within `ulps` units in the last place of the expected value."""
     assert got.dtype == want.dtype, f"{label}: {got.dtype} instead of {want.dtype}"
-    if want.dtype.kind != "f":
+    if not scalars.from_numpy(want.dtype).is_float:
         wrong = np.nonzero(got != want)[0]
     else:
         with np.errstate(all="ignore"):
-            tolerance = ulps * np.spacing(np.maximum(np.abs(want), np.finfo(want.dtype).tiny))
+            limits = ml_dtypes.finfo(want.dtype)
+            tiny, places = float(limits.tiny), limits.nmant
+            got, want = got.astype(np.float64), want.astype(np.float64)
+            tolerance = ulps * 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), tiny))) - places)
             close = (got == want) | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= tolerance)
         wrong = np.nonzero(~close)[0]
     assert not len(wrong), f"{label}: {len(wrong)} wrong; at {wrong[0]}: {got[wrong[0]]} instead of {want[wrong[0]]}"

@@ -7,9 +7,9 @@ import pytest
 
 from polytc import lang
 from polytc.lang import scalars
-from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I64
+from polytc.lang.scalars import BF16, BOOL, DTYPES, F16, F32, F64, I64
 
-NUMBERS = [t for t in DTYPES.values() if t != BOOL]
+NUMBERS = [t for t in DTYPES.values() if t not in (BOOL, BF16)]
 
 
 def dtype_of(text, **types):
@@ -21,6 +21,13 @@ def dtype_of(text, **types):
 def test_two_tensors(op, a, b):
     text = f"O[i] = {op}(a[i], b[i])" if op == "min" else f"O[i] = a[i] {op} b[i]"
     assert dtype_of(text, a=a, b=b).numpy == np.promote_types(a.numpy, b.numpy)
+
+
+@pytest.mark.parametrize("b", NUMBERS, ids=str)
+def test_bf16_follows_f16_and_both_make_f32(b):
+    with_f16 = dtype_of("O[i] = a[i] + b[i]", a=F16, b=b)
+    want = F32 if b == F16 else BF16 if with_f16 == F16 else with_f16
+    assert dtype_of("O[i] = a[i] + b[i]", a=BF16, b=b) == dtype_of("O[i] = b[i] * a[i]", a=BF16, b=b) == want
 
 
 @pytest.mark.parametrize("a", NUMBERS, ids=str)

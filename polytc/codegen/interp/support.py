@@ -23,7 +23,7 @@ errors.register(E520="access outside of a buffer", E521="write to a buffer that 
 
 def poison(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Memory with undefined contents: NaN, or a large odd pattern, so that a read before the first write shows."""
-    if dtype.kind == "f":
+    if dtype.kind in "fV":
         return np.full(shape, np.nan, dtype)
     pattern = bytes([0x5A if dtype.kind != "b" else 1]) * (dtype.itemsize * math.prod(shape))
     return np.frombuffer(pattern, dtype).reshape(shape).copy()
@@ -96,7 +96,7 @@ def cast(value: Any, dtype: Any) -> Any:
 
 def divide(a: Any, b: Any) -> Any:
     """`/`: true division of floats; of integers the quotient towards zero, 0 where the divisor is 0."""
-    if np.asarray(a).dtype.kind == "f":
+    if np.asarray(a).dtype.kind not in "iu":
         return a / b
     quotient = np.floor_divide(a, b)
     inexact = (np.remainder(a, b) != 0) & ((a < 0) != (b < 0))
@@ -114,7 +114,7 @@ def shift(a: Any, b: Any, left: bool) -> Any:
 def power(a: Any, b: Any) -> Any:
     """`pow`; a negative power of an integer is 0, except of 1 and -1."""
     a, b = np.asarray(a), np.asarray(b)
-    if a.dtype.kind == "f" or np.all(b >= 0):
+    if a.dtype.kind not in "iu" or np.all(b >= 0):
         return np.power(a, b)
     inverse = np.where(np.abs(a) == 1, np.where(b % 2 == 0, 1, a), 0)
     return cast(np.where(b >= 0, np.power(a, np.maximum(b, 0)), inverse), a.dtype)

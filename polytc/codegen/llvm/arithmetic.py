@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from polytc.codegen.llvm import ir
-from polytc.lang.scalars import F32, F64, DType
+from polytc.lang.scalars import BF16, F32, F64, DType
+from polytc.machine import Machine
 
 FAST = "reassoc nsz contract "
 """Float flags of a kernel that is not precise. Never nnan or ninf: NaN and infinity keep their meaning."""
@@ -156,18 +157,22 @@ def _is_number(v: ir.Value) -> bool:
     return text.startswith("0x") and int(text[2:], 16) & (2**63 - 1) <= 0x7FF0 << 48
 
 
-def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType) -> ir.Value:
-    """numpy's astype. A float out of the integer's range gives some number, never undefined behaviour."""
+def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType, machine: Machine | None = None) -> ir.Value:
+    """numpy's astype. A float out of the integer's range gives some number, never undefined behaviour.
+
+    machine: may have an instruction for bf16.
+    """
     if source == target:
         return a
+    if source.is_half:
+        single = _from_bfloat(fn, a) if source == BF16 else fn.convert("fpext", a, "float")
+        return cast(fn, single, F32, target)
     scalar = ir.register_type(target)
     if target.kind == "b":
         return fn.compare("fcmp une" if source.is_float else "icmp ne", a, ir.constant(0, a.type))
-    if source.bits == 16 and source.is_float:
-        return cast(fn, fn.convert("fpext", a, "float"), F32, target)
-    if target.bits == 16 and target.is_float:
+    if target.is_half:
         single = _odd_single(fn, a) if source == F64 else cast(fn, a, source, F32)
-        return fn.convert("fptrunc", single, "half")
+        return _to_bfloat(fn, single, machine) if target == BF16 else fn.convert("fptrunc", single, "half")
     if source.is_float and target.is_float:
         return fn.convert("fpext" if target.bits > source.bits else "fptrunc", a, scalar)
     if target.is_float:
@@ -179,6 +184,43 @@ def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType) -> ir.Value
     if target.bits < source.bits:
         return fn.convert("trunc", a, scalar)
     return fn.convert("sext" if source.kind == "i" else "zext", a, scalar)
+
+
+def _from_bfloat(fn: ir.Function, a: ir.Value) -> ir.Value:
+    """bf16 is the upper half of an f32."""
+    wide = fn.convert("zext", a, "i32")
+    single = ir.vector("float", ir.lanes_of(a.type))
+    return fn.emit(single, f"bitcast {fn.binary('shl', wide, ir.constant(16, wide.type))} to {single}")
+
+
+def _to_bfloat(fn: ir.Function, a: ir.Value, machine: Machine | None) -> ir.Value:
+    """Round to nearest, ties to even, by adding half of the last place that stays; NaN would overflow."""
+    lanes = ir.lanes_of(a.type)
+    if machine is not None and machine.has("avx512bf16") and machine.has("avx512vl"):
+        return _bfloat_instruction(fn, a, lanes)
+    integer = ir.vector("i32", lanes)
+    bits = fn.emit(integer, f"bitcast {a} to {integer}")
+    odd = fn.binary("and", fn.binary("lshr", bits, ir.constant(16, integer)), ir.constant(1, integer))
+    rounded = fn.binary("add", fn.binary("add", bits, ir.constant(0x7FFF, integer)), odd)
+    nan = fn.compare("fcmp uno", a, a)
+    quiet = fn.binary("or", bits, ir.constant(1 << 22, integer))
+    upper = fn.binary("lshr", fn.choose(nan, quiet, rounded), ir.constant(16, integer))
+    return fn.convert("trunc", upper, "i16")
+
+
+def _bfloat_instruction(fn: ir.Function, a: ir.Value, lanes: int) -> ir.Value:
+    """By vcvtneps2bf16, which has 8 or 16 lanes and takes subnormal numbers for 0."""
+    if lanes == 1:
+        return fn.extract(_bfloat_instruction(fn, fn.insert(ir.Value("<8 x float>", "poison"), a, 0), 8), 0)
+    if lanes > 16:
+        half = lanes // 2
+        low, high = (_bfloat_instruction(fn, fn.shuffle(a, None, range(k, k + half)), half) for k in (0, half))
+        return fn.shuffle(low, high, range(lanes))
+    width = 8 if lanes <= 8 else 16
+    padded = a if lanes == width else fn.shuffle(a, None, [*range(lanes), *[-1] * (width - lanes)])
+    made = fn.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * width}", f"<{width} x bfloat>", (padded,))
+    raw = fn.emit(f"<{width} x i16>", f"bitcast {made} to <{width} x i16>")
+    return raw if lanes == width else fn.shuffle(raw, None, range(lanes))
 
 
 def _odd_single(fn: ir.Function, a: ir.Value) -> ir.Value:

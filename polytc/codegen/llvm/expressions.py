@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.llvm import affine, arithmetic, intrinsics, ir, memory
-from polytc.lang.scalars import I64
+from polytc.lang.scalars import BF16, F32, I64
 from polytc.machine import Machine
 
 
@@ -34,11 +34,13 @@ class Body:
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
+    if isinstance(e, loops.Unary | loops.Binary | loops.Call | loops.Reduce) and traverse.operands(e)[0].dtype == BF16:
+        return emit(body, _in_single(e))
     match e:
         case loops.Var():
             return body.values[e.name]
         case loops.Const():
-            return ir.constant(e.value, ir.register_type(e.dtype, e.lanes))
+            return ir.number(e.value, e.dtype, e.lanes)
         case loops.Unary():
             return arithmetic.unary(body.fn, e.op, emit(body, e.a), e.dtype)
         case loops.Binary():
@@ -47,7 +49,7 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             args = [_wide(body, a, e.lanes) for a in e.args]
             return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
         case loops.Cast():
-            return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype)
+            return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
         case loops.Select():
             return _select(body, e)
         case loops.Load():
@@ -62,6 +64,13 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return arithmetic.reduce(body.fn, e.op, emit(body, e.a), e.dtype, body.flags)
         case loops.Shuffle():
             return body.fn.shuffle(emit(body, e.a), emit(body, e.b), e.order)
+
+
+def _in_single(e: loops.Expr) -> loops.Expr:
+    """An operation on bf16, done in f32 and rounded."""
+    operands = tuple(loops.Cast(x, F32, x.lanes) for x in traverse.operands(e))
+    wide = traverse.with_operands(e, operands)
+    return loops.Cast(replace(wide, dtype=F32), BF16, e.lanes) if e.dtype == BF16 else wide
 
 
 def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:

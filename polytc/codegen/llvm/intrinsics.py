@@ -43,7 +43,7 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
             return special
     if dtype.bits < 32:
         wide = [arithmetic.cast(fn, a, dtype, F32) for a in args]
-        return arithmetic.cast(fn, emit(fn, name, wide, F32, flags, machine), F32, dtype)
+        return arithmetic.cast(fn, emit(fn, name, wide, F32, flags, machine), F32, dtype, machine)
     return _elementary(fn, name, args, dtype, machine)
 
 

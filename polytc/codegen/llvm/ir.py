@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polytc.lang.scalars import DType
+from polytc.lang.scalars import BF16, DType
 
-_SCALARS = {"f16": "half", "f32": "float", "f64": "double", "bool": "i1"}
+_SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool": "i1"}
 
 
 class Value(NamedTuple):
@@ -28,7 +28,7 @@ class Value(NamedTuple):
 
 
 def register_type(dtype: DType, lanes: int = 1) -> str:
-    """The LLVM type of a value; bool is i1."""
+    """The LLVM type of a value; bool is i1, and bf16 its bits, on which there is no arithmetic."""
     scalar = _SCALARS.get(dtype.name, f"i{dtype.bits}")
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
@@ -70,6 +70,23 @@ def constant(value: int | float | bool, type_: str) -> Value:
     """A constant of a scalar type, or of a vector type with the same number in every lane."""
     text = literal(value, element(type_))
     return Value(type_, text if lanes_of(type_) == 1 else f"splat ({element(type_)} {text})")
+
+
+def number(value: int | float | bool, dtype: DType, lanes: int = 1) -> Value:
+    """A constant of a scalar type of ours, in every lane."""
+    if dtype == BF16:
+        return constant(bfloat_bits(float(value)), vector("i16", lanes))
+    return constant(value, register_type(dtype, lanes))
+
+
+def bfloat_bits(value: float) -> int:
+    """The bits of the nearest bf16, ties to even, as a signed number."""
+    with np.errstate(over="ignore"):
+        bits = int(np.float32(value).view(np.uint32))
+    if value != value:
+        return 0x7FC0
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return bits - (bits >> 15 << 16)
 
 
 def constants(values: Sequence[int], scalar: str) -> Value:

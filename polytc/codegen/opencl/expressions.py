@@ -208,8 +208,9 @@ class Expressions(Indexing):
         return text if fn in ("isnan", "isinf") else self._half(text, of, width)
 
     def _half(self, text: str, dtype: DType, width: int) -> str:
-        """A result of f16 arithmetic, done in float, rounded; other results as they are."""
-        return f"{self.preamble.helper('tohalf', dtype, width)}({bare(text)})" if dtype.name == "f16" else text
+        """A result of arithmetic on halves, done in float, rounded; other results as they are."""
+        name = {"f16": "tohalf", "bf16": "tobfloat"}.get(dtype.name)
+        return f"{self.preamble.helper(name, dtype, width)}({bare(text)})" if name else text
 
     def _cast(self, e: loops.Cast) -> str:
         to, of, width = e.dtype, e.a.dtype, e.lanes
@@ -222,7 +223,7 @@ class Expressions(Indexing):
                 return f"({self.value(e.a)} != {zero})"
             text = f"({self.value(e.a)} != ({types.vector(of, width)})({zero}))"
             return text if types.value_bits(of) == 8 else f"convert_char{width}({bare(text)})"
-        if intervals.is_index(e.a) and to.name != "f16":
+        if intervals.is_index(e.a) and not to.is_half:
             return f"({t}){self.index(e.a)}" if width == 1 else f"convert_{t}({self.index(e.a)})"
         a = self.value(e.a)
         if of == BOOL and width > 1:
@@ -231,7 +232,7 @@ class Expressions(Indexing):
             return self._float_to_int(bare(a), of, to, width)
         if types.vector(of, width) != t:
             a = f"({t}){a}" if width == 1 else f"convert_{t}({bare(a)})"
-        return self._half(a, to, width) if of.name != "f16" else a
+        return self._half(a, to, width)
 
     def _float_to_int(self, a: str, of: DType, to: DType, width: int) -> str:
         """Towards zero; a value outside of the type goes through a wider one first, as C compilers do for numpy."""
@@ -264,8 +265,8 @@ class Expressions(Indexing):
             return place.element(self.memory.vector_offset(self, e.buffer, e.indices))
         if e.lanes == 1:
             offset = self.flat(e.buffer, e.indices)
-            if place.ctype == "half":
-                return f"vload_half({offset}, {place.name})"
+            if place.half:
+                return place.load_half(offset, 1)
             return f"({place.element(offset)} != 0)" if e.dtype == BOOL else place.element(offset)
         text = self.memory.load_vector(self, e)
         return f"({text} != (uchar{e.lanes})(0))" if e.dtype == BOOL else text

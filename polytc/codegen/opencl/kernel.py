@@ -148,8 +148,8 @@ class KernelWriter(Emitter):
         text = f"as_uchar{width}({text} & (char)1)" if s.buffer.dtype == BOOL and width > 1 else bare(text)
         if width == 1:
             offset = write.flat(s.buffer, s.indices)
-            if place.ctype == "half":
-                self.line(f"vstore_half({text}, {offset}, {place.name});")
+            if place.half:
+                self.line(place.store_half(offset, 1, text))
             else:
                 self.line(f"{place.element(offset)} = {text};")
         elif place.lanes > 1:
@@ -167,8 +167,7 @@ class KernelWriter(Emitter):
         for k in range(width):
             offset = self.expressions.flat(s.buffer, tuple(lanes.lane(i, k) for i in s.indices))
             value = f"{name}.{types.component(k)}"
-            half = place.ctype == "half"
-            self.line(f"vstore_half({value}, {offset}, {place.name});" if half else f"{place.element(offset)} = {value};")
+            self.line(place.store_half(offset, 1, value) if place.half else f"{place.element(offset)} = {value};")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
         if s.buffer.space != "local":

@@ -20,13 +20,31 @@ ALIGNMENT = 64
 @dataclass(frozen=True)
 class Place:
     """name, ctype: of the pointer or variable. space: OpenCL's name. count: elements of an array, 0 for a pointer, 1 for a
-    plain variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors."""
+    plain variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors. half: 'f16' or
+    'bf16' where elements of that type are stored as such, else ''."""
 
     name: str
     ctype: str
     space: str
     count: int
     lanes: int = 1
+    half: str = ""
+
+    def load_half(self, offset: str, lanes: int) -> str:
+        """Neighbouring halves as floats."""
+        at, n = _address(self.name, offset), "" if lanes == 1 else str(lanes)
+        if self.half == "f16":
+            return f"vload_half{n}(0, {at})" if n else f"vload_half({offset}, {self.name})"
+        return f"as_float{n}(convert_uint{n}(vload{n}(0, {at})) << 16)" if n else f"as_float((uint){self.name}[{offset}] << 16)"
+
+    def store_half(self, offset: str, lanes: int, value: str) -> str:
+        """The statement that writes floats, which have been rounded, to neighbouring halves."""
+        at, n = _address(self.name, offset), "" if lanes == 1 else str(lanes)
+        if self.half == "f16":
+            return f"vstore_half{n}({value}, 0, {at});" if n else f"vstore_half({value}, {offset}, {self.name});"
+        if n:
+            return f"vstore{n}(convert_ushort{n}(as_uint{n}({value}) >> 16), 0, {at});"
+        return f"{self.name}[{offset}] = (ushort)(as_uint({value}) >> 16);"
 
     def element(self, offset: str) -> str:
         return self.name if self.count == 1 and self.space == "__private" else f"{self.name}[{offset}]"
@@ -48,7 +66,8 @@ class Memory:
         alignment of an element only; CPUs have no use for it, and do without aligned arrays."""
         self.wide = wide
         self.needs_alignment = False
-        self._places = {b: Place(spell(b), types.memory(b.dtype, "global"), "__global", 0) for b in kernel.args}
+        self._places = {b: Place(spell(b), types.memory(b.dtype, "global"), "__global", 0,
+                                 half=b.dtype.name if b.dtype.is_half else "") for b in kernel.args}
         for b in allocated(kernel):
             self._places[b] = self._own(kernel, b, spell(b))
 
@@ -79,10 +98,10 @@ class Memory:
         return write.flat(narrow, (*indices[:-1], last))
 
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
-        """Consecutive elements as a vector, in the type of memory (f16: of values)."""
+        """Consecutive elements as a vector, in the type of memory (halves: of values)."""
         place, offset = self.place(e.buffer), write.flat(e.buffer, _base(e.indices))
-        if place.ctype == "half":
-            return f"vload_half{e.lanes}(0, {_address(place.name, offset)})"
+        if place.half:
+            return place.load_half(offset, e.lanes)
         if self._is_aligned(e.buffer, e.indices, e.lanes):
             return f"*({place.space} const {place.ctype}{e.lanes}*)({_address(place.name, offset)})"
         return f"vload{e.lanes}(0, {_address(place.name, offset)})"
@@ -90,8 +109,8 @@ class Memory:
     def store_vector(self, write: Expressions, s: loops.Store, lanes: int, value: str) -> str:
         """The statement that writes consecutive elements; value: already in the type of memory."""
         place, offset = self.place(s.buffer), write.flat(s.buffer, _base(s.indices))
-        if place.ctype == "half":
-            return f"vstore_half{lanes}({value}, 0, {_address(place.name, offset)});"
+        if place.half:
+            return place.store_half(offset, lanes, value)
         if self._is_aligned(s.buffer, s.indices, lanes):
             return f"*({place.space} {place.ctype}{lanes}*)({_address(place.name, offset)}) = {value};"
         return f"vstore{lanes}({value}, 0, {_address(place.name, offset)});"

@@ -33,6 +33,8 @@ _SCALAR: dict[str, tuple[int, str]] = {
     "upow": (2, "U r = 1, x = (U)a; for (; b != 0; b >>= 1) { if (b & 1) r *= x; x *= x; } return (T)r;"),
     "toulong": (1, "return a < (F)9223372036854775808.0f ? (ulong)(long)a : (ulong)a;"),
     "tohalf": (1, "ushort h; vstore_half_rte(a, 0, (__private half*)&h); return vload_half(0, (const __private half*)&h);"),
+    "tobfloat": (1, "uint u = as_uint(a); if (a != a) return a; "
+                    "return as_float((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);"),
 }
 """name -> number of arguments, body. T: the type; U: where its arithmetic wraps; BITS: its width; NEG: -a, wrapping."""
 

@@ -1,8 +1,8 @@
 """Types, constants and reserved words of OpenCL C 1.2.
 
-A value of dtype T is held in `scalar(T)`: f16 as a float that is rounded after each operation (core OpenCL has no half
+A value of dtype T is held in `scalar(T)`: f16 and bf16 as a float that is rounded after each operation (core OpenCL has no half
 arithmetic), bool as an int that is 0 or 1. A vector of bool is a char vector of masks, 0 or -1. In memory f16 is `half`,
-accessed by vload_half and vstore_half, and bool is uchar.
+accessed by vload_half and vstore_half, bf16 is ushort, the upper half of the float, and bool is uchar.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from polytc.lang.scalars import DType
 
-_VALUE = {"f16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short", "i32": "int",
-          "i64": "long", "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
+_VALUE = {"f16": "float", "bf16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short",
+          "i32": "int", "i64": "long", "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}
 _MASK = {8: "char", 16: "short", 32: "int", 64: "long"}
 LANES = (1, 2, 4, 8, 16)
 
@@ -32,20 +32,23 @@ def vector(dtype: DType, lanes: int) -> str:
 
 
 def memory(dtype: DType, space: str) -> str:
-    """The C type of an element of a buffer. Only kernel arguments hold `half`; kernels' own arrays hold floats instead."""
+    """The C type of an element of a buffer. Only kernel arguments hold halves; kernels' own arrays hold floats instead."""
     if dtype.kind == "b":
         return "uchar"
-    return "half" if dtype.name == "f16" and space == "global" else scalar(dtype)
+    return _STORED[dtype.name] if dtype.is_half and space == "global" else scalar(dtype)
+
+
+_STORED = {"f16": "half", "bf16": "ushort"}
 
 
 def memory_bytes(dtype: DType, space: str) -> int:
     """Bytes of an element of a buffer in `space`."""
-    return 4 if dtype.name == "f16" and space != "global" else dtype.bytes
+    return 4 if dtype.is_half and space != "global" else dtype.bytes
 
 
 def value_bits(dtype: DType) -> int:
     """Bits of one lane of a value, which is also the width of the mask that comparing two such vectors gives."""
-    return 32 if dtype.name == "f16" else dtype.bits
+    return 32 if dtype.is_half else dtype.bits
 
 
 def mask(bits: int, lanes: int) -> str:

@@ -67,7 +67,7 @@ def converted(site: Site, target: DType) -> Lowering:
 
 TYPES = {number: DTYPES[name] for number, name in {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 12: "u32",
-    13: "u64"}.items()}
+    13: "u64", 16: "bf16"}.items()}
 """onnx's element type -> scalar type."""
 
 

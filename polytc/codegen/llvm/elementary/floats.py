@@ -163,20 +163,28 @@ class Floats:
     def scale(self, a: ir.Value, whole: ir.Value, shifted: ir.Value) -> ir.Value:
         """a * 2**n, where results may be subnormal or overflow. n is given as a float and as the last bits of a number that
         the magic with offset 2 * bias has made; |n| is less than 2 * bias."""
-        if self._has_scalef:
-            return self._scalef(a, whole)
+        if self.is_whole_avx512:
+            return self._avx512("scalef", a, whole)
         n = self.bits(shifted)
         half = self.fn.binary("lshr", n, self.whole(1))
         rest = self.fn.binary("sub", n, half)
         return self.mul(self.mul(a, self.exponent_bits(half)), self.exponent_bits(rest))
 
+    # ---- AVX-512
+
     @property
-    def _has_scalef(self) -> bool:
-        """Whether the machine multiplies vectors of this type by powers of two."""
+    def is_whole_avx512(self) -> bool:
+        """Whether the type is a whole vector of a machine with AVX-512, which takes floats apart and puts them together."""
         return self.machine.has("avx512f") and self.lanes * self.dtype.bits == 512
 
-    def _scalef(self, a: ir.Value, n: ir.Value) -> ir.Value:
-        mask = ir.Value(f"i{self.lanes}", "-1")
-        name = f"llvm.x86.avx512.mask.scalef.p{'s' if self.dtype == F32 else 'd'}.512"
-        return self.fn.call(name, self.type, (a, n, self.number(0.0), mask, ir.Value("i32", "4")))
+    def take_apart(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """(e, m) of x = 2^e m, 1 <= m < 2, subnormal numbers included. Of 0 e is -infinity, of infinity infinity, and m is 1;
+        of NaN and negative numbers m is NaN."""
+        nan_if_negative = ir.Value("i32", str(0b1100))
+        return self._avx512("getexp", x), self._avx512("getmant", x, nan_if_negative)
 
+    def _avx512(self, name: str, *args: ir.Value) -> ir.Value:
+        """An operation on whole vectors, with its result in all lanes and the usual rounding."""
+        name = f"llvm.x86.avx512.mask.{name}.p{'s' if self.dtype == F32 else 'd'}.512"
+        every = ir.Value(f"i{self.lanes}", "-1")
+        return self.fn.call(name, self.type, (*args, self.number(0.0), every, ir.Value("i32", "4")))

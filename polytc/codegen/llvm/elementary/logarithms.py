@@ -16,9 +16,14 @@ def exponent(m: Floats, x: ir.Value) -> ir.Value:
 
 
 def _root(m: Floats) -> ir.Value:
-    """The bits of sqrt(1/2)."""
+    """The bits of sqrt(1/2), rounded down."""
     f = m.format
-    return m.whole(int(math.sqrt(0.5) * 2.0 ** (f.mantissa + 1)) & ((1 << f.mantissa) - 1) | (f.bias - 1) << f.mantissa)
+    return m.whole(_digits(m) & ((1 << f.mantissa) - 1) | (f.bias - 1) << f.mantissa)
+
+
+def _digits(m: Floats) -> int:
+    """The mantissa of sqrt(1/2), its first bit included."""
+    return int(math.sqrt(0.5) * 2.0 ** (m.format.mantissa + 1))
 
 
 def split(m: Floats, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -29,8 +34,13 @@ def split(m: Floats, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def split_any(m: Floats, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(e as a float, f) of x > 0; subnormal numbers are scaled first."""
-    f = m.format
+    """(e as a float, f) of x > 0; subnormal numbers are scaled first, or the processor takes them apart."""
+    f, one = m.format, m.number(1.0)
+    if m.is_whole_avx512:
+        e, mantissa = m.take_apart(x)
+        large = m.fn.compare("fcmp ole", m.number(_digits(m) * 2.0**-f.mantissa), mantissa)
+        mantissa = m.choose(large, m.mul(mantissa, m.number(0.5)), mantissa)
+        return m.choose(large, m.add(e, one), e), m.sub(mantissa, one)
     tiny = m.less(x, m.number(2.0 ** (1 - f.bias)))
     e, fraction = split(m, m.choose(tiny, m.mul(x, m.number(2.0**f.mantissa)), x))
     return m.choose(tiny, m.sub(e, m.number(float(f.mantissa))), e), fraction
@@ -47,7 +57,9 @@ def log1p_reduced(m: Floats, f: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def edges(m: Floats, x: ir.Value, value: ir.Value) -> ir.Value:
-    """The logarithm of 0 is -infinity, of infinity infinity, of NaN and negative numbers NaN."""
+    """The logarithm of 0 is -infinity, of infinity infinity, of NaN and negative numbers NaN. `take_apart` has seen to that."""
+    if m.is_whole_avx512:
+        return value
     zero = m.number(0.0)
     other = m.choose(m.fn.compare("fcmp ueq", x, zero), m.number(-math.inf), m.number(math.nan))
     value = m.choose(m.less(x, m.number(math.inf)), value, x)

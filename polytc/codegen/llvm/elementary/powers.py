@@ -75,12 +75,16 @@ def _power(m: Floats, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _power_of_single(m: Floats, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x^y for x >= 0, f32 through f64."""
+    """x^y for x >= 0, f32 through f64, in as many vectors as that takes."""
+    half = m.lanes // 2
+    if m.lanes * F64.bytes > m.machine.vector_bytes and half > 1:
+        part = Floats(m.fn, m.dtype, ir.vector("float", half), m.machine)
+        low, high = (_power_of_single(part, *(m.fn.shuffle(a, None, range(k, k + half)) for a in (x, y))) for k in (0, half))
+        return m.fn.shuffle(low, high, range(m.lanes))
     w = m.of(F64)
     x, y = (m.fn.convert("fpext", a, "double") for a in (x, y))
-    e, f = logarithms.split(w, x)
-    log = w.fma(f, w.polynomial(f, coefficients.LOG2_SINGLE), e)
-    log = w.choose(w.equal(x, w.number(0.0)), w.number(-math.inf), w.choose(w.less(x, w.number(math.inf)), log, x))
+    e, f = logarithms.split_any(w, x)
+    log = logarithms.edges(w, x, w.fma(f, w.polynomial(f, coefficients.LOG2_SINGLE), e))
     t = w.limit(w.mul(log, y), -152.0, 130.0)
     magic = w.magic(w.format.bias)
     shifted = w.add(t, magic)
