@@ -17,6 +17,7 @@ from polytc.lang import program as pr
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule.groups import Group, aligned, hides, is_contraction
+from polytc.schedule.strides import of_statement
 
 FEWEST = 8
 """Iterations of a loop that give an operand enough reuse, and shared iterations that a cluster keeps at least for threads."""
@@ -57,11 +58,11 @@ def _fixed(s: pr.Statement, values: dict[str, int]) -> pr.Statement:
                    ranges=tuple(r for r in s.ranges if r.index not in values))
 
 
-def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine) -> tuple[Cluster, ...]:
-    """Neighbouring groups joined greedily, in order."""
+def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, around: int = 1) -> tuple[Cluster, ...]:
+    """Neighbouring groups joined greedily, in order. around: iterations of the loops that the groups share already."""
     found: list[Cluster] = []
     for group in groups:
-        joined = _join(program, found[-1], group, machine) if found else None
+        joined = _join(program, found[-1], group, machine, around) if found else None
         if joined is not None:
             found[-1] = joined
         else:
@@ -69,7 +70,8 @@ def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine) -
     return tuple(found)
 
 
-def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine) -> Cluster | None:
+def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine, around: int) -> Cluster | None:
+    """The cluster with one group more, under as many shared loops as pay."""
     first = cluster.groups[0]
     rows = cluster.rows or tuple((r,) for r in range(len(first.rows)))
     whole = Cluster(cluster.groups, rows).whole
@@ -78,25 +80,33 @@ def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine) -
     written = {s.target: n for n, s in enumerate(whole.statements)}
     shared: list[tuple[int, ...]] = []
     for r, row in enumerate(rows):
+        if _along_memory(program, whole, r):
+            continue
         taken = {x[-1] for x in shared}
         match = next((n for n in range(len(new.rows)) if n not in taken and aligned(whole, r, new, n, written)), None)
         if match is not None:
             shared.append((*row, match))
-    joined = Cluster((*cluster.groups, new), tuple(shared))
-    return joined if shared and _pays(program, cluster, joined, machine) else None
+    candidates = (Cluster((*cluster.groups, new), tuple(shared[:depth])) for depth in range(len(shared), 0, -1))
+    return next((c for c in candidates if _pays(program, cluster, c, machine, around)), None)
 
 
-def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machine) -> bool:
+def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:
+    """Does some access walk contiguously in this loop? Then it had better be a vector loop inside."""
+    return whole.extents[row] >= FEWEST and any(a.stride(whole.rows[row][n]) == 1 for n, s in enumerate(whole.statements)
+                                                for a in of_statement(program, s))
+
+
+def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machine, around: int) -> bool:
     """Is what flows from the groups to the new one too large for the first cache, but its slice small enough for the second?
     And does every contraction keep a loop in which it reuses what the shared loops do not change?"""
     count = prod(joined.whole.extents)
     wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
     made = {s.target for g in joined.groups for s in g.statements} & set(program.temporaries)
-    sizes = {name: program.tensor(name).size * program.tensor(name).dtype.bytes for name in made}
+    sizes = {name: program.tensor(name).size * program.tensor(name).dtype.bytes // around for name in made}
     ready = {s.target for g in before.groups for s in g.statements}
     flow = max((sizes[name] for name in made & wanted & ready), default=0)
     first, second = machine.caches[0].bytes, machine.caches[min(1, len(machine.caches) - 1)].bytes
-    if count < FEWEST or 2 * flow <= first or 2 * sum(sizes.values()) > second * count:
+    if count < FEWEST or 2 * flow <= first or sum(sizes.values()) > second * count:
         return False
     return all(_keeps_reuse(g, {row[n] for row in joined.rows}) for n, g in enumerate(joined.groups))
 

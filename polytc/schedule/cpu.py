@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import prod
 
 from polytc.lang import program as pr
 from polytc.machine import Machine
@@ -45,19 +46,22 @@ class Tile:
 def nest(program: pr.Program, machine: Machine) -> Nest:
     """The loop nest of a whole program."""
     found = clusters(program, partition(program), machine)
-    parts = tuple(_cluster(program, c, machine, f"G{n}") for n, c in enumerate(found))
+    parts = tuple(_cluster(program, c, machine, f"G{n}", _kind(c.groups), 1) for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
-def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str) -> Nest:
-    """The shared loops of a cluster around its groups, which run one after another in each iteration."""
-    whole, kind = cluster.whole, _kind(cluster.groups)
+def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str, kind: str, around: int) -> Nest:
+    """The shared loops of a cluster around its groups, or clusters of these, one after another in each iteration. kind: of
+    these loops; around: iterations of the loops outside."""
+    whole = cluster.whole
     if not whole.rows:
         return _group(program, cluster.groups[0], machine, name, kind)
-    parts = tuple(_group(program, cluster.part(n), machine, f"{name}.{n}", "sequential") for n in range(len(cluster.groups)))
+    count = around * prod(whole.extents)
+    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count)
+    parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count) for n, c in enumerate(inner))
     rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
-    return Band(name, members, Sequence(parts), permutable=True)
+    return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
 
 def _kind(groups: tuple[Group, ...]) -> str:

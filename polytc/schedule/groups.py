@@ -9,8 +9,10 @@ Polyhedral Parallelizer and Locality Optimizer, PLDI 2008, for programs whose lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from polytc.lang import program as pr
+from polytc.lang.affine import affine
 from polytc.lang.linear import linear
 
 MINIMAL_PARALLELISM = 32
@@ -149,13 +151,26 @@ def aligned(group: Group, row: int, new: Group, candidate: int, written: dict[st
         for tensor, subscripts in [(r.tensor, r.subscripts) for r in pr.reads(s)] + [(s.target, s.subscripts)]:
             if tensor not in written:
                 continue
-            writer = group.statements[written[tensor]]
-            at = _position(writer, group.rows[row][written[tensor]])
-            form = linear(subscripts[at]) if at is not None else None
-            if form is None or form.plain != index:
-                return False
-            seen = True
+            for n, writer in enumerate(group.statements):
+                if writer.target != tensor:
+                    continue
+                at = _position(writer, group.rows[row][n])
+                form = linear(subscripts[at]) if at is not None else None
+                same = form is not None and form.plain == index
+                if not same and not _apart(writer.subscripts, subscripts):
+                    return False
+                seen |= same
     return seen or _siblings(group, row, new, candidate)
+
+
+def _apart(a: tuple[pr.Expr, ...], b: tuple[pr.Expr, ...]) -> bool:
+    """Do two accesses of a tensor never meet, whatever their indices: `4*t` and `4*s + 1`, say?"""
+    for x, y in zip(map(affine, a), map(affine, b), strict=True):
+        if x is not None and y is not None:
+            step = gcd(*(c for _, c in (*x.terms, *y.terms)))
+            if (x.constant - y.constant) % step if step else x.constant != y.constant:
+                return True
+    return False
 
 
 def _siblings(group: Group, row: int, new: Group, candidate: int) -> bool:

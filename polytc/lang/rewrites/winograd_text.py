@@ -120,7 +120,7 @@ def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
     rows = _rows(matrices.inputs, data)
     columns = _rows(matrices.inputs, half)
     return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': n} | inner)}" for u, row in enumerate(rows)),
-            *(f"V[{', '.join((*b, *g, 'u', str(v), 't', *c))}] = {row}{_where({'u': n} | inner)}"
+            *(f"V[{', '.join((*b, *g, 't', 'u', str(v), *c))}] = {row}{_where({'u': n} | inner)}"
               for v, row in enumerate(columns))]
 
 
@@ -151,7 +151,7 @@ def _weights(layout: Layout, matrices: Correlation) -> list[str]:
 def _products(layout: Layout) -> str:
     b, g, c, m = _block_names(layout), _names(layout, "g"), _names(layout, "c"), _names(layout, "m")
     point = (*g, "u", "v")
-    return f"Q[{', '.join((*b, *point, 't', *m))}] += V[{', '.join((*b, *point, 't', *c))}] * U[{', '.join((*point, *c, *m))}]"
+    return f"Q[{', '.join((*b, *point, 't', *m))}] += V[{', '.join((*b, *g, 't', 'u', 'v', *c))}] * U[{', '.join((*point, *c, *m))}]"
 
 
 def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
