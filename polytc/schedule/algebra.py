@@ -14,14 +14,16 @@ from polytc.lang import program as pr
 from polytc.lang.rewrites import hoist, winograd
 from polytc.lang.rewrites.winograd import TAPS, Choice, Convolution
 from polytc.machine import Machine
-from polytc.schedule import tiles
+from polytc.schedule import clusters, tiles
 from polytc.schedule.strides import AccessStrides
 
 RESULTS = (2, 3, 4)
 """Extents of the tiles that are tried: larger ones save little more and lose digits quickly."""
-TRANSFORM = 8.0
+SHORTEST, LONGEST = 12, 64
+"""Tiles of a block, if there are several."""
+TRANSFORM = 6.0
 """Cycles for each vector of transformed data or products."""
-LAYOUT = 20.0
+LAYOUT = 10.0
 """Cycles for each vector of data or result that a copy puts in another order."""
 WEIGHT = 1.0
 """Cycles for each transformed weight, if weights are transformed in every call."""
@@ -41,9 +43,17 @@ def run(program: pr.Program, machine: Machine) -> pr.Program:
 
 def choose(convolution: Convolution, constant: bool, machine: Machine) -> Choice | None:
     """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
-    costs = {m: cycles(convolution, m, constant, machine) for m in RESULTS}
-    best = min(costs, key=lambda m: costs[m])
-    return Choice(best, convolution.tiles(best)) if costs[best] <= GAIN * direct_cycles(convolution, machine) else None
+    choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m)]
+    costs = {choice: cycles(convolution, choice, constant, machine) for choice in choices}
+    best = min(choices, key=lambda choice: costs[choice])
+    return best if costs[best] <= GAIN * direct_cycles(convolution, machine) else None
+
+
+def _blocks(convolution: Convolution, results: int) -> list[int]:
+    """Sizes of blocks that are tried: all tiles, or whole lines or equal parts of lines of them, few enough for many blocks."""
+    total, line = convolution.tiles(results), -(-convolution.windows[1].place.extent // results)
+    parts = [line // d for d in range(1, line + 1) if line % d == 0] + [line * d for d in range(2, LONGEST // line + 1)]
+    return [total, *(n for n in parts if SHORTEST <= n <= LONGEST and n * clusters.FEWEST <= total)]
 
 
 def direct_cycles(convolution: Convolution, machine: Machine) -> float:
@@ -55,16 +65,18 @@ def direct_cycles(convolution: Convolution, machine: Machine) -> float:
     return max(times * _product(row, _extent(convolution.filters), depth, machine), _stream(weights, machine))
 
 
-def cycles(convolution: Convolution, results: int, constant: bool, machine: Machine) -> float:
-    """Cycles with tiles of results x results elements."""
+def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> float:
+    """Cycles with these tiles and blocks."""
     lanes, groups = machine.lanes(4), _extent(convolution.groups)
     channels, filters = _extent(convolution.channels), _extent(convolution.filters)
-    points, tiles_ = (results + TAPS - 1) ** 2, convolution.tiles(results)
+    points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
     weights = points * channels * filters * groups
-    products = max(points * groups * _product(tiles_, filters, channels, machine), _stream(weights, machine))
-    vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * tiles_
-    data = vectors * results ** 2
-    return products + vectors * points * TRANSFORM + data * LAYOUT + (0.0 if constant else weights * WEIGHT)
+    products = max(points * groups * _product(choice.block, filters, channels, machine), _stream(weights, machine))
+    vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * choice.block
+    scratch = vectors * points * lanes
+    transforms = vectors * points * TRANSFORM + 2 * _stream(scratch, machine)
+    layout = vectors * choice.results ** 2 * LAYOUT
+    return blocks * (products + transforms + layout) + (0.0 if constant else weights * WEIGHT)
 
 
 def _extent(ranges: tuple[pr.Range, ...]) -> int:

@@ -150,8 +150,8 @@ def _weights(layout: Layout, matrices: Correlation) -> list[str]:
 
 def _products(layout: Layout) -> str:
     b, g, c, m = _block_names(layout), _names(layout, "g"), _names(layout, "c"), _names(layout, "m")
-    point = (*g, "u", "v")
-    return f"Q[{', '.join((*b, *point, 't', *m))}] += V[{', '.join((*b, *g, 't', 'u', 'v', *c))}] * U[{', '.join((*point, *c, *m))}]"
+    result, data, weights = (*b, *g, "u", "v", "t", *m), (*b, *g, "t", "u", "v", *c), (*g, "u", "v", *c, *m)
+    return f"Q[{', '.join(result)}] += V[{', '.join(data)}] * U[{', '.join(weights)}]"
 
 
 def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
