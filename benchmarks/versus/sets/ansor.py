@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -42,12 +43,15 @@ def convolutions(rank: int, shapes: Sequence[Shape], dilation: int = 1, groups: 
 
 
 def transposed(batch: int) -> Iterator[Case]:
-    """Place 2*q + p of the result sees every second weight."""
+    """Places 2*q + p of the result see every second weight: four small convolutions put beside each other, as models get them."""
     for channels, features, size in TRANSPOSED:
-        text = (f"Y[n,m,2*q+p,2*u+v] += (X[n,c,q+(p+1)//2-s,u+(v+1)//2-t] else 0) * W[c,m,(p+1)%2+2*s,(v+1)%2+2*t]\n"
-                f"    where q in 0:{size}, u in 0:{size}, p in 0:2, v in 0:2, s in 0:2, t in 0:2")
+        ranges = f"where q in 0:{size}, u in 0:{size}, s in 0:2, t in 0:2"
+        phases = list(itertools.product((0, 1), repeat=2))
+        text = [f"P{p}{v}[n,m,q,u] += (X[n,c,q+{p}-s,u+{v}-t] else 0) * W[c,m,{1 - p}+2*s,{1 - v}+2*t] {ranges}"
+                for p, v in phases]
+        text += [f"Y[n,m,2*q+{p},2*u+{v}] = P{p}{v}[n,m,q,u]" for p, v in phases]
         yield Case(
-            f"{channels}->{features} {size}x{size}", text,
+            f"{channels}->{features} {size}x{size}", "\n".join(text),
             {"X": Tensor((batch, channels, size, size)), "W": Tensor((channels, features, 4, 4), constant=True)},
             {"Y": Tensor((batch, features, 2 * size, 2 * size))},
             onnx=(Node("ConvTranspose", "X W", "Y", {"kernel_shape": [4, 4], "strides": [2, 2], "pads": [1, 1, 1, 1]}),),
