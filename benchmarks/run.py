@@ -92,7 +92,7 @@ def _measure(tables: list[tuple[Set, list[str]]], threads: int, against: list[st
         versions = {p: w.ask("version") for p, w in workers.items()}
         for table, names in tables:
             for name in names:
-                results.append(contest.compete(table.name, table.case(name), workers, seconds))
+                results.append(contest.compete(table.name, table.case(name), workers, seconds, limits))
                 console.print(report.line(table, results[-1]), highlight=False, soft_wrap=True)
     except KeyboardInterrupt:
         console.print("interrupted: this is what was measured")

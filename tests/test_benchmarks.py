@@ -66,7 +66,7 @@ def test_every_set_has_a_tiny_case() -> None:
 
 @pytest.mark.parametrize("table", TINY)
 def test_tiny_case_agrees_with_onnxruntime(table: str, workers: dict[str, Worker]) -> None:
-    result = contest.compete(table, SETS[table].case(TINY[table]), workers, seconds=0.01)
+    result = contest.compete(table, SETS[table].case(TINY[table]), workers, seconds=0.01, limits=LIMITS)
     assert set(result.times) == {"polytc", "onnxruntime"}, result.failed
     assert result.times["polytc"].rounds >= contest.SLOW_ROUNDS
 
@@ -89,19 +89,20 @@ def test_wrong_results_and_failures_take_no_part() -> None:
 
     case = Case("c", "", {}, {}, flops=2e6)
     fakes = {"polytc": Fake(1.0), "onnxruntime": Fake(1.0), "torch": Fake(2.0), "jax": Fake(None)}
-    result = contest.compete("gemm", case, fakes, seconds=0.0)  # type: ignore[arg-type]
+    result = contest.compete("gemm", case, fakes, seconds=0.0, limits=LIMITS)  # type: ignore[arg-type]
     assert set(result.times) == {"polytc", "onnxruntime"}
     assert result.failed["jax"] == "no such operator"
     assert "wrong" in result.failed["torch"]
     assert result.ratio(("onnxruntime", "torch")) == pytest.approx(1.0)
     assert result.rate("polytc") == pytest.approx(2.0)
+    assert result.share() == pytest.approx(0.02)
 
 
 def _result(name: str, ours: float | None, theirs: float) -> contest.Result:
     times = {"openvino": contest.Timed(theirs, theirs, 5, 0.0, 1.0)}
     if ours is not None:
         times["polytc"] = contest.Timed(ours, ours, 5, 1e-7, 1.0)
-    return contest.Result("gemm", name, "", 1e9, 1, ("fma", 0.93), times)
+    return contest.Result("gemm", name, "", 1e9, 1, ("fma", 0.93), LIMITS, times)
 
 
 @pytest.mark.parametrize(("ours", "met"), [((1.0, 2.0), True), ((1.0, 2.4), False), ((2.1, 2.1), False), ((1.0, None), False)])

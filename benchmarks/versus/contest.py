@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from versus.case import Case, Peer
+from versus.machine import Limits
 from versus.worker import Failed, Lost, Ready, Worker
 
 TURN = 5e-3
@@ -38,7 +39,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Result:
-    """A case as it was measured. failed: why contenders took no part."""
+    """A case as it was measured. limits: of the machine, a moment before. failed: why contenders took no part."""
 
     table: str
     case: str
@@ -46,6 +47,7 @@ class Result:
     flops: float
     traffic: int
     least: tuple[str, float] | None
+    limits: Limits
     times: Mapping[Peer, Timed]
     failed: Mapping[Peer, str] = field(default_factory=dict)
 
@@ -63,17 +65,21 @@ class Result:
         """GFLOP/s, or GB/s where no operations are counted."""
         return (self.flops or self.traffic) / self.times[peer].median * 1e-9
 
+    def share(self, limit: str = "") -> float:
+        """Our speed over what the machine can do: 'fma' or 'copy', or what fits the unit of the speed."""
+        return self.rate(OURS) / self.limits.of(limit or ("fma" if self.flops else "copy"))
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Result:
         least = data["least"]
-        return Result(**{**data, "least": least and (least[0], least[1]),
+        return Result(**{**data, "least": least and (least[0], least[1]), "limits": Limits(**data["limits"]),
                          "times": {p: Timed(**t) for p, t in data["times"].items()}})
 
 
-def compete(table: str, case: Case, workers: Mapping[Peer, Worker], seconds: float) -> Result:
+def compete(table: str, case: Case, workers: Mapping[Peer, Worker], seconds: float, limits: Limits) -> Result:
     """Measure a case. seconds: of timing, all contenders together."""
     ready, failed = _prepare(table, case, workers)
     errors, wrong = _judge(case, ready)
@@ -84,7 +90,7 @@ def compete(table: str, case: Case, workers: Mapping[Peer, Worker], seconds: flo
     for peer, worker in workers.items():
         if peer in ready:
             worker.ask("release")
-    return Result(table, case.name, case.group, case.flops, case.traffic, case.least, times, failed)
+    return Result(table, case.name, case.group, case.flops, case.traffic, case.least, limits, times, failed)
 
 
 def _prepare(table: str, case: Case, workers: Mapping[Peer, Worker]) -> tuple[dict[Peer, Ready], dict[Peer, str]]:

@@ -76,11 +76,11 @@ def show(run: Run, console: Console) -> None:
     """A table for each set, worst cases first, and the verdicts."""
     for name in dict.fromkeys(r.table for r in run.results):
         table, results = SETS[name], [r for r in run.results if r.table == name]
-        console.print(_table(table, results, run.limits))
+        console.print(_table(table, results, run.limits.threads))
         for group, goal in table.goals.items():
             verdict = judge(goal, [r for r in results if r.group == group])
             console.print(f"{group or table.title}: {verdict}", style="green" if verdict.met else "red")
-        for line in _below_limits(results, run.limits):
+        for line in _below_limits(results):
             console.print(line, style="red")
         for result in results:
             for peer, reason in result.failed.items():
@@ -91,9 +91,9 @@ def show(run: Run, console: Console) -> None:
     console.print(", ".join(f"{p} {v}" for p, v in run.versions.items()), highlight=False)
 
 
-def _table(table: Set, results: Sequence[Result], limits: Limits) -> Table:
+def _table(table: Set, results: Sequence[Result], threads: int) -> Table:
     peers = [p for p in dict.fromkeys(p for r in results for p in r.times) if p != OURS]
-    shown = Table(title=f"{table.title}; {limits.threads} thread(s), median ms")
+    shown = Table(title=f"{table.title}; {threads} thread(s), median ms")
     for column in ("case", OURS, *peers, "best peer", "ratio", "speed", "of limit", "error"):
         shown.add_column(column, justify="left" if column in ("case", "best peer") else "right", no_wrap=True)
 
@@ -101,17 +101,17 @@ def _table(table: Set, results: Sequence[Result], limits: Limits) -> Table:
         return _ratio(table, r) or (float("inf") if OURS not in r.times else 0.0)
 
     for r in sorted(results, key=badness, reverse=True):
-        shown.add_row(*_cells(table, r, peers, limits))
+        shown.add_row(*_cells(table, r, peers))
     return shown
 
 
-def _cells(table: Set, r: Result, peers: Sequence[Peer], limits: Limits) -> list[str]:
+def _cells(table: Set, r: Result, peers: Sequence[Peer]) -> list[str]:
     times = [f"{r.times[p].median * 1e3:.4g}" if p in r.times else "-" for p in (OURS, *peers)]
     ratio, best = _ratio(table, r), r.best(table.goals[r.group].against)
     ours = r.times.get(OURS)
     unit = "GFLOP/s" if r.flops else "GB/s"
     speed = f"{r.rate(OURS):.1f} {unit}" if ours else "-"
-    share = f"{r.rate(OURS) / (limits.fma if r.flops else limits.copy):.2f}" if ours else "-"
+    share = f"{r.share():.2f}" if ours else "-"
     return [r.case, *times, best or "-", "-" if ratio is None else f"{ratio:.2f}", speed, share,
             f"{ours.error:.0e}" if ours else "-"]
 
@@ -120,14 +120,14 @@ def _ratio(table: Set, r: Result) -> float | None:
     return r.ratio(table.goals[r.group].against)
 
 
-def _below_limits(results: Sequence[Result], limits: Limits) -> list[str]:
+def _below_limits(results: Sequence[Result]) -> list[str]:
     """Cases that do not reach the share of the machine's limit that they are to reach."""
     lines = []
     for r in results:
         if r.least is not None and OURS in r.times:
-            share = r.rate(OURS) / limits.of(r.least[0])
-            if share < r.least[1]:
-                lines.append(f"{r.case}: {share:.2f} of the machine's {r.least[0]} limit, goal {r.least[1]}")
+            limit, least = r.least
+            if r.share(limit) < least:
+                lines.append(f"{r.case}: {r.share(limit):.2f} of the machine's {limit} limit, goal {least}")
     return lines
 
 
