@@ -43,7 +43,7 @@ def convolutions(rank: int, shapes: Sequence[Shape], dilation: int = 1, groups: 
 
 
 def transposed(batch: int) -> Iterator[Case]:
-    """Places 2*q + p of the result see every second weight: four small convolutions beside each other, as the importer makes."""
+    """Places 2*q + p of the result see every second weight: four small convolutions, as the importer makes."""
     for channels, features, size in TRANSPOSED:
         ranges = f"where q in 0:{size}, u in 0:{size}, s in 0:2, t in 0:2"
         phases = list(itertools.product((0, 1), repeat=2))
