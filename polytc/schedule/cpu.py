@@ -239,7 +239,9 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
         sizes[jam] = chosen.rows
     named = dict(zip(index, sizes, strict=True))
     rows = reuse.of_tiles(program, s, named, machine)
-    block = None if chosen.straight else reuse.block(program, s, named, rows, machine)
+    block = None
+    if not chosen.straight:
+        block = reuse.block(program, s, named, rows, machine) or reuse.stream(program, s, named, machine)
     return Tile(tuple(sizes), vector, rows, block, s.name if chosen.straight else None)
 
 

@@ -14,10 +14,12 @@ from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.machine import Machine
 from polytc.schedule.groups import reduced_indices
-from polytc.schedule.strides import panel
+from polytc.schedule.strides import of_access, panel
 
 SMALLEST_BLOCK = 16
 """Steps of a reduction below which loading and storing the accumulators for each block would show."""
+PAGE = 4096
+"""Bytes of the smallest pages of memory."""
 GAIN = 0.5
 """The outermost loop is moved there if that makes at most this part of the traffic."""
 
@@ -75,6 +77,23 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
         return None
     depth = 1 + max((n for n, r in enumerate(rows[:-1]) if any(_depends(x, names[r]) for x in kept)), default=-1)
     return Block(s.name, index, size, depth)
+
+
+def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine: Machine) -> Block | None:
+    """Cut the reduction of a statement that reads a large operand once, in strides of pages: all tiles of a few rows
+    of it come before the next rows, so that memory is walked along and the translation of each address is found again."""
+    reads = pr.reads(s)
+    large = [r for r in reads if footprint(program, s, r, {}) > machine.caches[min(1, len(machine.caches) - 1)].bytes]
+    reduced = reduced_indices(s)
+    if len(large) != 1 or len(reduced) != 1 or not all(_depends(large[0], i) for i in s.indices):
+        return None
+    stride = dict(of_access(program, large[0]).strides).get(reduced[0])
+    extent = next(r.extent for r in s.ranges if r.index == reduced[0])
+    width = program.tensor(large[0].tensor).dtype.bytes
+    if stride is None or 4 * abs(stride) * width < PAGE or any(_plain_target(s, i) for i in reduced):
+        return None
+    size = max((d for d in range(1, 2 * SMALLEST_BLOCK) if extent % d == 0), default=1)
+    return Block(s.name, reduced[0], size, 0) if 2 * size >= SMALLEST_BLOCK else None
 
 
 def _plain_target(s: pr.Statement, index: str) -> bool:

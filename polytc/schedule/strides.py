@@ -30,6 +30,11 @@ def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, .
     return tuple(_strides(program.tensor(t), subs, write) for t, subs, write in accesses)
 
 
+def of_access(program: pr.Program, read: pr.Read) -> AccessStrides:
+    """One read alone."""
+    return _strides(program.tensor(read.tensor), read.subscripts, False)
+
+
 def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> AccessStrides:
     step, total = 1, dict[str, int | None]()
     halves = [block for sub in subscripts if linear(sub) is None and (block := panel(sub)) is not None]

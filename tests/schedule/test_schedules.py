@@ -172,3 +172,11 @@ def test_a_long_reduction_is_cut_so_that_its_panel_stays_in_the_second_cache() -
     assert cut is not None
     size = int(cut[1])
     assert packed.shape[-1] * 9 * size * 4 <= AVX2.caches[1].bytes // 4
+
+
+def test_a_matrix_read_once_is_walked_along_its_rows() -> None:
+    """A vector times a matrix: the reduction runs in short blocks outside of the loop over columns."""
+    program = build("y[j] += x[k]*A[k,j]", {"x": (2048,), "A": (2048, 4096)})
+    text = str(compiler.lower_program(program, LLVMTarget(AVX512)).schedule)
+    assert "floor((k)/16)" in text
+    assert text.index("floor((k)/16)") < text.index("S1[j, k] -> [(floor((j)/")
