@@ -1,7 +1,8 @@
 """Program: a checked tensor program with concrete sizes, the first value of the pipeline.
 
 Semantics. Statements run in textual order; the instances of one statement are independent and run in any order, except that
-instances of an update (`op=`) that meet in one element are combined in any order by an associative and commutative operator.
+instances of an update (`op=`) that meet in one element are combined in any order by an associative and commutative operator,
+and that those of an assignment that reads its own target (a scan, see rewrites.scan) run in the order of the indices.
 Every read is in bounds or guarded, every element read has been written or is an input: `lang.check` has proved it. Float
 reductions may be reassociated unless `precise`; integers wrap; min/max propagate NaN.
 

@@ -7,7 +7,7 @@ schedule.tiles chooses. The rest is order: the tile loop whose operand is larger
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
@@ -16,7 +16,7 @@ from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.schedule import reuse, tiles
 from polytc.schedule.clusters import Cluster, clusters
-from polytc.schedule.groups import Group, is_contraction, partition, reduced_indices
+from polytc.schedule.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
 
@@ -153,7 +153,8 @@ def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, .
         return None
     accesses = of_statement(program, s)
     reduced = set(reduced_indices(s))
-    usable = [r for r in inner if r.extent >= 4 and (r.index not in reduced or
+    free = set(coincident_indices(s))
+    usable = [r for r in inner if r.extent >= 4 and (r.index in free or r.index in reduced) and (r.index not in reduced or
                                                      (not program.precise and accesses[0].stride(r.index) == 0))]
     best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
     return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
@@ -181,12 +182,19 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
     vector = max(wide, key=lambda r: (scores[r], r), default=None)
     if vector is None or scores[vector] <= 0:
-        return flat
+        return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
     panel = panel_width(s, index[vector])
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
         return _square(group, vector, other, panel, max(a.width for a in accesses), machine)
     return _streaming(group, vector, panel or 2 * lanes)
+
+
+def _chains(group: Group, flat: Tile, machine: Machine) -> Tile:
+    """A scan along memory: each of its operations waits for the one before, so that several scans go on at a time."""
+    row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r))
+    side = min(machine.fma_latency, group.extents[row])
+    return replace(flat, sizes=tuple(side if r == row else 1 for r in range(len(group.rows))))
 
 
 def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, rows: list[int]) -> dict[AccessStrides, int]:

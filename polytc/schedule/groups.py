@@ -44,16 +44,26 @@ class Group:
 
 
 def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
-    """Indices whose iterations are independent: all those of an assignment; of an update, those that stand alone in a
-    subscript of the target, so that other iterations write other elements. In the target's order."""
+    """Indices whose iterations are independent: all those of an assignment, but for a scan's; of an update, those that stand
+    alone in a subscript of the target, so that other iterations write other elements. In the target's order."""
     plain = [p for sub in s.subscripts if (form := linear(sub)) is not None and (p := form.plain) is not None]
     if s.op is not None:
         return tuple(dict.fromkeys(plain))
-    return tuple(dict.fromkeys([*plain, *s.indices]))
+    carried = {i for r in pr.reads(s) if r.tensor == s.target for i in s.indices if not _kept(s, r, i)}
+    return tuple(i for i in dict.fromkeys([*plain, *s.indices]) if i not in carried)
+
+
+def _kept(s: pr.Statement, read: pr.Read, index: str) -> bool:
+    """Does a read of the own target stay with the iteration of this index that writes there?"""
+    at = _position(s, index)
+    form = linear(read.subscripts[at]) if at is not None else None
+    return form is not None and form.plain == index
 
 
 def reduced_indices(s: pr.Statement) -> tuple[str, ...]:
     """The indices that an update combines over, in order."""
+    if s.op is None:
+        return ()
     kept = coincident_indices(s)
     return tuple(i for i in s.indices if i not in kept)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from polytc.lang.program import Program
-from polytc.lang.rewrites import coalesce, digits, inline, pad, unit
+from polytc.lang.rewrites import coalesce, digits, inline, pad, scan, unit
 
 
 def run(program: Program) -> Program:
-    """An equal program with fewer temporaries, indices and guards; no float operation is reassociated."""
+    """An equal program with fewer temporaries, indices and guards, and fewer operations; no float operation is reassociated."""
     program = inline.inline(program)
     program = unit.drop_unit_indices(program)
     program = digits.split(program)
-    program = pad.materialise(pad.drop_guards(program))
+    program = scan.simplify_prefixes(pad.drop_guards(program))
+    program = pad.materialise(program)
     return coalesce.coalesce(program)

@@ -1,0 +1,73 @@
+"""Prefix reductions as scans: which are, and that the results stay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polytc.lang import build
+from polytc.lang.program import Program, reads
+from polytc.lang.rewrites import scan
+from tests.test_programs import check
+
+
+def scans(program: Program) -> int:
+    """Assignments that read their own target."""
+    return sum(any(r.tensor == s.target for r in reads(s)) for s in scan.simplify_prefixes(program).statements)
+
+
+@pytest.mark.parametrize("text", [
+    "Y[i,j] += X[i,k] where k <= j, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where j >= k, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where k < j, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where k >= j, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where k > j, j in 0:X.shape[1]",
+    "Y[i,j] max= X[i,k] where k <= j, j in 0:X.shape[1]",
+    "Y[j,i] += X[i,k]*X[i,k] where k <= j, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where k <= j, j in 0:20",
+    "Y[j] += X[0,k] where k <= j, j in 0:X.shape[1]",
+    "T[i,j] += X[i,k] where k <= j, j in 0:X.shape[1]; Y[i,j] = T[i,j] * 2 + X[i,j]"])
+@pytest.mark.parametrize("target", ["interp", "cpu"])
+def test_prefixes_are_scans(text: str, target: str) -> None:
+    program = build(text, {"X": (13, 37)})
+    assert scans(program) == 1
+    check(program, target)
+
+
+@pytest.mark.parametrize("text", [
+    "Y[i,j] += X[i,k] * j where k <= j, j in 0:X.shape[1]",              # the value depends on the place
+    "Y[i,j] += X[i,k] where k <= j + 3, j in 0:20",                      # starts with more than one element
+    "Y[i,j] += X[i,k] where k <= j, j in 0:50",                          # more results than elements
+    "Y[i,j] += X[i,k] where k <= 2*j, j in 0:X.shape[1]",                # not one element more at each place
+    "Y[j] += X[i,k] where k <= j, j in 0:X.shape[1]",                    # another index is reduced too
+    "Y[i,j] = X[i,j]; Y[i,j] += X[i,k] where k <= j"])                   # starts from something else
+def test_other_reductions_stay(text: str) -> None:
+    program = build(text, {"X": (13, 37)})
+    assert scans(program) == 0
+    check(program, "cpu")
+
+
+def test_precise_sums_keep_their_order() -> None:
+    text = "precise def f(f32[n,m] X) -> (Y) {{ Y[i,j] += X[i,k] where k {} j, j in 0:X.shape[1] }}"
+    assert scans(build(text.format("<="), {"X": (5, 9)})) == 1
+    assert scans(build(text.format(">="), {"X": (5, 9)})) == 0
+
+
+def test_integers_wrap_alike() -> None:
+    program = build("Y[j] += X[k] where k <= j, j in 0:X.shape[0]", {"X": (300,)}, {"X": "i32"})
+    assert scans(program) == 1
+    check(program, "cpu")
+
+
+@given(st.integers(1, 70), st.integers(1, 40), st.sampled_from(["<=", "<", ">=", ">"]), st.sampled_from(["i,j", "j,i"]),
+       st.sampled_from(["+=", "max="]), st.sampled_from(["interp", "cpu"]))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_scans_of_every_size(n: int, m: int, order: str, place: str, op: str, target: str) -> None:
+    source = place.replace("j", "k")
+    text = f"Y[{place}] {op} X[{source}] where k {order} j, j in 0:X.shape[{place.split(',').index('j')}]"
+    check(build(text, {"X": (n + 1, m + 1)}), target)
+
+
+def test_many_rows_on_threads() -> None:
+    check(build("Y[i,j] += X[i,k] where k <= j, j in 0:X.shape[1]", {"X": (700, 130)}), "cpu", threads=2)
