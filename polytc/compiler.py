@@ -23,13 +23,14 @@ from polytc import errors, keys
 from polytc.codegen import astgen, loops, passes, verify
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, Source, Target
+from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
 from polytc.lang.rewrites import hoist
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import scop as polyhedra
-from polytc.runtime import cache, packages
+from polytc.runtime import packages
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
 from polytc.schedule import algebra, automatic, lanes, pack, tree
@@ -115,7 +116,7 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
 
     target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from
     `program.constants` alone is computed when arrays are bound. Programs that differ in names only share what was made for the
-    same target, threads and schedule: the executable in a process, what it is loaded from on disk (see runtime/cache.py).
+    same target, threads and schedule: the executable in a process, what it is loaded from on disk (see disk/cache.py).
     """
     return start_program(program, target_name, threads, schedule).result()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+from polytc import processors
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,6 @@ def detect(cpu: str, features: str) -> Machine:
     arm = platform.machine().lower() in ("aarch64", "arm64")
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if arm or "avx512f" in have else 16
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     ports = 1 if cpu in DOUBLE_PUMPED else 2
-    return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), cores, load_ports=ports,
+    return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
                    masked="avx512vl" in have, cpu=cpu, features=features)

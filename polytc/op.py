@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +16,10 @@ from polytc.lang.program import Program
 from polytc.lang.report import closest
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.lang.signature import Signature
+from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
+from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
@@ -72,10 +73,10 @@ class Op:
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
-        self._ready: dict[tuple[Any, ...], Specialisation] = {}
+        self._ready: Recent[tuple[Any, ...], Specialisation] = Recent(256)
         self._last: Specialisation | None = None
-        self._lock = threading.Lock()
-        self._with: dict[tuple[Any, ...], Op] = {}
+        self._lock = forks.Lock()
+        self._with: Recent[tuple[Any, ...], Op] = Recent(64)
         if all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
@@ -140,7 +141,7 @@ class Op:
                 straight = program.inputs == self.inputs
                 quick = quick_call(executable, inputs, outputs, self._result) if straight else no_quick_call
                 found = Specialisation(program, executable, program.inputs, outputs, quick)
-                self._ready[key] = found
+                self._ready.put(key, found)
         return found
 
     def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -171,11 +172,10 @@ class Op:
         """This program with values for more of its names."""
         key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
         with self._lock:
-            if key not in self._with:
-                self._with[key] = Op(self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
-                                     scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
-                                     algebra="direct" if self._direct else "fast")
-            return self._with[key]
+            return self._with.get(key) or self._with.put(key, Op(
+                self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
+                scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
+                algebra="direct" if self._direct else "fast"))
 
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"

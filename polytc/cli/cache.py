@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from polytc.cli import tables
-from polytc.runtime import cache as store
+from polytc.disk import cache as store
 
 app = typer.Typer(help="The disk cache of compiled code.", no_args_is_help=True)
 

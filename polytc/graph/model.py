@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,13 @@ from polytc.graph.partition import fuse
 from polytc.graph.plan import Plan
 from polytc.graph.specialise import specialise
 from polytc.op import check_algebra, check_threads
+from polytc.runtime import forks
+from polytc.runtime.recent import Recent
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
+
+INSTANCES = 16
+"""Sets of input shapes that a model keeps code and memory for; of more, the least recently used are made again."""
 
 LARGEST_FIXED = 4096
 """Elements: a larger input is never compiled in as a value."""
@@ -41,9 +45,9 @@ class Model:
         self.outputs: tuple[Value, ...] = graph.outputs
         self._fusion, self._progress, self._direct = fusion, progress, check_algebra(algebra) == "direct"
         self._compile: Compile = compiler_for(target, threads)
-        self._instances: dict[object, Instance] = {}
+        self._instances: Recent[object, Instance] = Recent(INSTANCES)
         self._by_value: set[str] = set()
-        self._lock = threading.RLock()
+        self._lock = forks.Lock()
 
     # ---- compiling
 
@@ -58,11 +62,13 @@ class Model:
             while True:
                 fixed = {n: arrays[n] for n in sorted(self._by_value)} if arrays is not None else {}
                 key = (tuple(chosen.values()), tuple(a.tobytes() for a in fixed.values()))
-                if key in self._instances:
-                    return self._instances[key]
+                known = self._instances.get(key)
+                if known is not None:
+                    return known
                 self._check_dims(chosen)
                 try:
-                    self._instances[key] = self._build(specialise(self.graph, chosen, {n: a.copy() for n, a in fixed.items()}))
+                    plan = specialise(self.graph, chosen, {n: a.copy() for n, a in fixed.items()})
+                    return self._instances.put(key, self._build(plan))
                 except NeedsValue as need:
                     more = sources(self.graph, need.name)
                     if arrays is None or more <= self._by_value or any(arrays[n].size > LARGEST_FIXED for n in more):
@@ -142,12 +148,13 @@ class Model:
     @property
     def kernels(self) -> int:
         """How many programs the last specialisation consists of; 0 before the first."""
-        return len(next(reversed(self._instances.values())).plan.calls) if self._instances else 0
+        known = self._instances.items()
+        return len(known[-1][1].plan.calls) if known else 0
 
     def report(self) -> str:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values."""
         lines = [f"model {self.graph.name} for {self.target}"]
-        for made in self._instances.values():
+        for _, made in self._instances.items():
             plan = made.plan
             weights = sum(a.nbytes for a in plan.constants.values())
             lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.resources
+import io
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polytc import errors
+from polytc.disk import cache
 from polytc.errors import CompileError, Span
 from polytc.lang import syntax
 
@@ -88,10 +92,25 @@ def _grammar() -> str:
 
 @functools.cache
 def _parser() -> Lark:
+    """The parser. Making its tables takes a tenth of a second, reading them from disk a tenth of that."""
     import lark  # slow to import, and needed only for text
 
-    return lark.Lark(_grammar(), parser="lalr", lexer="basic", postlex=_Lines(), propagate_positions=True,
+    grammar = _grammar()
+    facts = [lark.__version__, sys.version, Path(__file__).read_text(encoding="utf-8"), grammar]
+    key = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    tables = cache.get(key)
+    if tables is not None:
+        try:
+            return lark.Lark.load(io.BytesIO(tables))
+        except Exception:  # lark unpickles them, which may raise anything
+            cache.drop(key)
+    made = lark.Lark(grammar, parser="lalr", lexer="basic", postlex=_Lines(), propagate_positions=True,
                      maybe_placeholders=False)
+    if cache.place() is not None:
+        file = io.BytesIO()
+        made.save(file)
+        cache.put(key, file.getvalue())
+    return made
 
 
 @functools.lru_cache(maxsize=1024)

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.target import Types
-from polytc.runtime import cache, jit
+from polytc.disk import cache
+from polytc.runtime import jit
 
 MOST = 8
 """Arrays of a quick call at most."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import threading
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.machine import Cache, Machine, detect_caches
+from polytc.runtime import forks
 from polytc.runtime.opencl_bootstrap import bootstrap
 
 errors.register(E501="pyopencl is not installed", E503="no OpenCL device", E504="an OpenCL device does not work")
@@ -38,7 +38,7 @@ void polytc_probe(__global const float* restrict x, __global float* restrict y)
 """
 """What a device must build and compute: some drivers are listed and then fail every build."""
 
-_LOCK = threading.RLock()
+_LOCK = forks.Lock()
 
 
 @dataclass(frozen=True)

@@ -16,26 +16,36 @@ import llvmlite
 import llvmlite.binding as llvm
 
 VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+"""Held by who makes code."""
+
+_CALLS: Any = getattr(llvm.ffi.lib, "_lock", _LOCK)
+"""llvmlite's own lock, held during each call of LLVM, among them those that free modules whenever Python finds them unused."""
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside of LLVM: in the child it would stay there for ever, and keep the locks."""
+    _LOCK.acquire()
+    _CALLS.__enter__()
 
 
 def _after_fork() -> None:
-    """Another thread of the parent may have held the lock."""
-    global _LOCK
-    _LOCK = threading.Lock()
+    _CALLS.__exit__(None, None, None)
+    _LOCK.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 @cache
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    library = ctypes.util.find_library("m")
-    if library and not llvm.address_of_symbol("expf"):
-        llvm.load_library_permanently(library)
+    if not llvm.address_of_symbol("expf"):
+        library = ctypes.util.find_library("m")  # starts other programs to find out
+        if library:
+            llvm.load_library_permanently(library)
 
 
 @cache
@@ -115,6 +125,7 @@ class Code:
 
     def address(self, name: str) -> int:
         """Where a function starts."""
-        found = int(self._engine.get_function_address(name))
+        with _LOCK:
+            found = int(self._engine.get_function_address(name))
         assert found, f"no function {name}"
         return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.codegen.target import Binary, Bound, Held, Launch
-from polytc.runtime import devices
+from polytc.runtime import devices, forks
 from polytc.runtime.devices import Device
 
 errors.register(E505="a kernel exceeds what the OpenCL device can do", E506="the OpenCL compiler refuses a kernel",
@@ -27,7 +26,7 @@ class Session:
     def __init__(self, device: Device) -> None:
         cl = devices.pyopencl()
         self.device = device
-        self.lock = threading.RLock()
+        self.lock = forks.Lock()
         # a queue does not keep its context alive in every runtime
         self.context = cl.Context([device.handle])
         self.queue = cl.CommandQueue(self.context)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
+
+from polytc.runtime import forks
+from polytc.runtime.recent import Recent
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -20,9 +22,8 @@ class Pending(Generic[K, V]):
     """
 
     def __init__(self, most: int) -> None:
-        self.most = most
-        self._known: dict[K, Future[V]] = {}
-        self._lock = threading.RLock()
+        self._known: Recent[K, Future[V]] = Recent(most)
+        self._lock = forks.Lock()
         self._background: ThreadPoolExecutor | None = None
         _ALL.add(self)
 
@@ -30,23 +31,23 @@ class Pending(Generic[K, V]):
         """The value's future. begin: called here, one at a time, where there is none; what it returns makes the value, in the
         background. What `begin` raises is raised."""
         with self._lock:
-            known = self._known.pop(key, None)
+            known = self._known.get(key)
             if known is None or (known.done() and known.exception() is not None):
                 if self._background is None:
                     self._background = ThreadPoolExecutor(1, "polytc-load")
-                known = self._background.submit(begin())
-            self._known[key] = known
-            while len(self._known) > self.most:
-                del self._known[next(iter(self._known))]
+                known = self._known.put(key, self._background.submit(begin()))
             return known
 
     def __len__(self) -> int:
         return len(self._known)
 
     def after_fork(self) -> None:
-        """In the child: the lock may be held by a thread that is not here, and the background thread is not here either."""
-        self._lock, self._background = threading.RLock(), None
-        self._known = {k: f for k, f in self._known.items() if f.done()}
+        """In the child there is no background thread."""
+        before, self._background = self._known, None
+        self._known = Recent(before.most)
+        for key, value in before.items():
+            if value.done():
+                self._known.put(key, value)
 
 
 _ALL: weakref.WeakSet[Pending] = weakref.WeakSet()

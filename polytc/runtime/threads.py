@@ -1,9 +1,11 @@
 """A pool of native threads for parallel loops.
 
 The pool's code is LLVM IR made once per process. Workers are Python threads that stay inside of it, without the GIL, until the
-interpreter exits. A region is divided in chunks; whoever is free takes the next one from an atomic counter; the caller takes
-part, so that a region completes even if no worker ever wakes up. Workers spin for some microseconds after a region, then sleep
-on a futex (on other systems than Linux: yield).
+interpreter exits. Whoever is free takes the next chunk of a region from an atomic counter, large chunks first and small ones
+towards the end (Polychronopoulos & Kuck, Guided Self-Scheduling, IEEE ToC 1987), so that a core that others use too holds up
+the rest for no longer than its last chunk. The caller takes part, so that a region completes even if no worker ever wakes up.
+Workers spin for some microseconds after a region of theirs, then sleep on a futex (on other systems than Linux: yield);
+regions of fewer threads leave the other workers asleep.
 
 Note [Regions]. The caller writes the region's fields, then `open`; a worker counts itself into `active`, then looks at `open`.
 When no chunk is left the caller clears `open` and waits for `active` to be 0: with sequentially consistent accesses either the
@@ -20,16 +22,19 @@ import platform
 import sys
 import threading
 
+from polytc.disk import cache
 from polytc.errors import ArgumentError, fail
-from polytc.runtime import cache, jit
+from polytc.runtime import forks, jit
 
 SPINS = 2000
 """Pauses of a worker before it sleeps: some tens of microseconds."""
 
-CHUNKS_PER_THREAD = 4
+PARTS = 4
+"""A chunk is this part of a thread's fair share of what is left."""
+
 LINE = 64
 _FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "next",
-           "body", "context", "count", "chunk", "threads", "arena", "arena_bytes")
+           "body", "context", "count", "parts", "threads", "arena", "arena_bytes")
 _OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:7])} | {
     name: 7 * LINE + i * 8 for i, name in enumerate(_FIELDS[7:])}
 _BYTES = 9 * LINE
@@ -39,12 +44,19 @@ _WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 def default_threads(cores: int) -> int:
-    """POLYTC_NUM_THREADS if it is set, else `cores`. Raises ArgumentError E410 if it is no positive integer."""
+    """POLYTC_NUM_THREADS if it is set, else `cores`, or fewer if OMP_NUM_THREADS says so, as launchers of many processes do.
+
+    Raises ArgumentError E410 if POLYTC_NUM_THREADS is no positive integer.
+    """
     text = os.environ.get("POLYTC_NUM_THREADS", "").strip()
     if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise fail("E410", f"POLYTC_NUM_THREADS is {text!r}, not a positive integer", kind=ArgumentError,
                    notes=["set it to a number such as 4, or unset it for all of the machine's threads"])
-    return int(text) if text else max(1, cores)
+    if text:
+        return int(text)
+    outer = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # a list has a number for each level of nesting
+    shared = outer.isascii() and outer.isdigit() and len(outer) < 10 and int(outer) > 0
+    return max(1, min(cores, int(outer)) if shared else cores)
 
 
 def available() -> bool:
@@ -78,21 +90,29 @@ def _pause_declaration() -> str:
     return f"declare void @{call[0].partition('(')[0]}{call[1]}\n" if call else ""
 
 
+_WAIT_BITSET, _WAKE_BITSET = 128 | 9, 128 | 10
+"""Linux's futex operations, private to the process."""
+
+
 def _sleep_and_wake() -> str:
-    """@sleep(pool, seen) sleeps while `signal` is `seen`; @wake(pool) wakes all sleepers."""
+    """@sleep(pool, seen, bits) sleeps while `signal` is `seen`; @wake(pool, bits) wakes the sleepers that share a bit with it.
+
+    The bit of a worker is that of its slot, of all from 31 on the last one.
+    """
     number = {"x86_64": 202, "aarch64": 98}.get(_machine())
     if not sys.platform.startswith("linux") or number is None:
-        return ("declare i32 @usleep(i32)\ndefine internal void @sleep(ptr %pool, i32 %seen) {\n"
-                "  %r = call i32 @usleep(i32 50)\n  ret void\n}\ndefine internal void @wake(ptr %pool) {\n  ret void\n}\n")
+        return ("declare i32 @usleep(i32)\ndefine internal void @sleep(ptr %pool, i32 %seen, i32 %bits) {\n"
+                "  %r = call i32 @usleep(i32 50)\n  ret void\n}\n"
+                "define internal void @wake(ptr %pool, i32 %bits) {\n  ret void\n}\n")
     call = f"call i64 (i64, ...) @syscall(i64 {number}, ptr %p.signal, i32"
     return f"""\
 declare i64 @syscall(i64, ...)
-define internal void @sleep(ptr %pool, i32 %seen) {{
-{_at("signal", "p.signal")}  %r = {call} 128, i32 %seen, ptr null, ptr null, i32 0)
+define internal void @sleep(ptr %pool, i32 %seen, i32 %bits) {{
+{_at("signal", "p.signal")}  %r = {call} {_WAIT_BITSET}, i32 %seen, ptr null, ptr null, i32 %bits)
   ret void
 }}
-define internal void @wake(ptr %pool) {{
-{_at("signal", "p.signal")}  %r = {call} 129, i32 2147483647, ptr null, ptr null, i32 0)
+define internal void @wake(ptr %pool, i32 %bits) {{
+{_at("signal", "p.signal")}  %r = {call} {_WAKE_BITSET}, i32 2147483647, ptr null, ptr null, i32 %bits)
   ret void
 }}
 """
@@ -104,7 +124,7 @@ def _nudge() -> str:
 define void @nudge(ptr %pool) {{
 {_at("signal", "p.signal")}\
   %old = atomicrmw add ptr %p.signal, i32 1 seq_cst
-  call void @wake(ptr %pool)
+  call void @wake(ptr %pool, i32 -1)
   ret void
 }}
 """
@@ -114,17 +134,21 @@ def _chunks() -> str:
     """@chunks(pool, slot): run chunks of the open region until none is left."""
     return f"""\
 define internal void @chunks(ptr %pool, i64 %slot) {{
-{_fields("next", "body", "context", "count", "chunk", "arena", "arena_bytes")}\
+{_fields("next", "body", "context", "count", "parts", "arena", "arena_bytes")}\
   %body = load ptr, ptr %p.body
   %context = load ptr, ptr %p.context
   %count = load i64, ptr %p.count
-  %chunk = load i64, ptr %p.chunk
+  %parts = load i64, ptr %p.parts
   %base = load ptr, ptr %p.arena
   %bytes = load i64, ptr %p.arena_bytes
   %skip = mul i64 %slot, %bytes
   %arena = getelementptr i8, ptr %base, i64 %skip
   br label %take
 take:
+  %taken = load atomic i64, ptr %p.next monotonic, align 8
+  %left = sub i64 %count, %taken
+  %share = sdiv i64 %left, %parts
+  %chunk = call i64 @llvm.smax.i64(i64 %share, i64 1)
   %begin = atomicrmw add ptr %p.next, i64 %chunk seq_cst
   %more = icmp slt i64 %begin, %count
   br i1 %more, label %work, label %done
@@ -137,6 +161,7 @@ done:
   ret void
 }}
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 """
 
 
@@ -152,14 +177,11 @@ serial:
   call void %body(i64 0, i64 %count, ptr %context, ptr %arena)
   ret void
 region:
-  %parts = mul i64 %threads, {CHUNKS_PER_THREAD}
-  %up = add i64 %count, %parts
-  %up1 = sub i64 %up, 1
-  %chunk = sdiv i64 %up1, %parts
+  %parts = mul i64 %threads, {PARTS}
   store ptr %body, ptr %p.body
   store ptr %context, ptr %p.context
   store i64 %count, ptr %p.count
-  store i64 %chunk, ptr %p.chunk
+  store i64 %parts, ptr %p.parts
   store i64 %threads, ptr %p.threads
   store ptr %arena, ptr %p.arena
   store i64 %arena_bytes, ptr %p.arena_bytes
@@ -170,7 +192,13 @@ region:
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %wake, label %work
 wake:
-  call void @wake(ptr %pool)
+  %wide = icmp sgt i64 %threads, 31
+  %known = select i1 %wide, i64 0, i64 %threads
+  %past = shl i64 1, %known
+  %members = sub i64 %past, 1
+  %narrow = trunc i64 %members to i32
+  %bits = select i1 %wide, i32 -1, i32 %narrow
+  call void @wake(ptr %pool, i32 %bits)
   br label %work
 work:
   call void @chunks(ptr %pool, i64 0)
@@ -200,10 +228,13 @@ declare i32 @sched_yield()
 
 
 def _worker() -> str:
-    """worker(pool, slot): serve regions until `stop`. A region with too few threads for this slot is left alone."""
+    """worker(pool, slot): serve regions until `stop`. A region with too few threads for this slot is left alone, asleep."""
     return f"""\
 define void @worker(ptr %pool, i64 %slot) {{
 {_fields("signal", "open", "active", "sleepers", "stop", "threads")}\
+  %place = call i64 @llvm.smin.i64(i64 %slot, i64 31)
+  %narrow = trunc i64 %place to i32
+  %bits = shl i32 1, %narrow
   br label %fresh
 fresh:
   %seen = load atomic i32, ptr %p.signal seq_cst, align 4
@@ -218,7 +249,10 @@ join:
 check:
   %limit = load i64, ptr %p.threads
   %member = icmp slt i64 %slot, %limit
-  br i1 %member, label %work, label %part
+  br i1 %member, label %work, label %pass
+pass:
+  %p = atomicrmw sub ptr %p.active, i32 1 seq_cst
+  br label %sleep
 work:
   call void @chunks(ptr %pool, i64 %slot)
   br label %part
@@ -236,7 +270,7 @@ idle:
   br i1 %tired, label %sleep, label %spin
 sleep:
   %c = atomicrmw add ptr %p.sleepers, i32 1 seq_cst
-  call void @sleep(ptr %pool, i32 %seen)
+  call void @sleep(ptr %pool, i32 %seen, i32 %bits)
   %d = atomicrmw sub ptr %p.sleepers, i32 1 seq_cst
   br label %again
 again:
@@ -292,7 +326,7 @@ class _Pool:
         self.workers = []
 
 
-_LOCK = threading.Lock()
+_LOCK = forks.Lock()
 _POOL: _Pool | None = None
 
 
@@ -315,8 +349,6 @@ def workers() -> int:
 
 
 def _after_fork() -> None:
-    global _LOCK
-    _LOCK = threading.Lock()
     if _POOL is not None:
         _POOL.forget_workers()
 

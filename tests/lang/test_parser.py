@@ -1,11 +1,16 @@
 """The grammar: layout, precedence, the printer as its inverse."""
 
+from pathlib import Path
+
+import lark
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polytc import lang
+from polytc.disk import cache
+from polytc.lang import parser
 from polytc.lang import program as pr
 from polytc.lang.parser import parse
 from polytc.lang.scalars import BOOL, F32, I64
@@ -93,3 +98,24 @@ def test_floats_with_nothing_before_or_after_the_point():
 
 def test_names_have_at_most_200_characters():
     assert parse(f"{'x' * 200}[i] = A[i]")[0].body[0].target == "x" * 200
+
+
+def test_the_tables_of_the_parser_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYTC_CACHE", "1")
+    monkeypatch.setenv("POLYTC_CACHE_DIR", str(tmp_path))
+    text = "def f(A, B) -> (C, D) {\n  C[i] = A[i] +\n    B[i]\n  D[i] = (A[i-1] else 0)\n}"
+
+    def parsed() -> object:
+        parser._parser.cache_clear()
+        parser.parse.cache_clear()
+        return parser.parse(text)
+
+    expected = parsed()
+    (entry,) = (tmp_path / "code").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(lark.Lark, "__init__", lambda *a, **o: pytest.fail("the tables were made again"))
+        assert parsed() == expected
+    cache.put(entry.stem, b"no tables")
+    assert parsed() == expected
+    assert entry.stat().st_size > 1000  # and kept again
+    parser._parser.cache_clear()

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -44,6 +44,7 @@ def views(draw: st.DrawFn) -> np.ndarray:
     return array
 
 
+@settings(deadline=None)  # the first example makes the function
 @given(views(), views(), hnp.array_shapes(min_dims=0, max_dims=2, max_side=3), st.booleans())
 def test_what_fits_is_what_numpy_says(x: np.ndarray, y: np.ndarray, shape: tuple[int, ...], as_is: bool) -> None:
     shapes = (x.shape, y.shape) if as_is else (shape, shape)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,23 +52,111 @@ def test_workers_wake_from_sleep() -> None:
     assert np.array_equal(out, np.full(64, 20))
 
 
+BODY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+LAUNCH = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2, ctypes.c_void_p, ctypes.c_int64)
+
+
+def region(body: Callable[[int, int], None], count: int, workers: int) -> None:
+    """A region whose chunks are calls of a Python function."""
+    function = BODY(lambda begin, end, _context, _arena: body(begin, end))
+    launch, pool = threads.team(workers)
+    LAUNCH(launch)(pool, ctypes.cast(function, ctypes.c_void_p), None, count, workers, None, 0)
+
+
 def test_workers_take_part() -> None:
     """Two chunks that wait for each other finish only if two threads run them."""
-    import ctypes
     barrier = threading.Barrier(2, timeout=20)
     seen: list[int] = []
 
-    def body(begin: int, end: int, _context: int | None, _arena: int | None) -> None:
+    def body(begin: int, end: int) -> None:
         for i in range(begin, end):
             seen.append(i)
             if i < 2:
                 barrier.wait()
 
-    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(body)
-    launch, pool = threads.team(2)
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2, ctypes.c_void_p, ctypes.c_int64)(launch)
-    call(pool, ctypes.cast(function, ctypes.c_void_p), None, 8, 2, None, 0)
+    region(body, 8, 2)
     assert sorted(seen) == list(range(8))
+
+
+@pytest.mark.parametrize(("count", "workers"), [(1, 2), (8, 2), (100, 2), (1000, 3), (5, 4)])
+def test_a_thread_that_is_held_up_does_not_hold_up_the_others(count: int, workers: int) -> None:
+    """Whoever takes index 0 waits until all other chunks are done: the rest never waits for it."""
+    done = threading.Event()
+    chunks: list[tuple[int, int]] = []
+
+    def body(begin: int, end: int) -> None:
+        chunks.append((begin, end))
+        if begin > 0 or end == count:
+            if sum(e - b for b, e in chunks) == count:
+                done.set()
+        if begin == 0:
+            assert done.wait(20) or end == count
+
+    region(body, count, workers)
+    chunks.sort()
+    assert [b for b, _ in chunks] == [0, *(e for _, e in chunks[:-1])]
+    assert chunks[-1][1] == count
+    sizes = [e - b for b, e in chunks]
+    assert sizes[0] == max(1, count // (workers * threads.PARTS))  # no more than a part of a fair share
+    assert sizes[-1] == 1
+
+
+def test_a_region_of_few_threads_leaves_the_other_workers_alone() -> None:
+    """The pool keeps its workers; only those that a region asks for take part."""
+    threads.team(6)
+    present = threads.workers()
+    assert present >= 5
+    for _ in range(50):
+        seen: set[int] = set()
+
+        def body(begin: int, end: int, seen: set[int] = seen) -> None:
+            seen.add(threading.get_ident())
+            time.sleep(0.0002)
+
+        region(body, 16, 2)
+        assert 1 <= len(seen) <= 2
+    time.sleep(0.01)
+    assert len(taking_part(6)) == 6  # and they wake up again
+    assert threads.workers() == present
+
+
+def taking_part(workers: int) -> set[int]:
+    """The threads of a region in which each chunk waits for the others."""
+    barrier, seen = threading.Barrier(workers, timeout=20), set()
+
+    def body(begin: int, end: int) -> None:
+        seen.add(threading.get_ident())
+        barrier.wait()
+
+    region(body, workers, workers)
+    return seen
+
+
+def test_no_more_threads_than_asked_for() -> None:
+    """Six Python threads call at once with threads=3: two workers serve them all."""
+    program = """
+import os, threading
+import numpy as np
+import polytc
+from polytc.runtime import threads
+op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=3)
+a = np.ones((200, 200), np.float32)
+op(a, a)
+def call():
+    for _ in range(30):
+        assert (op(a, a) == 200).all()
+callers = [threading.Thread(target=call) for _ in range(6)]
+for t in callers: t.start()
+most = 0
+while any(t.is_alive() for t in callers):
+    most = max(most, len([n for n in threading.enumerate() if n.name.startswith("polytc-")]))
+print(threads.workers(), most)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    workers, most = map(int, done.stdout.split())
+    assert workers == 2
+    assert most <= workers + 1  # and the thread that loads code
 
 
 def test_several_python_threads_at_once() -> None:
@@ -108,6 +198,52 @@ def test_after_a_fork() -> None:
     assert (out == 2).all()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("busy", ["compile", "call", "region"])
+def test_a_fork_while_other_threads_are_busy(busy: str) -> None:
+    """Whatever locks the parent's threads hold at that moment, the child can compile and call."""
+    program = f"""
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import polytc
+x = np.ones(1000, np.float32)
+op = polytc.compile("Y[i] = X[i] + 1", threads=2)
+op(x)
+stop = threading.Event()
+def keep_busy():
+    n = 0
+    while not stop.is_set():
+        n += 1
+        if {busy!r} == "compile":
+            polytc.compile(f"Y[i] = X[i] * {{n}}")(x)
+        elif {busy!r} == "call":
+            op(np.ones(n % 50 + 1, np.float32))
+        else:
+            op(x)
+threads = [threading.Thread(target=keep_busy, daemon=True) for _ in range(2)]
+for t in threads: t.start()
+bad = 0
+for n in range(5):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            same = (op(x) == 2).all() and (op(x[:n + 100]) == 2).all()
+            new = polytc.compile(f"Y[i] = X[i] - {{n}}.5", threads=2)
+            code = 0 if same and (new(x) == 1 - (n + 0.5)).all() else 1
+        finally:
+            os._exit(code)
+    bad += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+stop.set()
+for t in threads: t.join()
+sys.exit(bad)
+"""
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", program], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "POLYTC_CHECK": "0"}, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("ending", ["", "time.sleep(0.05)", "import os; sys.exit(0)", "threading.Thread(target=f).start()"])
 def test_the_interpreter_exits_cleanly(ending: str) -> None:
     program = f"""
@@ -129,7 +265,11 @@ def test_default_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_NUM_THREADS", "3")
     assert threads.default_threads(16) == 3
     monkeypatch.setenv("POLYTC_NUM_THREADS", "")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert threads.default_threads(16) == 16
+    for text, count in {"1": 1, "4,2": 4, "64": 16, "0": 16, "many": 16, "": 16}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert threads.default_threads(16) == count
     for text in ("0", "-2", "many", "1.5", "9" * 5000):
         monkeypatch.setenv("POLYTC_NUM_THREADS", text)
         with pytest.raises(errors.ArgumentError, match="E410"):

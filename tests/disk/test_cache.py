@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from polytc import errors
-from polytc.runtime import cache
+from polytc.disk import cache
 
 KEY, OTHER = "a" * 64, "b" * 64
 
@@ -219,7 +219,7 @@ def test_many_processes_at_once(folder: Path) -> None:
     """Each writes and reads the same keys with contents that say what they belong to, while others clear and damage them."""
     program = """
 import os, random, sys
-from polytc.runtime import cache
+from polytc.disk import cache
 keys = [f"{n:064x}" for n in range(6)]
 dice = random.Random(int(sys.argv[1]))
 for _ in range(150):

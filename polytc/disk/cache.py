@@ -1,4 +1,4 @@
-"""The disk cache of built code: bytes by key, a file each, in a folder of the user.
+"""The disk cache of built code (and of the tables of the parser): bytes by key, a file each, in a folder of the user.
 
     ~/.cache/polytc/code/<key>.bin = "polytc 1\n", SHA-256 of key and contents, contents
 
@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from polytc.disk import folder
 from polytc.errors import ArgumentError, fail
-from polytc.runtime import folder
 
 MAGIC = b"polytc 1\n"
 HEAD = len(MAGIC) + hashlib.sha256().digest_size

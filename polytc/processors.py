@@ -1,0 +1,66 @@
+"""How many processors this process may use: those of its affinity mask, and no more than the quota of its control groups.
+
+A container that may use two processors' worth of time usually sees all of the machine's processors; with a thread for each, all
+threads are stopped together whenever the quota of a period (100 ms) is spent.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+PROCESS = Path("/proc/self/cgroup")
+
+
+def usable() -> int:
+    """At least 1."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = quota()
+    return max(1, count if allowed is None else min(count, math.ceil(allowed)))
+
+
+def quota(process: Path = PROCESS, root: Path = CGROUPS) -> float | None:
+    """Processors' worth of time that the control groups allow, the smallest of all levels; None without a limit.
+
+    process, root: the files that say which groups those are (lines `number:controllers:path`), and where groups lie.
+    """
+    try:
+        lines = process.read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    found = []
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            found += [_unified(level / "cpu.max") for level in _levels(root, path)]
+        elif "cpu" in controllers.split(","):
+            found += [_first_version(level) for level in _levels(root / "cpu", path)]
+    limits = [limit for limit in found if limit is not None]
+    return min(limits) if limits else None
+
+
+def _levels(root: Path, path: str) -> list[Path]:
+    """The folders of a group and of those that it is in. Inside of a container the path may be one of the outside."""
+    parts = [p for p in path.split("/") if p not in ("", "..")]
+    return [root.joinpath(*parts[:n]) for n in range(len(parts) + 1)]
+
+
+def _unified(file: Path) -> float | None:
+    """Control groups, version 2: `quota period` in microseconds, or `max period`."""
+    try:
+        allowed, period = file.read_text().split()
+        return int(allowed) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _first_version(folder: Path) -> float | None:
+    """Version 1: two files; a quota of -1 is none."""
+    try:
+        allowed = int((folder / "cpu.cfs_quota_us").read_text())
+        return allowed / int((folder / "cpu.cfs_period_us").read_text()) if allowed > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
