@@ -142,8 +142,12 @@ def _window(form: Linear, ranges: dict[str, pr.Range], written: set[str], image:
 def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> pr.Program:
     """The program with the stages of the convolution before its statement, which then adds the result to its target."""
     s = convolution.statement
-    layout = Layout(convolution.data, convolution.weights, convolution.windows, convolution.batch, convolution.groups,
-                    convolution.channels, convolution.filters, choice.results, choice.block)
+    shape = program.tensor(convolution.data.tensor).shape
+    sliding = [next(d for d, sub in enumerate(convolution.data.subscripts) if _contains(sub, w.place.index))
+               for w in convolution.windows]
+    layout = Layout(convolution.data, (shape[sliding[0]], shape[sliding[1]]), convolution.weights, convolution.windows,
+                    convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
+                    choice.block)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
     stages = _stages(winograd_text.stages(layout), data.shape, weights.shape)
     names = {"X": data.name, "W": weights.name}
@@ -153,7 +157,7 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
     known = {x.name for x in program.statements}
     before = tuple(replace(_renamed(x, names), name=fresh(f"{s.name}_{x.name}", known)) for x in stages.statements)
     result = pr.Read(names["Z"], layout.result, F32)
-    kept = tuple(r for r in s.ranges if any(e == pr.Index(r.index) for sub in s.subscripts for e in pr.walk(sub)))
+    kept = tuple(r for r in s.ranges if any(_contains(sub, r.index) for sub in s.subscripts))
     after = replace(s, value=result, ranges=kept)
     statements = list(program.statements)
     at = statements.index(s)
@@ -162,6 +166,10 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
         after = replace(after, op=None)
     statements[at:at + 1] = [*before, after]
     return replace(program, tensors=(*program.tensors, *tensors), statements=tuple(x for x in statements if x is not start))
+
+
+def _contains(e: pr.Expr, index: str) -> bool:
+    return pr.Index(index) in pr.walk(e)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 For 28 x 28 places, that is 7 x 7 tiles of 4 x 4 results, in the names of the text (n batch, g group, c channel, m filter, y and
 x places, u and v points of the two transforms, b block of tiles, t tile of a block):
 
-    P[y,x,c] = X[c,y-1,x-1] else 0                                             padded, channels last
+    P[y,x,c] = X[c,y-1,x-1];  P[0,x,c] = 0;  ...                               padded, channels last
     R[0,v,t,c] = 81/64*P[4*(t//7),4*(t%7)+v,c] - 45/16*P[...] + P[...]         B along the first dimension, a row a statement
     V[u,0,t,c] = 81/64*R[u,0,t,c] - 45/16*R[u,2,t,c] + R[u,4,t,c]              B along the second
     F, U                                                                       G on the weights, in the same way
@@ -46,10 +46,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the text depends on: the two reads, the roles of their indices (see winograd.Convolution), results of a tile in each
-    dimension, tiles of a block."""
+    """What the text depends on: the two reads, the extents of the data along the windows, the roles of the indices (see
+    winograd.Convolution), results of a tile in each dimension, tiles of a block."""
 
     data: pr.Read
+    extents: tuple[int, int]
     weights: pr.Read
     windows: tuple[Window, Window]
     batch: tuple[pr.Range, ...]
@@ -79,7 +80,7 @@ class Layout:
 def stages(layout: Layout) -> str:
     """A definition of Z, the result with batch, places, groups, filters as its dimensions, from X and W."""
     matrices = correlation(layout.results, layout.windows[0].tap.extent)
-    lines = [_padded(layout), *_inputs(layout, matrices), *_weights(layout, matrices), _products(layout),
+    lines = [*_padded(layout), *_inputs(layout, matrices), *_weights(layout, matrices), _products(layout),
              *_outputs(layout, matrices)]
     ranks = (len(layout.data.subscripts), len(layout.weights.subscripts))
     shapes = [", ".join(f"{name}{d}" for d in range(rank)) for name, rank in zip(("SX", "SW"), ranks, strict=True)]
@@ -89,8 +90,9 @@ def stages(layout: Layout) -> str:
 
 # ---- stages
 
-def _padded(layout: Layout) -> str:
-    """P: the data with channels last, padded to whole tiles and blocks."""
+def _padded(layout: Layout) -> list[str]:
+    """P: the data with channels last, padded to whole tiles and blocks; what lies around the data is written apart, so that the
+    copy needs no tests."""
     place = {w.place.index: _shifted(pr.Index(x), w.start) for w, x in zip(layout.windows, "yx", strict=True)}
     gone: dict[str, pr.Expr] = {w.tap.index: pr.Const(0, I64) for w in layout.windows}
     shifts = {w.place.index: w.offset for w in layout.windows}
@@ -100,8 +102,31 @@ def _padded(layout: Layout) -> str:
         own = next((i for i in shifts if form is not None and form.coefficient(i)), None)
         subscripts.append(place[own] if own is not None else pr.substitute(sub, gone | _renaming(layout)))
     cells = [*_names(layout, "n"), "y", "x", *_names(layout, "gc")]
-    extents = dict(zip(cells, [*_batches(layout), *_places(layout, 2), *_extents(layout, "gc")], strict=True))
-    return f"P[{', '.join(cells)}] = ({_read('X', subscripts)} else 0){_where(extents)}"
+    inside = {name: (0, extent) for name, extent in zip(cells, _cells(layout), strict=True)}
+    around: list[str] = []
+    for name, (low, high) in _data(layout).items():
+        upper = inside[name][1]
+        low, high = min(low, upper), max(min(high, upper), low)
+        around += [_zero(cells, inside | {name: part}) for part in ((0, low), (high, upper)) if part[0] < part[1]]
+        inside[name] = (low, high)
+    return [f"P[{', '.join(cells)}] = ({_read('X', subscripts)} else 0){_bounds(inside)}", *around]
+
+
+def _zero(cells: list[str], bounds: dict[str, tuple[int, int]]) -> str:
+    return f"P[{', '.join(cells)}] = 0.0{_bounds(bounds)}"
+
+
+def _cells(layout: Layout) -> tuple[int, ...]:
+    """Extents of P."""
+    return *_batches(layout), *_places(layout, layout.windows[0].tap.extent - 1), *_extents(layout, "gc")
+
+
+def _data(layout: Layout) -> dict[str, tuple[int, int]]:
+    """Where in P there is data, in the dimensions that are padded."""
+    found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1]}
+    for name, window, extent in zip("yx", layout.windows, layout.extents, strict=True):
+        found[name] = (max(0, -window.start), max(0, extent - window.start))
+    return found
 
 
 def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
@@ -163,9 +188,9 @@ def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
         return f"Q[{', '.join((*b, *g, str(u), 'v', 't', *m))}]"
 
     def half(v: int) -> str:
-        return f"N[{', '.join((*b, *g, 'i', str(v), 't', *m))}]"
+        return f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]"
 
-    return [*(f"N[{', '.join((*b, *g, str(i), 'v', 't', *m))}] = {row}{_where({'v': matrices.points} | inner)}"
+    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {row}{_where({'v': matrices.points} | inner)}"
               for i, row in enumerate(_rows(matrices.output, product))),
             *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {row}{_where({'i': matrices.results} | inner)}"
               for j, row in enumerate(_rows(matrices.output, half))),
@@ -223,7 +248,11 @@ def _read(tensor: str, subscripts: list[pr.Expr]) -> str:
 
 
 def _where(extents: dict[str, int]) -> str:
-    return f" where {', '.join(f'{name} in 0:{extent}' for name, extent in extents.items())}"
+    return _bounds({name: (0, extent) for name, extent in extents.items()})
+
+
+def _bounds(ranges: dict[str, tuple[int, int]]) -> str:
+    return f" where {', '.join(f'{name} in {low}:{high}' for name, (low, high) in ranges.items())}"
 
 
 def _block_names(layout: Layout) -> tuple[str, ...]:
