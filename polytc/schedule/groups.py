@@ -200,19 +200,25 @@ def _position(s: pr.Statement, index: str) -> int | None:
     return None
 
 
-def _reuses(group: Group, row: int) -> bool:
-    """Does a contraction of the group read some operand again in each iteration of this loop?"""
-    return any(is_contraction(s) and any(all(e != pr.Index(group.rows[row][n]) for e in pr.walk(r)) for r in pr.reads(s))
-               for n, s in enumerate(group.statements))
+def _around_tiles(group: Group, row: int) -> bool:
+    """Does this loop belong around the register tile of a contraction? It does if an operand is read again in each iteration,
+    or if none is contiguous along it: inside, each tile would walk the panels of all iterations."""
+    for n, s in enumerate(group.statements):
+        if is_contraction(s):
+            index, reads = group.rows[row][n], pr.reads(s)
+            lasts = [form for r in reads if r.subscripts and (form := linear(r.subscripts[-1])) is not None]
+            if any(pr.Index(index) not in pr.walk(r) for r in reads) or all(f.coefficient(index) != 1 for f in lasts):
+                return True
+    return False
 
 
 def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
-    """Contractions keep all loops in which they reuse an operand; others keep enough iterations for threads."""
+    """Contractions keep the loops around their register tiles; others keep enough iterations for threads."""
     kept = len(shared)
     if kept == 0:
         return False
     for part, rows in ((group, {a for a, _ in shared}), (new, {b for _, b in shared})):
-        if any(_reuses(part, r) for r in range(len(part.rows)) if r not in rows):
+        if any(_around_tiles(part, r) for r in range(len(part.rows)) if r not in rows):
             return False
     if kept == len(group.rows) == len(new.rows):
         return True
