@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polytc.lang.program import Program
-from polytc.lang.rewrites import coalesce, digits, inline, pad, scan, unit
+from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, scan, unit
 
 
 def run(program: Program) -> Program:
@@ -12,5 +12,5 @@ def run(program: Program) -> Program:
     program = unit.drop_unit_indices(program)
     program = digits.split(program)
     program = scan.simplify_prefixes(pad.drop_guards(program))
-    program = pad.materialise(program)
+    program = compact.compact(pad.materialise(program))
     return coalesce.coalesce(program)
