@@ -72,12 +72,16 @@ def _sign(fn: ir.Function, a: ir.Value) -> ir.Value:
 
 
 def _power_by_constant(fn: ir.Function, x: ir.Value, y: ir.Value) -> ir.Value | None:
-    """x ** n for the small integers n that models use, as products."""
+    """x ** n for the exponents that models use, as products, a quotient or a root."""
     for exponent in (1, 2, 3, 4):
         if y == ir.constant(float(exponent), y.type):
             return _product(fn, x, exponent)
     if y == ir.constant(-1.0, y.type):
         return fn.binary("fdiv", ir.constant(1.0, x.type), x)
+    if y == ir.constant(0.5, y.type):  # unlike those of a root, the powers of -0 and -infinity are 0 and infinity
+        root = fn.intrinsic("sqrt", (fn.binary("fadd", x, ir.constant(0.0, x.type)),))
+        infinite = fn.compare("fcmp oeq", x, ir.constant(-float("inf"), x.type))
+        return fn.choose(infinite, ir.constant(float("inf"), x.type), root)
     return None
 
 

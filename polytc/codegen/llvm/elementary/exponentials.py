@@ -47,37 +47,39 @@ def exp2_of_sum(m: Floats, x: ir.Value, rest: ir.Value | None) -> ir.Value:
     return m.scale(m.fma(fraction, m.polynomial(fraction, coefficients.EXP2[m.dtype]), m.number(1.0)), whole, shifted)
 
 
+def _expm1_reduced(m: Floats, r: ir.Value) -> ir.Value:
+    """e^r - 1 for |r| <= ln(2)/2."""
+    return m.fma(m.mul(r, r), m.polynomial(r, coefficients.EXP[m.dtype]), r)
+
+
 def expm1(m: Floats, x: ir.Value) -> ir.Value:
     """2 (s (e^r - 1) + (s - 1/2)) with s = 2^(n-1); far below 0 it is -1."""
     # With this offset the last bits are the biased exponent of s.
     r, _, shifted = _reduce(m, m.limit(x, -45.0, m.format.high), m.format.bias - 1)
     s = m.exponent_bits(m.bits(shifted))
-    reduced = m.fma(m.mul(r, r), m.polynomial(r, coefficients.EXP[m.dtype]), r)
-    value = m.fma(reduced, s, m.sub(s, m.number(0.5)))
+    value = m.fma(_expm1_reduced(m, r), s, m.sub(s, m.number(0.5)))
     small = m.less(m.abs(x), m.number(m.epsilon))
     return m.choose(small, x, m.add(value, value))  # keeps -0
 
 
-def _exp2m1_of_moderate(m: Floats, x: ir.Value) -> ir.Value:
-    """2^x - 1 for |x| < 100; the sign of 0 is lost."""
-    magic = m.magic(m.format.bias)
-    shifted = m.add(x, magic)
-    f = m.sub(x, m.sub(shifted, magic))
-    s = m.exponent_bits(m.bits(shifted))
-    return m.fma(m.mul(f, m.polynomial(f, coefficients.EXP2[m.dtype])), s, m.sub(s, m.number(1.0)))
-
-
 def tanh(m: Floats, x: ir.Value) -> ir.Value:
     """t / (t + 2) with t = e^(2|x|) - 1, which is 1 from 22 on."""
-    t = _exp2m1_of_moderate(m, m.mul(m.at_most(m.abs(x), 22.0), m.number(2 / math.log(2))))
+    size = m.at_most(m.abs(x), 22.0)
+    r, _, shifted = _reduce(m, m.add(size, size), m.format.bias)
+    s = m.exponent_bits(m.bits(shifted))
+    t = m.fma(_expm1_reduced(m, r), s, m.sub(s, m.number(1.0)))
     return m.copysign(m.div(t, m.add(t, m.number(2.0))), x)
 
 
 def erf(m: Floats, x: ir.Value) -> ir.Value:
-    """1 - 2^(|x| P(|x|)), by the expansion of 2^x - 1: P is a polynomial for log2(1 - erf(x)) / x."""
+    """1 - 2^g with g = |x| P(|x|), as -(2^n (2^f - 1) + (2^n - 1)), g = n + f. P is a polynomial for log2(1 - erf(x)) / x."""
     size = m.at_most(m.abs(x), coefficients.ERF_LIMIT[m.dtype])
-    exponent = m.mul(size, m.polynomial(size, coefficients.ERF[m.dtype]))
-    return m.copysign(_exp2m1_of_moderate(m, exponent), x)
+    g = m.mul(size, m.polynomial(size, coefficients.ERF[m.dtype]))
+    magic = m.magic(m.format.bias)
+    shifted = m.add(g, magic)
+    f = m.sub(g, m.sub(shifted, magic))
+    s = m.exponent_bits(m.bits(shifted))
+    return m.copysign(m.fma(m.mul(f, m.polynomial(f, coefficients.EXP2[m.dtype])), s, m.sub(s, m.number(1.0))), x)
 
 
 def sigmoid(m: Floats, x: ir.Value) -> ir.Value:
