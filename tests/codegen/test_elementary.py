@@ -176,3 +176,22 @@ def test_results_may_be_subnormal() -> None:
         got, want = compute(name, x, F32, 16), np.exp(x.astype(np.float64))
         assert np.all(got > 0)
         assert np.all(np.abs(got - want) <= 1.5 * 2.0**-149)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_remainders_are_exact(dtype: DType) -> None:
+    """Quotients that round to the next whole number, huge ones, subnormal divisors, and what has no remainder."""
+    rng = np.random.default_rng(8)
+    y = np.exp2(rng.uniform(-140, 50, 4096)).astype(dtype.numpy)
+    x = (y * rng.integers(0, 1 << 20, 4096)).astype(dtype.numpy)
+    x[::3] = np.nextafter(x[::3], dtype.numpy.type(0))
+    x[1::3] = y[1::3] * np.exp2(rng.uniform(-5, 60, y[1::3].size))
+    x[::2] *= -1
+    special = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -3.5, 1e-40], dtype.numpy)
+    x, y = np.concatenate([x, np.repeat(special, 8)]), np.concatenate([y, np.tile(special, 8)])
+    lanes = 64 // dtype.bytes
+    got = apply(lambda a, b: loops.Call("fmod", (a, b), dtype, lanes), dtype, [x, y], [dtype] * 2, lanes)
+    with np.errstate(all="ignore"):
+        want = np.fmod(x, y)
+    assert np.array_equal(got, want, equal_nan=True)
+    assert np.array_equal(np.signbit(got[~np.isnan(got)]), np.signbit(want[~np.isnan(got)]))

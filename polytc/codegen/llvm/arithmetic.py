@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytc.codegen.llvm import ir
+from polytc.codegen.llvm import ir, remainder
 from polytc.lang.scalars import BF16, F32, F64, DType
 from polytc.machine import Machine
 
@@ -117,7 +117,7 @@ def _quotient(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, unsigned: bool
 def _float_floor(fn: ir.Function, op: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """numpy's floor_divide and remainder: the remainder has the divisor's sign, and the quotient agrees with it."""
     zero = ir.constant(0.0, a.type)
-    rest = fn.binary("frem", a, b)
+    rest = remainder.fmod(fn, a, b)
     nonzero = fn.compare("fcmp une", rest, zero)
     differ = fn.binary("xor", fn.compare("fcmp olt", rest, zero), fn.compare("fcmp olt", b, zero))
     down = fn.binary("and", nonzero, differ)

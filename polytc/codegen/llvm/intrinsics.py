@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.codegen.llvm import arithmetic, ir, memory
+from polytc.codegen.llvm import arithmetic, ir, memory, remainder
 from polytc.codegen.llvm.elementary import circular
 from polytc.codegen.llvm.elementary.floats import Floats
 from polytc.codegen.llvm.elementary.table import EXPANSIONS, NEAR_ONLY
@@ -30,7 +30,7 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
     if name == "fma":
         return fn.intrinsic("fmuladd" if flags and not machine.has_fma else "fma", args)
     if name == "fmod":
-        return fn.binary("frem", args[0], args[1])
+        return remainder.fmod(fn, args[0], args[1])
     if name in ("isnan", "isinf"):
         return _classify(fn, name, args[0])
     if name == "sign":
