@@ -23,6 +23,7 @@ class Pending(Generic[K, V]):
 
     def __init__(self, most: int) -> None:
         self._known: Recent[K, Future[V]] = Recent(most)
+        self._made: Recent[K, V] = Recent(most)
         self._lock = forks.Lock()
         self._background: ThreadPoolExecutor | None = None
         _ALL.add(self)
@@ -35,19 +36,18 @@ class Pending(Generic[K, V]):
             if known is None or (known.done() and known.exception() is not None):
                 if self._background is None:
                     self._background = ThreadPoolExecutor(1, "polytc-load")
-                known = self._known.put(key, self._background.submit(begin()))
+                finish = begin()
+                known = self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
             return known
 
     def __len__(self) -> int:
         return len(self._known)
 
     def after_fork(self) -> None:
-        """In the child there is no background thread."""
-        before, self._background = self._known, None
-        self._known = Recent(before.most)
-        for key, value in before.items():
-            if value.done():
-                self._known.put(key, value)
+        """In the child there is no background thread, and the parent's futures may be locked by it for ever."""
+        self._background, self._known = None, Recent(self._known.most)
+        for key, value in self._made.items():
+            self._known.put(key, Future()).set_result(value)
 
 
 _ALL: weakref.WeakSet[Pending] = weakref.WeakSet()
