@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 import polytc
 from polytc.api import build
+from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.lang.program import Program
 from polytc.lang.rewrites import winograd
 from polytc.lang.rewrites.cook_toom import correlation
+from polytc.machine import AVX512
 
 PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}, w in 0:{W}"
 
@@ -188,6 +190,13 @@ def test_forbidden_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         lowered()
     with pytest.raises(polytc.ArgumentError, match=r"E410.*algebra is 'slow'"):
         polytc.compile("C[i] = A[i]", algebra="slow")
+
+
+def test_stages_of_a_block_share_its_loop() -> None:
+    """All between the padded copy and the last one keeps only a block's slice; the products are register tiles."""
+    program = replace(build(PLAIN.format(H=56, W=56), {"X": (1, 64, 56, 56), "W": (64, 64, 3, 3)}), constants=("W",))
+    module = lower_program(rewritten(program, 4, 14), LLVMTarget(AVX512)).loops
+    assert {b.name for b in module.scratch} == {"O_P", "O_Y"}
 
 
 def test_precise_programs_keep_their_sums() -> None:

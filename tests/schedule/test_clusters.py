@@ -42,6 +42,30 @@ def test_a_chain_of_products_keeps_the_reuse_of_its_operands() -> None:
     assert max(sizes("chain")) == 1
 
 
+BLOCKS = """V[b,t,u,c] = X[b,t,c] + Y[u,c]
+            Q[b,u,t,m] += V[b,t,u,c] * W[u,c,m]
+            Z[b,t,2*m] = Q[b,0,t,m] + Q[b,1,t,m] where m in 0:64
+            Z[b,t,2*m+1] = Q[b,0,t,m] - Q[b,1,t,m] where m in 0:64"""
+BLOCK_SHAPES = {"X": (16, 12, 64), "Y": (2, 64), "W": (2, 64, 64)}
+
+
+def test_stages_of_blocks_keep_their_values_in_cache() -> None:
+    """Every stage runs inside the loop over blocks, the products with loops of their own; writes apart are no conflict."""
+    lowered = lower_program(build(BLOCKS, BLOCK_SHAPES), LLVMTarget(AVX2))
+    groups = partition(lowered.rewritten)
+    assert [len(g.statements) for g in groups] == [1, 2, 2]
+    assert [len(c.groups) for c in clusters(lowered.rewritten, groups, AVX2)] == [3]
+    assert len(lowered.loops.kernels) == 1
+    assert not lowered.loops.scratch
+
+
+def test_loops_along_memory_are_not_shared() -> None:
+    lowered = lower_program(build("T[a,i,c] = exp(X[i,c]) * A[a]; Y[i,b,c] = T[0,i,c] + T[7,i,c]*B[b]",
+                                  {"X": (64, 256), "A": (8,), "B": (8,)}), LLVMTarget(AVX2))
+    for cluster in clusters(lowered.rewritten, partition(lowered.rewritten), AVX2):
+        assert all("c" not in row for row in cluster.whole.rows if cluster.rows)
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_results(name: str) -> None:
     rng = np.random.default_rng(0)
