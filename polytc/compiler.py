@@ -29,6 +29,7 @@ from polytc.lang.program import Program
 from polytc.lang.rewrites import hoist
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
+from polytc.poly import isl
 from polytc.poly import scop as polyhedra
 from polytc.runtime import packages
 from polytc.runtime.pending import Pending
@@ -101,10 +102,18 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
-    scop = stage("scop", lambda: polyhedra.extract(rewritten))
-    dependences = stage("deps", lambda: deps.analyse(scop))
-    chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
-    raw = stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
+    def scanned(scop: polyhedra.Scop) -> tuple[polyhedra.Scop, deps.Dependences, Schedule, loops.Module]:
+        dependences = stage("deps", lambda: deps.analyse(scop))
+        if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
+            raise isl.QuotaExceeded(dependences.coarse)
+        chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
+        return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
+
+    try:
+        scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.extract(rewritten)))
+    except isl.QuotaExceeded as e:
+        why = str(e)
+        scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.boxed(rewritten, why)))
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
     source = stage("source", lambda: to.emit(module))
     return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)

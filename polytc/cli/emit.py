@@ -57,8 +57,9 @@ def _stage(lowered: Lowered, stage: Stage) -> str:
         if assembly is None:
             raise typer.BadParameter(f"the target {lowered.target.name!r} has no assembly; --stage source is its last stage")
         return str(assembly(lowered.source))
+    how = f"# {lowered.schedule.how}\n" if lowered.schedule.how else ""
     values = {Stage.program: lowered.program, Stage.rewritten: lowered.rewritten, Stage.scop: lowered.scop,
-              Stage.deps: lowered.dependences, Stage.schedule: lowered.schedule, Stage.loops: lowered.loops,
+              Stage.deps: lowered.dependences, Stage.schedule: f"{how}{lowered.schedule}", Stage.loops: lowered.loops,
               Stage.source: lowered.source}
     if stage is Stage.all:
         return "\n\n".join(f"# {name.value}\n{value}" for name, value in values.items())

@@ -29,20 +29,25 @@ _CHOICE = {islpy.ast_expr_op_type.min: "min", islpy.ast_expr_op_type.max: "max"}
 
 @dataclass(frozen=True)
 class _Walk:
-    """What the translation of one kernel needs: the statements by isl name, their lowering, and the kinds of marked bands
-    (mark text -> (schedule depth, kinds))."""
+    """What the translation of one kernel needs: the statements by isl name, their lowering, the kinds of marked bands
+    (mark text -> (schedule depth, kinds)), and whether instances are to be guarded by the statements' conditions."""
 
     statements: dict[str, pr.Statement]
     lowering: lower.Lowering
     marks: dict[str, tuple[int, tuple[str, ...]]]
+    guarded: bool
 
 
-def generate(scop: Scop, schedule: Schedule) -> loops.Module:
-    """The module of a scheduled program: one kernel a child of the tree's top sequence, or one for all."""
+def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> loops.Module:
+    """The module of a scheduled program: one kernel a child of the tree's top sequence, or one for all.
+
+    Raises isl.QuotaExceeded if the AST takes isl more operations than that.
+    """
     lowering = lower.Lowering.of(scop.program)
-    walk = _Walk({isl.name(s.name): s for s in scop.program.statements}, lowering, _marks(schedule.tree))
+    statements = {isl.name(s.name): s for s in scop.program.statements}
+    walk = _Walk(statements, lowering, _marks(schedule.tree), bool(scop.boxed))
     build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, "{ : }"))
-    root = build.node_from_schedule(schedule.tree)
+    root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(schedule.tree))
     whole = _node(root, walk, {}, {})
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
     return lowering.module(parts)
@@ -111,7 +116,11 @@ def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loo
 def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -> loops.Stmt:
     s = walk.statements[call.get_op_arg(0).get_id().get_name()]
     arguments = [_expr(call.get_op_arg(1 + i), values) for i in range(len(s.ranges))]
-    return walk.lowering.statement(s, dict(zip(s.indices, arguments, strict=True)))
+    named = dict(zip(s.indices, arguments, strict=True))
+    store = walk.lowering.statement(s, named)
+    if not walk.guarded or not s.where:
+        return store
+    return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in s.where]), store)
 
 
 def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
@@ -85,7 +86,7 @@ class Lowering:
         return loops.Select(conjunction(tests), load, loops.Const(r.default.value, r.dtype), r.dtype)
 
 
-def conjunction(tests: list[loops.Binary]) -> loops.Expr:
+def conjunction(tests: Sequence[loops.Expr]) -> loops.Expr:
     """All tests at once; true if there is none."""
     result: loops.Expr = loops.Const(True, BOOL)
     for n, t in enumerate(tests):

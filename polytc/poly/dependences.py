@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import islpy
 
+from polytc.lang import program as pr
 from polytc.poly import isl
 from polytc.poly.scop import Scop
+
+PIECES = 64
+"""Convex pieces of the dependences between two accesses: beyond that isl works on them for seconds, not counting operations."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,7 @@ class Dependences:
     reduction: pairs of instances of one update statement that meet in one element. They may run in any order, so they do not
         constrain the order (`order` leaves them out), but not at once, so they do constrain parallelism (`all` keeps them).
         Taking them out of value-based dependences would be unsound; see Note [Reductions].
+    coarse: what exact ones need, where these are all pairs of instances of statements that touch one tensor. '' if exact.
 
     Note [Reductions]: with value-based flow only the last instance of a reduction has a dependence on a reader. If the
     reduction were then reordered, another instance would be last and nothing would keep the reader after it. Memory-based
@@ -28,6 +35,7 @@ class Dependences:
     anti: islpy.UnionMap
     output: islpy.UnionMap
     reduction: islpy.UnionMap
+    coarse: str = ""
 
     @property
     def all(self) -> islpy.UnionMap:
@@ -44,8 +52,42 @@ class Dependences:
             ("flow", self.flow), ("anti", self.anti), ("output", self.output), ("reduction", self.reduction)))
 
 
-def analyse(scop: Scop) -> Dependences:
+def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:
     """All dependences of the program's order. Reads of a gather are over-approximated, so its dependences are too.
+
+    operations: isl's budget; where it is not enough the result is coarse.
+    """
+    try:
+        return isl.bounded(scop.ctx, operations, lambda: _exact(scop))
+    except isl.QuotaExceeded as e:
+        return _coarse(scop, str(e))
+
+
+def _coarse(scop: Scop, why: str) -> Dependences:
+    """All pairs of instances, in the order of the text, of statements that touch one tensor and of which one writes it."""
+    statements = scop.program.statements
+    spaces = {s.get_tuple_name(): s.get_space() for s in isl.sets(scop.domain)}
+
+    def between(sources: Callable[[pr.Statement], set[str]], sinks: Callable[[pr.Statement], set[str]]) -> islpy.UnionMap:
+        found = islpy.UnionMap.empty(scop.domain.get_space())
+        for first, second in combinations_with_replacement(statements, 2):
+            if sources(first) & sinks(second):
+                a, b = (spaces[isl.name(s.name)] for s in (first, second))
+                pairs = islpy.Map.lex_lt(a) if first is second else islpy.Map.universe(a.map_from_domain_and_range(b))
+                found = found.union(pairs.to_union_map())
+        return found
+
+    def writes(s: pr.Statement) -> set[str]:
+        return {s.target}
+
+    def reads(s: pr.Statement) -> set[str]:
+        return {r.tensor for r in pr.reads(s)} | (set() if s.op is None else {s.target})
+    return Dependences(between(writes, reads), between(reads, writes), between(writes, writes),
+                       islpy.UnionMap.empty(scop.domain.get_space()), why)
+
+
+def _exact(scop: Scop) -> Dependences:
+    """The pairs that touch one element.
 
     Memory-based dependences need no search for the last write (Feautrier, Dataflow Analysis of Array and Scalar References,
     IJPP 1991): they are the pairs of accesses to one element in the order of the text, in which statements do not interleave.
@@ -62,6 +104,8 @@ def analyse(scop: Scop) -> Dependences:
                 first, second = (place[m.get_tuple_name(islpy.dim_type.in_)] for m in (source, sink))
                 if first <= second:
                     meeting = source.apply_range(sink.reverse())
+                    if meeting.n_basic_map() > PIECES:
+                        raise isl.QuotaExceeded(f"more than {PIECES} pieces")
                     before = islpy.Map.lex_lt(meeting.get_space().domain()) if first == second else None
                     found = found.union((meeting.intersect(before) if before is not None else meeting).to_union_map())
         return found.coalesce()

@@ -19,6 +19,10 @@ _RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "mi
                        "NaN", "rat", "ceild", "floord"))
 
 
+BUDGET = 1_000_000
+"""isl operations that one stage may take, half a second to three seconds; ordinary programs need 1 000 to 300 000."""
+
+
 class QuotaExceeded(Exception):
     """An isl computation needed more operations than its budget."""
 
@@ -40,12 +44,21 @@ def bounded(ctx: islpy.Context, operations: int, compute: Callable[[], R]) -> R:
     ctx.reset_operations()
     try:
         return compute()
-    except islpy.Error as e:
-        if "maximal number of operations exceeded" in str(e):
+    except Exception:
+        if _spent(ctx):
             raise QuotaExceeded(f"more than {operations} isl operations") from None
         raise
     finally:
         ctx.set_max_operations(before)
+
+
+def _spent(ctx: islpy.Context) -> bool:
+    """Is the budget used up, so that even the smallest computation fails? (Not every one that failed says so.)"""
+    try:
+        islpy.Set.read_from_str(ctx, "{ : }")
+    except islpy.Error as e:
+        return "maximal number of operations exceeded" in str(e)
+    return False
 
 
 def name(identifier: str) -> str:
@@ -98,10 +111,10 @@ def instance(s: pr.Statement) -> str:
     return f"{name(s.name)}[{', '.join(map(name, s.indices))}]"
 
 
-def domain(s: pr.Statement) -> str:
-    """The domain of a statement in isl's notation, without braces."""
+def domain(s: pr.Statement, boxed: bool = False) -> str:
+    """The domain of a statement, or its box, in isl's notation, without braces."""
     conditions = [f"{r.lower} <= {name(r.index)} < {r.upper}" for r in s.ranges]
-    for c in s.where:
+    for c in () if boxed else s.where:
         text = expr(c)
         assert text is not None, f"isl: the condition {pr.format_expr(c)} of {s.name} is not affine"
         conditions.append(text)
@@ -112,6 +125,12 @@ def maps(u: islpy.UnionMap) -> Iterator[islpy.Map]:
     """The maps of a union map, one a pair of spaces."""
     found = u.get_map_list()
     return (found.get_at(i) for i in range(found.n_map()))
+
+
+def sets(u: islpy.UnionSet) -> Iterator[islpy.Set]:
+    """The sets of a union set, one a space."""
+    found = u.get_set_list()
+    return (found.get_at(i) for i in range(found.n_set()))
 
 
 def sample(m: islpy.Map) -> tuple[str, str] | None:

@@ -78,12 +78,12 @@ def own_band(s: pr.Statement) -> Nest:
     return Band(s.name, members, Leaf(s.name))
 
 
-def tree(ctx: islpy.Context, program: pr.Program, root: Nest) -> islpy.Schedule:
-    """The schedule tree of `root`, which must hold each statement of the program exactly once."""
+def tree(ctx: islpy.Context, program: pr.Program, root: Nest, boxed: bool = False) -> islpy.Schedule:
+    """The schedule tree of `root`, which must hold each statement of the program exactly once. boxed: over boxes, see Scop."""
     known = {s.name: s for s in program.statements}
     held = statements(root)
     assert sorted(held) == sorted(known), f"nest: holds {held}, the program has {tuple(known)}"
-    domain = "; ".join(isl.domain(s) for s in program.statements)
+    domain = "; ".join(isl.domain(s, boxed) for s in program.statements)
     return islpy.Schedule.read_from_str(ctx, f'{{ domain: "{{ {domain} }}"{_child(root, known)} }}')
 
 

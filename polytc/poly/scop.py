@@ -18,6 +18,8 @@ class Scop:
     domain: { S1_init[i,j] : 0 <= i < 4 and ...; S1[i,j,k] : ... }
     reads, writes: { S1[i,j,k] -> A[i,k]; ... }, in the tensors' own coordinates. A gather reads its whole dimension; a guarded
         read only what lies in bounds; an update reads what it writes.
+    boxed: what exact domains need ('more than 9 isl operations'), where the domains are the boxes of the statements instead:
+        code tests the conditions at each instance, and there are more dependences than need be. '' if they are exact.
     updates: the writes of update statements whose instances may be reordered among themselves (float sums that are precise
         may not).
     """
@@ -28,20 +30,38 @@ class Scop:
     reads: islpy.UnionMap
     writes: islpy.UnionMap
     updates: islpy.UnionMap
+    boxed: str = ""
 
     @property
     def original(self) -> islpy.Schedule:
         """The program's order, as a schedule tree."""
-        return nest.tree(self.ctx, self.program, nest.program_order(self.program))
+        return self.tree(nest.program_order(self.program))
+
+    def tree(self, root: nest.Nest) -> islpy.Schedule:
+        """The schedule tree of a nest that holds each statement once."""
+        return nest.tree(self.ctx, self.program, root, boxed=bool(self.boxed))
 
     def __str__(self) -> str:
         return "\n".join(f"{title}: {value}" for title, value in (
             ("domain", self.domain), ("reads", self.reads), ("writes", self.writes), ("updates", self.updates)))
 
 
-def extract(program: pr.Program) -> Scop:
-    """The Scop of a program; exact but for gathers, which are over-approximated."""
+def extract(program: pr.Program, operations: int = isl.BUDGET) -> Scop:
+    """The Scop of a program; exact but for gathers, which are over-approximated, and but for conditions that isl cannot take in
+    with that many operations."""
     ctx = isl.new_context()
+    try:
+        return isl.bounded(ctx, operations, lambda: _extract(program, ctx, ""))
+    except isl.QuotaExceeded as e:
+        return boxed(program, str(e))
+
+
+def boxed(program: pr.Program, why: str) -> Scop:
+    """The Scop whose domains are boxes."""
+    return _extract(program, isl.new_context(), why)
+
+
+def _extract(program: pr.Program, ctx: islpy.Context, why: str) -> Scop:
     reads: list[str] = []
     writes: list[str] = []
     updates: list[str] = []
@@ -53,12 +73,12 @@ def extract(program: pr.Program) -> Scop:
             reads.append(write)
             ordered = program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
             updates += [] if ordered else [write]
-    domain = islpy.UnionSet.read_from_str(ctx, "{ " + "; ".join(map(isl.domain, program.statements)) + " }")
+    domain = islpy.UnionSet.read_from_str(ctx, "{ " + "; ".join(isl.domain(s, bool(why)) for s in program.statements) + " }")
 
     def union(relations: list[str]) -> islpy.UnionMap:
         text = "{ " + "; ".join(dict.fromkeys(relations)) + " }"
         return islpy.UnionMap.read_from_str(ctx, text).intersect_domain(domain)
-    return Scop(program, ctx, domain, union(reads), union(writes), union(updates))
+    return Scop(program, ctx, domain, union(reads), union(writes), union(updates), why)
 
 
 def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[pr.Expr, ...], *, guarded: bool) -> str:

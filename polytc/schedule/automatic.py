@@ -4,36 +4,53 @@ from __future__ import annotations
 
 from polytc import errors
 from polytc.machine import Machine
-from polytc.poly import nest
+from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 from polytc.schedule import affine, cpu, gpu
 from polytc.schedule.tree import Schedule, checked, from_yaml
+
+errors.register(E706="the legality of a schedule cannot be decided")
 
 
 def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | None = None) -> Schedule:
     """A legal schedule.
 
     request: None for the strategy of the machine's kind; 'program' for the order of the text; 'isl' for isl's scheduler with
-    tiling; else the YAML text of a schedule. Raises E701..E704 for an illegal or foreign request.
+    tiling; else the YAML text of a schedule. Raises E701..E704 for an illegal or foreign request, E706 for one whose check is
+    beyond isl's budget.
     """
     match request:
         case None:
             return _strategy(scop, deps, machine)
         case "program":
-            return checked(Schedule(scop.original, "program order, as asked"), deps)
+            return Schedule(scop.original, "program order, as asked")
         case "isl":
             return affine.schedule(scop, deps)
         case text:
-            return from_yaml(text, scop, deps)
+            return _given(text, scop, deps)
+
+
+def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
+    try:
+        return isl.bounded(scop.ctx, isl.BUDGET, lambda: from_yaml(text, scop, deps))
+    except isl.QuotaExceeded as e:
+        raise errors.fail("E706", f"whether this schedule is legal takes too long to find out: {e}",
+                          notes=["schedule='program' needs no proof"]) from None
 
 
 def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
-    """The strategy's tree; program order if the tree does not stand the check, which `how` then says."""
-    plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
-    tree = nest.tree(scop.ctx, scop.program, plan)
+    """The strategy's tree; program order, which needs no proof, if the tree does not stand the check or that takes too long.
+    `how` says so then."""
+    if deps.coarse:
+        return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
     try:
-        return checked(Schedule(tree, f"{machine.kind} strategy"), deps)
+        plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
+        wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
+        how = f"{machine.kind} strategy{wide}"
+        return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))
     except errors.IllegalTransform as e:
-        reason = e.diagnostics[0].message
-        return checked(Schedule(scop.original, f"program order: the {machine.kind} strategy was refused ({reason})"), deps)
+        reason = f"the {machine.kind} strategy was refused ({e.diagnostics[0].message})"
+    except isl.QuotaExceeded as e:
+        reason = f"to check the {machine.kind} strategy needs {e}"
+    return Schedule(scop.original, f"program order: {reason}")
