@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -84,3 +86,12 @@ def test_packing_transposes_too() -> None:
                for top in traverse.expressions(s) for e in traverse.walk_expr(top))
     assert columns(m) == 0
     check(program, InterpTarget(AVX512))
+
+
+def test_accumulators_that_are_columns_stay_in_registers() -> None:
+    """Weights in panels make the output's channels the vector loop: what the epilogue reads never was in memory."""
+    program = replace(build("T[m,i] += X[c,i]*W[m,c]; O[m,i] = max(T[m,i] + b[m], 0)",
+                            {"X": (320, 49), "W": (1280, 320), "b": (1280,)}), constants=("W", "b"))
+    lowered = compiler.lower_program(program, LLVMTarget(AVX512))
+    assert not lowered.loops.scratch
+    assert "shuffle" not in str(lowered.loops)

@@ -50,21 +50,31 @@ def transpose_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with neighbouring columns read as rows."""
     taken = {b.name for b in kernel.args}
     taken |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
+    stored = frozenset(x for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) for x in _across(s))
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         if not isinstance(s, loops.Block):
             return s
         runs = groupby(s.stmts, lambda x: isinstance(x, loops.Store))
-        return loops.block(*(part for straight, run in runs for part in (_run(list(run), machine, taken) if straight else run)))
+        parts = (_run(list(run), machine, taken, stored) if straight else run for straight, run in runs)
+        return loops.block(*(x for part in parts for x in part))
 
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: e))
 
 
-def _run(stores: Sequence[loops.Stmt], machine: Machine, taken: set[str]) -> list[loops.Stmt]:
-    """Stores one after another, with their columns taken from transposed blocks."""
+def _across(s: loops.Store) -> Iterator[tuple[str, int]]:
+    """(buffer, dimension) that a vector store walks across memory. What is written in columns is read in columns: it may never
+    leave its registers (codegen.passes.promote)."""
+    yield from ((s.buffer.name, d) for d, i in enumerate(s.indices[:-1]) if i.lanes > 1)
+
+
+def _run(stores: Sequence[loops.Stmt], machine: Machine, taken: set[str], stored: frozenset[tuple[str, int]]
+         ) -> list[loops.Stmt]:
+    """Stores one after another, with their columns taken from transposed blocks. stored: what the kernel writes in columns."""
     written = {s.buffer.name for s in stores if isinstance(s, loops.Store)}
     found = (c for s in stores if isinstance(s, loops.Store) for c in _columns(s.value))
-    columns = {c.load: c for c in found if c.load.buffer.name not in written}
+    columns = {c.load: c for c in found
+               if c.load.buffer.name not in written and (c.load.buffer.name, c.across) not in stored}
     place: dict[loops.Expr, loops.Expr] = {}
     before: list[loops.Stmt] = []
     arrays: list[loops.Buffer] = []
