@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import collapse, contract, grid, promote, simplify, split, transpose, vectorize
+from polytc.codegen.passes import collapse, contract, grid, promote, reciprocal, simplify, split, transpose, vectorize
 from polytc.machine import Machine
 
 
@@ -25,6 +25,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
     module = contract.contract(promote.drop_dead_stores(module), machine)
     module = _each(module, (
         simplify.simplify_kernel,
+        reciprocal.use_reciprocals,
         collapse.collapse_kernel,
     ))
     return replace(module, kernels=tuple(rebuilt(k.name, k.body, k.precise) for k in module.kernels))

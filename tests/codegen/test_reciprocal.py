@@ -1,0 +1,42 @@
+"""Reciprocals of divisors that a loop does not change: where they are used, and what becomes of extreme divisors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polytc import compiler
+from polytc.codegen import loops as L
+from polytc.codegen import traverse
+from polytc.lang import build
+
+TEXT = "S[i] max= D[i,k]; Y[i,j] = X[i,j] / S[i]"
+EXTREME = [0.0, -0.0, 1e-45, 1e-40, 1.1754944e-38, 3e-38, 0.3, 7.0, -7.0, 1e30, 8.5e37, 1.7e38, 3.4e38, np.inf, -np.inf, np.nan]
+
+
+def products(text: str) -> int:
+    """Multiplications by a reciprocal."""
+    module = compiler.lower_program(build(text, {"X": (40, 130), "D": (40, 3)}), "cpu").loops
+    return sum(isinstance(e, L.Load) and e.buffer.name.startswith("reciprocal") for k in module.kernels
+               for s in traverse.walk_stmt(k.body) for top in traverse.expressions(s) for e in traverse.walk_expr(top))
+
+
+def test_a_row_is_multiplied_by_its_reciprocal() -> None:
+    assert products(TEXT) > 0
+    assert products("Y[i,j] = D[i,0] / X[i,j]") == 0
+    assert products(f"precise def f(f32[n,m] X, f32[n,q] D) -> (Y) {{ {TEXT} }}") == 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_extreme_divisors_and_dividends(dtype: str, target: str) -> None:
+    type_ = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
+    d = np.repeat(np.array(EXTREME, type_)[:, None], 2, 1)
+    others = np.random.default_rng(0).standard_normal(111)
+    x = np.tile(np.array([*EXTREME, 1.0, -3.0, 5.0, *others], type_), (len(d), 1))
+    y = np.zeros_like(x)
+    program = build(TEXT, {"X": x.shape, "D": d.shape}, {"X": dtype, "D": dtype})
+    compiler.compile_program(program, target, 1).run([{"X": x, "D": d, "Y": y}[n] for n in (*program.inputs, *program.outputs)])
+    with np.errstate(all="ignore"):
+        expected = x / d[:, :1]
+    np.testing.assert_allclose(y, expected, rtol=2e-7 if dtype == "f32" else 4e-16, atol=3e-45 if dtype == "f32" else 0)
