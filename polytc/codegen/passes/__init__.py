@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import collapse, contract, grid, promote, reciprocal, simplify, split, transpose, vectorize
+from polytc.codegen.passes import collapse, contract, fuse, grid, promote, reciprocal, simplify, split, transpose, vectorize
 from polytc.machine import Machine
 
 
@@ -18,6 +18,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         simplify.simplify_kernel,
         split.split_kernel,
         lambda k: vectorize.expand_kernel(k, machine),
+        fuse.fuse_kernel,
         grid.map_kernel,
         lambda k: transpose.transpose_kernel(k, machine),
         lambda k: promote.promote_kernel(k, machine, scratch),
