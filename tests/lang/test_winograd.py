@@ -143,6 +143,7 @@ def test_sums_onto_what_is_there() -> None:
     "O[m,h,w] max= X[c,h+r,w+s] * W[m,c,r,s]",
     "O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s] where r <= s",
     "O[m,h,w] += X[c,h+r,w+r] * W[m,c,r,s]",
+    "O[m,h,w] += (X[c,h+r-9,w+s] else 0) * W[m,c,r,s] where h in 0:4, w in 0:6",  # nothing but padding
 ])
 def test_other_forms_are_left_alone(text: str) -> None:
     rank = text.partition("W[")[2].partition("]")[0].count(",")

@@ -20,7 +20,7 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.build import build
-from polytc.lang.linear import Linear, linear
+from polytc.lang.linear import Linear, bounds, linear
 from polytc.lang.rewrites import winograd_text
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.winograd_text import Layout, Window
@@ -96,7 +96,7 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     ranges = {r.index: r for r in s.ranges}
     written = _indices(target)
     windows = [w for form in image if (w := _window(form, ranges, written, image, kernel)) is not None]
-    if len(windows) != 2:
+    if len(windows) != 2 or not _meets(program.tensor(data.tensor), image, ranges):
         return None
     sliding = {i for w in windows for i in (w.place.index, w.tap.index)}
     kinds: dict[tuple[bool, bool, bool], list[pr.Range]] = {}
@@ -120,6 +120,12 @@ def _all_linear(subscripts: tuple[pr.Expr, ...]) -> tuple[Linear, ...] | None:
 
 def _indices(forms: tuple[Linear, ...]) -> set[str]:
     return {i for f in forms for i, _ in f.terms}
+
+
+def _meets(data: pr.Tensor, image: tuple[Linear, ...], ranges: dict[str, pr.Range]) -> bool:
+    """Does some access lie inside of the data, in each dimension?"""
+    box = [bounds(form, {i: (r.lower, r.upper) for i, r in ranges.items()}) for form in image]
+    return all(low < extent and high >= 0 for (low, high), extent in zip(box, data.shape, strict=True))
 
 
 def _window(form: Linear, ranges: dict[str, pr.Range], written: set[str], image: tuple[Linear, ...],
@@ -149,7 +155,7 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
                     convolution.batch, convolution.groups, convolution.channels, convolution.filters, choice.results,
                     choice.block)
     data, weights = program.tensor(convolution.data.tensor), program.tensor(convolution.weights.tensor)
-    stages = _stages(winograd_text.stages(layout), data.shape, weights.shape)
+    stages = _stages(winograd_text.stages(layout), data.shape, weights.shape, tuple(winograd_text.sizes(layout).items()))
     names = {"X": data.name, "W": weights.name}
     taken = {t.name for t in program.tensors}
     names |= {t.name: fresh(f"{s.target}_{t.name}", taken) for t in stages.tensors if t.name not in names}
@@ -173,9 +179,9 @@ def _contains(e: pr.Expr, index: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _stages(text: str, data: tuple[int, ...], weights: tuple[int, ...]) -> pr.Program:
+def _stages(text: str, data: tuple[int, ...], weights: tuple[int, ...], sizes: tuple[tuple[str, int], ...]) -> pr.Program:
     """The program of the stages; equal convolutions of a model share it."""
-    return build(text, {"X": data, "W": weights})
+    return build(text, {"X": data, "W": weights}, scalars=dict(sizes))
 
 
 def _renamed(s: pr.Statement, names: dict[str, str]) -> pr.Statement:

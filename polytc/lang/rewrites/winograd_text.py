@@ -85,7 +85,22 @@ def stages(layout: Layout) -> str:
     ranks = (len(layout.data.subscripts), len(layout.weights.subscripts))
     shapes = [", ".join(f"{name}{d}" for d in range(rank)) for name, rank in zip(("SX", "SW"), ranks, strict=True)]
     body = "\n".join(f"    {line}" for line in lines)
-    return f"def winograd(X[{shapes[0]}], W[{shapes[1]}]) -> Z {{\n{body}\n}}\n"
+    return f"def winograd(X[{shapes[0]}], W[{shapes[1]}], {', '.join(sizes(layout))}) -> Z {{\n{body}\n}}\n"
+
+
+def sizes(layout: Layout) -> dict[str, int]:
+    """The values of the text's scalar arguments, so that convolutions of many sizes share one text: tiles of a block, and
+    blocks; tiles in a line, lines, and both; extents of the data with its padding, where the data lies in it, and of the
+    result; `c0s` is the extent of index `c0`."""
+    high, wide = layout.grid
+    rows, columns = _places(layout, layout.windows[0].tap.extent - 1)
+    found = {"block": layout.block, "blocks": layout.blocks, "wide": wide, "high": high, "area": high * wide, "rows": rows,
+             "columns": columns}
+    for name, (low, high) in _data(layout).items():
+        found |= {f"{name}_from": low, f"{name}_to": high}
+    found |= {f"{name}s": r.extent for name, r in _roles(layout, "ngcm")}
+    found |= {f"{name}s": w.place.extent for name, w in zip("yx", layout.windows, strict=True)}
+    return found | ({"room": _batches(layout)[0]} if layout.batch else {})
 
 
 # ---- stages
@@ -102,30 +117,34 @@ def _padded(layout: Layout) -> list[str]:
         own = next((i for i in shifts if form is not None and form.coefficient(i)), None)
         subscripts.append(place[own] if own is not None else pr.substitute(sub, gone | _renaming(layout)))
     cells = [*_names(layout, "n"), "y", "x", *_names(layout, "gc")]
-    inside = {name: (0, extent) for name, extent in zip(cells, _cells(layout), strict=True)}
+    inside: dict[str, tuple[str, str]] = {name: ("0", extent) for name, extent in zip(cells, _cells(layout), strict=True)}
     around: list[str] = []
+    numbers = sizes(layout)
     for name, (low, high) in _data(layout).items():
         upper = inside[name][1]
-        low, high = min(low, upper), max(min(high, upper), low)
-        around += [_zero(cells, inside | {name: part}) for part in ((0, low), (high, upper)) if part[0] < part[1]]
-        inside[name] = (low, high)
+        around += [_zero(cells, inside | {name: ("0", f"{name}_from")})] if low > 0 else []
+        around += [_zero(cells, inside | {name: (f"{name}_to", upper)})] if high < numbers[upper] else []
+        inside[name] = (f"{name}_from", f"{name}_to")
     return [f"P[{', '.join(cells)}] = ({_read('X', subscripts)} else 0){_bounds(inside)}", *around]
 
 
-def _zero(cells: list[str], bounds: dict[str, tuple[int, int]]) -> str:
+def _zero(cells: list[str], bounds: dict[str, tuple[str, str]]) -> str:
     return f"P[{', '.join(cells)}] = 0.0{_bounds(bounds)}"
 
 
-def _cells(layout: Layout) -> tuple[int, ...]:
-    """Extents of P."""
-    return *_batches(layout), *_places(layout, layout.windows[0].tap.extent - 1), *_extents(layout, "gc")
+def _cells(layout: Layout) -> tuple[str, ...]:
+    """Extents of P, by name."""
+    batch = ("room", *_extents(layout, "n")[1:]) if layout.batch else ()
+    return *batch, "rows", "columns", *_extents(layout, "gc")
 
 
 def _data(layout: Layout) -> dict[str, tuple[int, int]]:
     """Where in P there is data, in the dimensions that are padded."""
     found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1]}
-    for name, window, extent in zip("yx", layout.windows, layout.extents, strict=True):
-        found[name] = (max(0, -window.start), max(0, extent - window.start))
+    places = _places(layout, layout.windows[0].tap.extent - 1)
+    for name, window, extent, upper in zip("yx", layout.windows, layout.extents, places, strict=True):
+        low = min(max(0, -window.start), upper)
+        found[name] = (low, max(low, min(extent - window.start, upper)))
     return found
 
 
@@ -144,8 +163,9 @@ def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
 
     rows = _rows(matrices.inputs, data)
     columns = _rows(matrices.inputs, half)
-    return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': n} | inner)}" for u, row in enumerate(rows)),
-            *(f"V[{', '.join((*b, *g, 't', 'u', str(v), *c))}] = {row}{_where({'u': n} | inner)}"
+    return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': str(n)} | inner)}"
+              for u, row in enumerate(rows)),
+            *(f"V[{', '.join((*b, *g, 't', 'u', str(v), *c))}] = {row}{_where({'u': str(n)} | inner)}"
               for v, row in enumerate(columns))]
 
 
@@ -167,9 +187,9 @@ def _weights(layout: Layout, matrices: Correlation) -> list[str]:
         return f"F[{', '.join(('u', str(s), *inner))}]"
 
     g, rest = _names(layout, "g"), _names(layout, "cm")
-    return [*(f"F[{', '.join((str(u), 's', *inner))}] = {row}{_where({'s': matrices.taps} | extents)}"
+    return [*(f"F[{', '.join((str(u), 's', *inner))}] = {row}{_where({'s': str(matrices.taps)} | extents)}"
               for u, row in enumerate(_rows(matrices.weights, weight))),
-            *(f"U[{', '.join((*g, 'u', str(v), *rest))}] = {row}{_where({'u': matrices.points} | extents)}"
+            *(f"U[{', '.join((*g, 'u', str(v), *rest))}] = {row}{_where({'u': str(matrices.points)} | extents)}"
               for v, row in enumerate(_rows(matrices.weights, half)))]
 
 
@@ -190,9 +210,9 @@ def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
     def half(v: int) -> str:
         return f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]"
 
-    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {row}{_where({'v': matrices.points} | inner)}"
+    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {row}{_where({'v': str(matrices.points)} | inner)}"
               for i, row in enumerate(_rows(matrices.output, product))),
-            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {row}{_where({'i': matrices.results} | inner)}"
+            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {row}{_where({'i': str(matrices.results)} | inner)}"
               for j, row in enumerate(_rows(matrices.output, half))),
             _cut(layout)]
 
@@ -200,7 +220,7 @@ def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
 def _cut(layout: Layout) -> str:
     """Z: the elements of Y that there is a place for."""
     cell = (*_names(layout, "n"), "y", "x", *_names(layout, "gm"))
-    extents = (*_extents(layout, "n"), *(w.place.extent for w in layout.windows), *_extents(layout, "gm"))
+    extents = (*_extents(layout, "n"), "ys", "xs", *_extents(layout, "gm"))
     return f"Z[{', '.join(cell)}] = Y[{', '.join(cell)}]{_where(dict(zip(cell, extents, strict=True)))}"
 
 
@@ -230,8 +250,9 @@ def _names(layout: Layout, kinds: str) -> tuple[str, ...]:
     return tuple(name for name, _ in _roles(layout, kinds))
 
 
-def _extents(layout: Layout, kinds: str) -> tuple[int, ...]:
-    return tuple(r.extent for _, r in _roles(layout, kinds))
+def _extents(layout: Layout, kinds: str) -> tuple[str, ...]:
+    """The names of their extents, see `sizes`."""
+    return tuple(f"{name}s" for name, _ in _roles(layout, kinds))
 
 
 def _renaming(layout: Layout) -> dict[str, pr.Expr]:
@@ -247,11 +268,11 @@ def _read(tensor: str, subscripts: list[pr.Expr]) -> str:
     return f"{tensor}[{', '.join(map(pr.format_expr, subscripts))}]"
 
 
-def _where(extents: dict[str, int]) -> str:
-    return _bounds({name: (0, extent) for name, extent in extents.items()})
+def _where(extents: dict[str, str]) -> str:
+    return _bounds({name: ("0", extent) for name, extent in extents.items()})
 
 
-def _bounds(ranges: dict[str, tuple[int, int]]) -> str:
+def _bounds(ranges: dict[str, tuple[str, str]]) -> str:
     return f" where {', '.join(f'{name} in {low}:{high}' for name, (low, high) in ranges.items())}"
 
 
@@ -259,27 +280,26 @@ def _block_names(layout: Layout) -> tuple[str, ...]:
     return ("b",) if layout.blocks > 1 else ()
 
 
-def _block_extents(layout: Layout) -> dict[str, int]:
-    return ({"b": layout.blocks} if layout.blocks > 1 else {}) | {"t": layout.block}
+def _block_extents(layout: Layout) -> dict[str, str]:
+    return ({"b": "blocks"} if layout.blocks > 1 else {}) | {"t": "block"}
 
 
 def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
     """Subscripts of batch and places for element (row, column) of tile t of block b; tiles are numbered row by row."""
-    number = f"({layout.block}*b + t)" if layout.blocks > 1 else "t"
-    high, wide = layout.grid
+    number = "(block*b + t)" if layout.blocks > 1 else "t"
     batch: list[str] = []
-    above = high * wide
+    above = "area"
     for extent in reversed(_extents(layout, "n")):
         last = len(batch) + 1 == len(layout.batch)
-        batch.insert(0, f"{number}//{above}" if last else f"{number}//{above}%{extent}")
-        above *= extent
-    line = f"{number}//{wide}%{high}" if batch else f"{number}//{wide}"
-    return (*batch, f"{layout.results}*({line}) + {row}", f"{layout.results}*({number}%{wide}) + {column}")
+        batch.insert(0, f"{number}//({above})" if last else f"{number}//({above})%{extent}")
+        above += f"*{extent}"
+    line = f"{number}//wide%high" if batch else f"{number}//wide"
+    return (*batch, f"{layout.results}*({line}) + {row}", f"{layout.results}*({number}%wide) + {column}")
 
 
 def _batches(layout: Layout) -> tuple[int, ...]:
     """Extents of the batch dimensions; the first has room for the tiles of a last block that is not full."""
-    extents = _extents(layout, "n")
+    extents = tuple(r.extent for r in layout.batch)
     if not extents:
         return ()
     return -(-layout.blocks * layout.block // (prod(layout.grid) * prod(extents[1:]))), *extents[1:]
