@@ -14,7 +14,8 @@ from polytc.lang.scalars import BOOL, DTYPES, F16, F32, F64, I32, INTRINSICS, DT
 TARGET = LLVMTarget()
 
 
-def apply(build, result: DType, arrays: list[np.ndarray], dtypes: list[DType], lanes: int) -> np.ndarray:
+def apply(build, result: DType, arrays: list[np.ndarray], dtypes: list[DType], lanes: int,
+          target: LLVMTarget = TARGET) -> np.ndarray:
     """Element by element out[i] = build(a[i], b[i], ...), `lanes` at a time."""
     n = arrays[0].size
     assert n % lanes == 0
@@ -27,7 +28,7 @@ def apply(build, result: DType, arrays: list[np.ndarray], dtypes: list[DType], l
     module = loops.Module("m", (*ins, out), ("out",), (), (kernel,))
     verify.verify(module)
     got = np.zeros(n, result.numpy)
-    TARGET.load(TARGET.build(TARGET.emit(module)), 1).run([*arrays, got])
+    target.load(target.build(target.emit(module)), 1).run([*arrays, got])
     return got
 
 
