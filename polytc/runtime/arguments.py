@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import math
 import sys
 from collections.abc import Callable
@@ -24,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.target import Types
-from polytc.disk import cache
 from polytc.runtime import jit
 
 MOST = 8
@@ -77,9 +75,7 @@ def _functions() -> _Functions | None:
     """The native functions, if they understand the arrays of this Python and numpy."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    text = _text()
-    key = hashlib.sha256("\n".join((jit.VERSION, *jit.host(), text)).encode()).hexdigest()
-    code = jit.Code(cache.fetch(key, lambda: jit.build(text, *jit.host(), jit.Tuning(slp=False, vectorize=False, level=2))))
+    code = jit.scalar_code(_text())
     # Python's lock stays held: the function looks at objects, and takes less time than giving it away.
     check: dict[int, Callable[..., int]] = {
         n: ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.py_object] * n)(code.address(f"check{n}"))

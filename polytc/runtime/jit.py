@@ -6,14 +6,17 @@ One engine per module; its code lives as long as the Code object.
 from __future__ import annotations
 
 import ctypes.util
+import functools
+import hashlib
 import os
 import threading
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+
+from polytc.disk import cache
 
 VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
 _LOCK = threading.RLock()
@@ -38,7 +41,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
-@cache
+@functools.cache
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -48,7 +51,7 @@ def _initialize() -> None:
             llvm.load_library_permanently(library)
 
 
-@cache
+@functools.cache
 def host() -> tuple[str, str]:
     """LLVM's name of this processor and its features, e.g. ('znver3', '+avx2,-avx512f,...')."""
     _initialize()
@@ -129,3 +132,9 @@ class Code:
             found = int(self._engine.get_function_address(name))
         assert found, f"no function {name}"
         return found
+
+
+def scalar_code(text: str) -> Code:
+    """Code of the runtime itself, for this processor; its object file is kept on disk."""
+    key = hashlib.sha256("\n".join((VERSION, *host(), text)).encode()).hexdigest()
+    return Code(cache.fetch(key, lambda: build(text, *host(), Tuning(slp=False, vectorize=False, level=2))))

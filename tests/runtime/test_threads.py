@@ -17,7 +17,7 @@ from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang.scalars import I64
-from polytc.runtime import threads
+from polytc.runtime import regions, threads
 
 TARGET = LLVMTarget()
 
@@ -97,7 +97,7 @@ def test_a_thread_that_is_held_up_does_not_hold_up_the_others(count: int, worker
     assert [b for b, _ in chunks] == [0, *(e for _, e in chunks[:-1])]
     assert chunks[-1][1] == count
     sizes = [e - b for b, e in chunks]
-    assert sizes[0] == max(1, count // (workers * threads.PARTS))  # no more than a part of a fair share
+    assert sizes[0] == max(1, count // (workers * regions.PARTS))  # no more than a part of a fair share
     assert sizes[-1] == 1
 
 
