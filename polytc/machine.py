@@ -54,7 +54,7 @@ class Machine:
     @property
     def has_fma(self) -> bool:
         """Whether a fused multiply-add is one instruction."""
-        return self.vector_bytes >= 32 or self.has("fma") or platform.machine().lower() in ("aarch64", "arm64")
+        return self.vector_bytes >= 32 or self.has("fma") or self.has("neon") or _is_arm()
 
     def has(self, feature: str) -> bool:
         """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
@@ -65,10 +65,16 @@ GENERIC_CPU = Machine("cpu", 16, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(256 <<
 AVX2 = Machine("cpu", 32, 16, 4, 2, (Cache(32 << 10, 8, 64), Cache(512 << 10, 8, 64), Cache(16 << 20, 16, 64)), 2)
 AVX512 = Machine("cpu", 64, 32, 4, 2, (Cache(48 << 10, 12, 64), Cache(1 << 20, 16, 64), Cache(32 << 20, 16, 64)), 2,
                  masked=True)
-NEON = Machine("cpu", 16, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64)), 4)
+NEON = Machine("cpu", 16, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64)), 4, features="+neon")
+SVE = Machine("cpu", 32, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64), Cache(32 << 20, 16, 64)), 4,
+              masked=True, cpu="neoverse-v1", features="+neon,+sve")
 GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 << 20, 16, 128)), 32,
                       max_work_group=256, local_bytes=32 << 10)
 """Descriptions for tests and for generating code without the machine."""
+
+
+def _is_arm() -> bool:
+    return platform.machine().lower() in ("aarch64", "arm64")
 
 
 DOUBLE_PUMPED = ("znver4",)
@@ -94,9 +100,8 @@ def detect_caches() -> tuple[Cache, ...]:
 def detect(cpu: str, features: str) -> Machine:
     """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
-    arm = platform.machine().lower() in ("aarch64", "arm64")
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
-    registers = 32 if arm or "avx512f" in have else 16
+    registers = 32 if _is_arm() or "avx512f" in have else 16
     ports = 1 if cpu in DOUBLE_PUMPED else 2
     return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
                    masked="avx512vl" in have, cpu=cpu, features=features)

@@ -69,12 +69,18 @@ class Tuning:
     level: int = 3
 
 
-def optimize(text: str, cpu: str, features: str, tuning: Tuning) -> tuple[Any, Any]:
-    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine."""
+def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> tuple[Any, Any]:
+    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
+    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one."""
     _initialize()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=min(3, tuning.level), jit=True)
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_default_triple())
+    machine = target.create_target_machine(cpu=cpu, features=features, opt=min(3, tuning.level), jit=True)
     module = llvm.parse_assembly(text)
+    if triple:
+        module.triple, module.data_layout = triple, str(machine.target_data)
     if os.environ.get("POLYTC_CHECK") == "1":
         module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=tuning.level)
@@ -101,10 +107,10 @@ def _simplify(module: Any, builder: Any) -> None:
             simplification.run(function, builder)
 
 
-def assembly(text: str, cpu: str, features: str, tuning: Tuning) -> str:
+def assembly(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> str:
     """Optimised assembly text of a module."""
     with _LOCK:
-        module, machine = optimize(text, cpu, features, tuning)
+        module, machine = optimize(text, cpu, features, tuning, triple)
         return str(machine.emit_assembly(module))
 
 

@@ -82,6 +82,8 @@ class LLVMTarget:
     def _attributes(self) -> str:
         cpu, features = self._processor()
         parts = ["nounwind", '"no-trapping-math"="true"', f'"prefer-vector-width"="{self.machine.vector_bytes * 8}"']
+        if self.machine.has("sve"):
+            parts.append(f"vscale_range({self.machine.vector_bytes // 16},{self.machine.vector_bytes // 16})")
         parts += [f'"target-cpu"="{cpu}"'] if cpu else []
         parts += [f'"target-features"="{features}"'] if features else []
         return " ".join(parts)
