@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from polytc import compiler, lang
 from polytc.contraction import einsum
 from polytc.errors import TargetError
+from polytc.fixed import FixedOp
 from polytc.lang.program import Program
 from polytc.op import (
     DTypes,
@@ -25,12 +26,27 @@ from polytc.op import (
 )
 from polytc.runtime import devices as opencl
 
-__all__ = ["Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
+__all__ = ["FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
+
+
+@overload
+def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
+            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            constants: None = None) -> Op: ...
+
+
+@overload
+def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
+            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            constants: Mapping[str, Any]) -> FixedOp: ...
 
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | None = None, algebra: str | None = None) -> Op:
+            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            constants: Mapping[str, Any] | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
@@ -41,10 +57,14 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
+    constants: arrays for some inputs, which are then no arguments any more; what follows from them alone, such as packed or
+    transformed weights, is computed once. The result is a FixedOp.
     Raises CompileError with every diagnostic of the program.
     """
-    return Op(text, target=target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-              schedule=schedule, algebra=algebra)
+    given = None if constants is not None else shapes
+    op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
+            schedule=schedule, algebra=algebra)
+    return op if constants is None else FixedOp(op, constants)
 
 
 def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, out: Any = None, **arrays: Any) -> Any:

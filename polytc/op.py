@@ -133,9 +133,8 @@ class Op:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
-                program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **scalars})
-                program = replace(program, direct=self._direct)
-                executable = load(program, self.target, self._threads, self._schedule)
+                program = self.program(shapes, dtypes, scalars)
+                executable = self.load(program)
                 outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
                 inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
                 straight = program.inputs == self.inputs
@@ -143,6 +142,16 @@ class Op:
                 found = Specialisation(program, executable, program.inputs, outputs, quick)
                 self._ready.put(key, found)
         return found
+
+    def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
+                scalars: Mapping[str, int | float] | None = None) -> Program:
+        """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
+        program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})})
+        return replace(program, direct=self._direct)
+
+    def load(self, program: Program) -> Executable:
+        """Such a program as code, with this Op's options."""
+        return load(program, self.target, self._threads, self._schedule)
 
     def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of `inputs`."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
-from polytc.codegen.target import Bound, Executable, Target
+from polytc.codegen.target import Bound, Executable, Held, Target
 
 ALIGN = 64
 
@@ -48,6 +48,37 @@ class WithPrologue:
         if self.once is not None and self.package.once is not None:
             self.once.run([arrays[n] for n in self.package.once.arrays])
         return [arrays[n] for n in self.package.main.arrays]
+
+
+def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) -> Executable:
+    """The executable with arrays for some of its `count` arguments, which take the others from now on. What follows from the
+    fixed ones alone is computed now; their contents must not change."""
+    if not isinstance(executable, WithPrologue):
+        known, main, arrays = dict(fixed), executable, tuple(range(count))
+    else:
+        package = executable.package
+        known = dict(fixed) | {count + k: aligned(b) for k, b in enumerate(package.made)}
+        if executable.once is not None and package.once is not None:
+            executable.once.run([known[n] for n in package.once.arrays])
+        main, arrays = executable.main, package.main.arrays
+    free = [n for n in range(count) if n not in fixed]
+    return _Kept(main, tuple(known[n] if n in known else free.index(n) for n in arrays))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """arguments: of `main`, each an array that stays or the number of the caller's."""
+
+    main: Executable
+    arguments: tuple[np.ndarray | int, ...]
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """Run on the arrays that are not fixed."""
+        self.main.run([buffers[a] if isinstance(a, int) else a for a in self.arguments])
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        """`run` on these arrays as a function."""
+        return Held(self.run, buffers)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,103 @@
+"""FixedOp: an Op some of whose inputs are arrays that do not change between calls, such as weights.
+
+What follows from them alone, packed panels and transformed weights among it, is computed once for each combination of the other
+arrays' shapes, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from polytc.codegen.target import Executable
+from polytc.lang.scalars import DType
+from polytc.op import Op
+from polytc.runtime import forks
+from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.packages import keep
+from polytc.runtime.recent import Recent
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """Code for one combination of shapes of the free inputs. order: their names, in the order of the code."""
+
+    executable: Executable
+    order: tuple[str, ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+
+
+class FixedOp:
+    """An Op with values for some of its inputs; call it on the others, by position or by name.
+
+        layer = polytc.compile("Y[n,m] += X[n,k]*W[m,k]", constants={"W": weights})
+        y = layer(x)
+
+    inputs: the names that are left, in order. The constants are copied: changing the arrays later changes nothing. Calls from
+    several threads are safe.
+    """
+
+    def __init__(self, op: Op, constants: Mapping[str, Any]) -> None:
+        if not isinstance(constants, Mapping):
+            raise argument_error("E410", f"constants is a dict of names and arrays, not {constants!r}")
+        unknown = [str(n) for n in constants if n not in op.inputs]
+        if unknown:
+            raise argument_error("E401", f"constants names {', '.join(unknown)}, which is no input of {op.name}",
+                                 f"the inputs are: {', '.join(op.inputs)}")
+        self._op = op
+        self._constants = {n: np.array(as_input(n, a), copy=True, order="C") for n, a in constants.items()}
+        self.inputs = tuple(n for n in op.inputs if n not in self._constants)
+        self.outputs, self.name = op.outputs, op.name
+        self._ready: Recent[tuple[Any, ...], _Ready] = Recent(64)
+        self._lock = forks.Lock()
+
+    def __repr__(self) -> str:
+        return f"<polytc.FixedOp {self.name}({', '.join(self.inputs)}) with {', '.join(self._constants)} constant>"
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Run on the arrays that are left. out: the array to write (a tuple for several outputs).
+
+        Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
+        """
+        arrays = self._arrays(args, named)
+        ready = self._specialised(arrays)
+        inputs = [arrays[n] for n in ready.order]
+        given = [None] * len(ready.outputs) if out is None else list(out) if isinstance(out, tuple) else [out]
+        if len(given) != len(ready.outputs):
+            raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
+        results = [allocate(n, *expected) if a is None else as_output(n, a, *expected)
+                   for n, a, expected in zip(self.outputs, given, ready.outputs, strict=True)]
+        if out is not None:
+            check_overlap(ready.order, inputs, self.outputs, results)
+        ready.executable.run([*inputs, *results])
+        return out if out is not None else results[0] if len(results) == 1 else tuple(results)
+
+    def _arrays(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        given = dict(zip(self.inputs, args))
+        wrong = [n for n in named if n in given or n not in self.inputs]
+        if len(args) > len(self.inputs) or wrong or len(given) + len(named) < len(self.inputs):
+            raise argument_error("E401", f"{self.name} takes {', '.join(self.inputs) or 'no array'}, each once",
+                                 f"constants are: {', '.join(self._constants)}")
+        return {n: as_input(n, a) for n, a in (given | dict(named)).items()}
+
+    def _specialised(self, arrays: dict[str, np.ndarray]) -> _Ready:
+        key = tuple((n, a.shape, a.dtype) for n, a in sorted(arrays.items()))
+        found = self._ready.get(key)
+        if found is None:
+            with self._lock:
+                found = self._ready.get(key) or self._ready.put(key, self._compiled(arrays))
+        return found
+
+    def _compiled(self, arrays: dict[str, np.ndarray]) -> _Ready:
+        everything = arrays | self._constants
+        dtypes: dict[str, DType] = {n: dtype_of(n, a.dtype) for n, a in everything.items()}
+        program = replace(self._op.program({n: a.shape for n, a in everything.items()}, dtypes),
+                          constants=tuple(self._constants))
+        order = tuple(n for n in program.inputs if n not in self._constants)
+        executable = self._op.load(program)
+        fixed = {k: self._constants[n] for k, n in enumerate(program.inputs) if n in self._constants}
+        outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
+        return _Ready(keep(executable, fixed, len(program.inputs) + len(outputs)), order, outputs)
