@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import os
 import threading
+from contextlib import suppress
 
 from polytc.errors import ArgumentError, fail
 from polytc.runtime import forks, jit, regions
@@ -59,12 +60,17 @@ class _Pool:
         """Have at least threads - 1 workers."""
         while len(self.workers) < threads - 1:
             slot = len(self.workers) + 1
-            thread = threading.Thread(target=self.worker, args=(self.address, slot), name=f"polytc-{slot}", daemon=True)
+            thread = threading.Thread(target=self._serve, args=(slot, _processor()), name=f"polytc-{slot}", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no more threads, or the interpreter is on its way out: fewer workers do it too
                 return
             self.workers.append(thread)
+
+    def _serve(self, slot: int, caller: int | None) -> None:
+        """The life of a worker."""
+        _keep_off(caller)
+        self.worker(self.address, slot)
 
     def _word(self, name: str) -> ctypes.c_uint32:
         return ctypes.c_uint32.from_address(self.address + regions.OFFSET[name])
@@ -85,6 +91,26 @@ class _Pool:
 
 _LOCK = forks.Lock()
 _POOL: _Pool | None = None
+
+
+def _processor() -> int | None:
+    """The processor on which this thread runs now; None where the system does not say."""
+    try:
+        found = int(ctypes.CDLL(None).sched_getcpu())
+    except (AttributeError, OSError, TypeError):
+        return None
+    return found if found >= 0 else None
+
+
+def _keep_off(processor: int | None) -> None:
+    """Let this thread run on the others of its processors. Linux may wake a thread on the processor of the one that wakes it,
+    which is busy with its own part of the region: the woken one then waits for milliseconds, while others are idle."""
+    if processor is None or not hasattr(os, "sched_setaffinity"):
+        return
+    others = os.sched_getaffinity(0) - {processor}
+    if others:
+        with suppress(OSError):
+            os.sched_setaffinity(0, others)
 
 
 def team(threads: int) -> tuple[int, int]:

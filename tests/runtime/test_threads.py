@@ -286,3 +286,17 @@ def test_a_region_is_cheap() -> None:
         call()
         best = min(best, time.perf_counter() - start)
     assert best < 200e-6
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_workers_keep_off_the_caller_s_processor() -> None:
+    """Else Linux may wake them there, behind the caller's own part of the region."""
+    code = """
+import os, numpy as np, polytc
+before = set(os.listdir("/proc/self/task"))
+polytc.compile("O[i] = 2.0*A[i]", threads=2)(np.ones(1 << 20, "f4"))
+workers = [int(t) for t in os.listdir("/proc/self/task") if t not in before]
+everything = os.sched_getaffinity(0)
+assert any(len(os.sched_getaffinity(t)) == len(everything) - 1 for t in workers), workers
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
