@@ -10,8 +10,8 @@ from __future__ import annotations
 import platform
 import sys
 
-SPINS = 2000
-"""Pauses of a worker before it sleeps: some tens of microseconds."""
+SPINS = 10000
+"""Pauses of a worker before it sleeps: some hundred microseconds, longer than Python takes between the calls of a loop."""
 
 PARTS = 4
 """A chunk is this part of a thread's fair share of what is left."""

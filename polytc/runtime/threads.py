@@ -4,7 +4,7 @@ The pool's code is LLVM IR made once per process. Workers are Python threads tha
 interpreter exits. Whoever is free takes the next chunk of a region from an atomic counter, large chunks first and small ones
 towards the end (Polychronopoulos & Kuck, Guided Self-Scheduling, IEEE ToC 1987), so that a core that others use too holds up
 the rest for no longer than its last chunk. The caller takes part, so that a region completes even if no worker ever wakes up.
-Workers spin for some microseconds after a region of theirs, then sleep on a futex (on other systems than Linux: yield);
+Workers spin for some hundred microseconds after a region of theirs, then sleep on a futex (on other systems than Linux: yield);
 regions of fewer threads leave the other workers asleep. The code is in regions.py.
 """
 
@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from polytc.errors import ArgumentError, fail
@@ -55,22 +56,28 @@ class _Pool:
         self.nudge = _NUDGE(self.code.address("nudge"))
         self.worker = _WORKER(self.code.address("worker"))
         self.workers: list[threading.Thread] = []
+        self.caller, self.settled = -1, 0
 
     def grow(self, threads: int) -> None:
         """Have at least threads - 1 workers."""
         while len(self.workers) < threads - 1:
             slot = len(self.workers) + 1
-            thread = threading.Thread(target=self._serve, args=(slot, _processor()), name=f"polytc-{slot}", daemon=True)
+            thread = threading.Thread(target=self.worker, args=(self.address, slot), name=f"polytc-{slot}", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no more threads, or the interpreter is on its way out: fewer workers do it too
                 return
             self.workers.append(thread)
 
-    def _serve(self, slot: int, caller: int | None) -> None:
-        """The life of a worker."""
-        _keep_off(caller)
-        self.worker(self.address, slot)
+    def make_way(self, processor: int) -> None:
+        """Keep the workers off the processor on which the caller runs. Linux may wake a thread on the processor of the one that
+        wakes it, which is busy with its own part of the region: the woken one would wait for milliseconds, others being idle."""
+        self.caller, self.settled = processor, len(self.workers)
+        others = os.sched_getaffinity(0) - {processor}
+        for thread in self.workers:
+            if others and thread.native_id is not None:
+                with suppress(OSError):  # it has ended, or the system forbids it
+                    os.sched_setaffinity(thread.native_id, others)
 
     def _word(self, name: str) -> ctypes.c_uint32:
         return ctypes.c_uint32.from_address(self.address + regions.OFFSET[name])
@@ -86,31 +93,23 @@ class _Pool:
     def forget_workers(self) -> None:
         """In the child of a fork no worker exists, and the memory may be in the middle of a region."""
         ctypes.memset(self.address, 0, regions.BYTES)
-        self.workers = []
+        self.workers, self.caller = [], -1
 
 
 _LOCK = forks.Lock()
 _POOL: _Pool | None = None
 
 
-def _processor() -> int | None:
-    """The processor on which this thread runs now; None where the system does not say."""
+def _processor_call() -> Callable[[], int] | None:
+    """The system's function that says on which processor this thread runs now, without releasing the GIL; None elsewhere."""
     try:
-        found = int(ctypes.CDLL(None).sched_getcpu())
+        call = ctypes.PyDLL(None).sched_getcpu
     except (AttributeError, OSError, TypeError):
         return None
-    return found if found >= 0 else None
+    return call if hasattr(os, "sched_setaffinity") else None
 
 
-def _keep_off(processor: int | None) -> None:
-    """Let this thread run on the others of its processors. Linux may wake a thread on the processor of the one that wakes it,
-    which is busy with its own part of the region: the woken one then waits for milliseconds, while others are idle."""
-    if processor is None or not hasattr(os, "sched_setaffinity"):
-        return
-    others = os.sched_getaffinity(0) - {processor}
-    if others:
-        with suppress(OSError):
-            os.sched_setaffinity(0, others)
+_processor = _processor_call()
 
 
 def team(threads: int) -> tuple[int, int]:
@@ -123,6 +122,10 @@ def team(threads: int) -> tuple[int, int]:
         with _LOCK:
             found = _POOL = _POOL or _Pool()
             found.grow(threads)
+    if _processor is not None:
+        here = _processor()
+        if here != found.caller or len(found.workers) != found.settled:
+            found.make_way(here)
     return found.launch, found.address
 
 

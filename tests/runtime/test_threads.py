@@ -298,5 +298,6 @@ polytc.compile("O[i] = 2.0*A[i]", threads=2)(np.ones(1 << 20, "f4"))
 workers = [int(t) for t in os.listdir("/proc/self/task") if t not in before]
 everything = os.sched_getaffinity(0)
 assert any(len(os.sched_getaffinity(t)) == len(everything) - 1 for t in workers), workers
+assert os.sched_getaffinity(os.getpid()) == everything, "the caller itself may run anywhere"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
