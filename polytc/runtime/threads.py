@@ -71,7 +71,7 @@ class _Pool:
 
     def make_way(self, processor: int) -> None:
         """Keep the workers off the processor on which the caller runs. Linux may wake a thread on the processor of the one that
-        wakes it, which is busy with its own part of the region: the woken one would wait for milliseconds, others being idle."""
+        wakes it, which is busy with its own part of the region: the woken one would wait for milliseconds."""
         self.caller, self.settled = processor, len(self.workers)
         others = os.sched_getaffinity(0) - {processor}
         for thread in self.workers:
