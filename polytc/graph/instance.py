@@ -142,9 +142,9 @@ def lifetimes(plan: Plan) -> list[memory.Life]:
     return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
 
 
-def aligned_bytes(size: int) -> np.ndarray:
-    """Zeroed memory whose address is a multiple of memory.ALIGNMENT."""
-    raw = np.zeros(size + memory.ALIGNMENT, np.uint8)
+def aligned_bytes(size: int, make: Callable[..., np.ndarray] = np.zeros) -> np.ndarray:
+    """Memory whose address is a multiple of memory.ALIGNMENT: zeroed, or as `make` makes it."""
+    raw = make(size + memory.ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % memory.ALIGNMENT
     return raw[start:start + size]
 
@@ -164,6 +164,4 @@ def aligned_copy(a: np.ndarray) -> np.ndarray:
 
 def aligned_empty(t: Array) -> np.ndarray:
     """An array on a cache line, with any contents."""
-    raw = np.empty(t.bytes + memory.ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % memory.ALIGNMENT
-    return raw[start:start + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+    return aligned_bytes(t.bytes, np.empty).view(t.dtype.numpy).reshape(t.shape)

@@ -87,7 +87,7 @@ def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine:
     reduced = reduced_indices(s)
     if len(large) != 1 or len(reduced) != 1 or not all(_depends(large[0], i) for i in s.indices):
         return None
-    stride = dict(of_access(program, large[0]).strides).get(reduced[0])
+    stride = of_access(program, large[0]).stride(reduced[0])
     extent = next(r.extent for r in s.ranges if r.index == reduced[0])
     width = program.tensor(large[0].tensor).dtype.bytes
     if stride is None or 4 * abs(stride) * width < PAGE or any(_plain_target(s, i) for i in reduced):

@@ -9,6 +9,7 @@ coalescing can make one of them: whole vectors, whatever the extents of the rows
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
@@ -23,16 +24,9 @@ def compact(program: pr.Program) -> pr.Program:
     for s in program.statements:
         for read in pr.reads(s) if s.op is not None else ():
             indices = _skipping(s, read)
-            if indices is not None and s.points >= USES * _points(indices) and read.tensor != s.target:
+            if indices is not None and s.points >= USES * prod(r.extent for r in indices) and read.tensor != s.target:
                 program = _copied(program, s.name, read, indices)
     return program
-
-
-def _points(ranges: tuple[pr.Range, ...]) -> int:
-    n = 1
-    for r in ranges:
-        n *= r.extent
-    return n
 
 
 def _skipping(s: pr.Statement, read: pr.Read) -> tuple[pr.Range, ...] | None:
