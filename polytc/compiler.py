@@ -168,7 +168,7 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     """The package of a lowered program; kept on disk under the key."""
     before = lowered.prologue
     made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
-    arrays = (*lowered.program.inputs, *lowered.program.outputs, *(b.name for b in made))
+    arrays = (*lowered.program.arrays, *(b.name for b in made))
 
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
@@ -191,6 +191,8 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
     """(what is computed once, the rest)."""
+    if program.sequential:  # the rewrites take statements to run one after another
+        return hoist.hoist(program) if program.constants else (None, program)
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)

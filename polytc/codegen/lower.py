@@ -26,8 +26,7 @@ class Lowering:
         """The module whose kernels have these bodies."""
         p = self.program
         kernels = tuple(kernel(f"k{n}", body, p.precise) for n, body in enumerate(bodies))
-        names = tuple(dict.fromkeys((*p.inputs, *p.outputs)))
-        return loops.Module(p.name, tuple(self.buffers[n] for n in names), p.outputs,
+        return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels)
 
     def statement(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Store:

@@ -2,7 +2,7 @@
 
     Y[i] = 2*X[i]   and   B[k] = 2*A[k]   ->   t1[i0] = 2*t0[i0]
 
-Tensors are numbered in order of inputs, outputs, first writes; indices in order of first use in their statement. Everything
+Tensors are numbered in order of inputs, outputs, first writes; indices in order of first use in their statement; loops. Everything
 else shows: the type of every tensor and of every part of an expression, and any field that these classes may get. The text is
 not one of the language: it is what code is looked up by.
 """
@@ -16,11 +16,12 @@ from typing import Any
 from polytc.lang import program as pr
 from polytc.lang.scalars import DType
 
-_TENSOR, _INDEX, _NOTHING = "tensor", "index", "nothing"
+_TENSOR, _INDEX, _LOOP, _NOTHING = "tensor", "index", "loop", "nothing"
 
 _NAMES: dict[type, dict[str, str]] = {
     pr.Program: {"name": _NOTHING, "inputs": _TENSOR, "outputs": _TENSOR, "constants": _TENSOR},
-    pr.Statement: {"name": _NOTHING, "span": _NOTHING, "target": _TENSOR},
+    pr.Statement: {"name": _NOTHING, "span": _NOTHING, "target": _TENSOR, "loops": _LOOP},
+    pr.Bound: {"index": _INDEX},
     pr.Tensor: {"name": _TENSOR},
     pr.Range: {"index": _INDEX},
     pr.Read: {"tensor": _TENSOR},
@@ -58,6 +59,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.indices: dict[str, str] = {}
+        self.loops: dict[str, str] = {}
 
     def statement(self, s: pr.Statement) -> str:
         self.indices = {}
@@ -70,7 +72,10 @@ class _Writer:
             return ",".join([self.field(v, kind) for v in value])
         if kind == _TENSOR:
             return self.tensors[value]
-        return value if self.keep else self.indices.setdefault(value, f"i{len(self.indices)}")
+        if self.keep:
+            return str(value)
+        return self.loops.setdefault(value, f"l{len(self.loops)}") if kind == _LOOP else \
+            self.indices.setdefault(value, f"i{len(self.indices)}")
 
     def text(self, value: Any) -> str:
         if isinstance(value, DType):

@@ -1,6 +1,7 @@
 """The reference: a Program run statement by statement with numpy, as its semantics say, slowly.
 
-Only the points of one statement, which are independent by definition, are computed together, a bounded number at a time.
+Only the points of one statement, which are independent by definition, are computed together, a bounded number at a time; those
+of one iteration of all `for` loops around it, whose iterations run one by one.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import functools
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from polytc.lang import program as pr
 from polytc.lang import scalars
+from polytc.lang.scalars import BOOL
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
 """index -> its values, broadcasting against each other."""
@@ -58,14 +61,38 @@ def evaluate(program: pr.Program, arrays: Mapping[str, np.ndarray]) -> dict[str,
             tensors[t.name] = np.zeros(t.shape, t.dtype.numpy)
     lower = {t.name: t.lower for t in program.tensors}
     with np.errstate(all="ignore"):
-        for s in program.statements:
-            for grid in _grids(s):
-                _run(s, grid, tensors, lower)
+        _run_all(pr.nested(program.statements), 0, tensors, lower)
     return {name: tensors[name] for name in program.outputs}
 
 
-def _grids(s: pr.Statement) -> Iterator[Grid]:
+def _run_all(body: tuple[pr.Nested, ...], depth: int, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]
+             ) -> None:
+    """Statements and loops in their order. depth: loops around them, which have one iteration here."""
+    for x in body:
+        if isinstance(x, pr.Loop):
+            r = x.range(depth)
+            for value in range(r.lower, r.upper):
+                _run_all(tuple(y for y in (_at(z, depth, value) for z in x.body) if y is not None), depth + 1, tensors, lower)
+            continue
+        for grid in _grids(x, tensors, lower):
+            _run(x, grid, tensors, lower)
+
+
+def _at(x: pr.Nested, depth: int, value: int) -> pr.Nested | None:
+    """One iteration of the loop at that depth, as far as it is in this part of its body."""
+    if isinstance(x, pr.Loop):
+        inside = tuple(y for y in (_at(z, depth, value) for z in x.body) if y is not None)
+        return pr.Loop(x.label, inside) if inside else None
+    r = x.ranges[depth]
+    if not r.lower <= value < r.upper:
+        return None
+    return replace(x, ranges=(*x.ranges[:depth], pr.Range(r.index, value, value + 1), *x.ranges[depth + 1:]))
+
+
+def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Iterator[Grid]:
     """The points of the statement's domain in chunks: broadcasting grids for a box, flat lists of points otherwise."""
+    conditions = (*s.where, *(c for b in s.bounds for c in (
+        pr.Binary(">=", pr.Index(b.index), b.lower, BOOL), pr.Binary("<", pr.Index(b.index), b.upper, BOOL))))
     extents = [r.extent for r in s.ranges]
     if 0 in extents:
         return
@@ -81,8 +108,8 @@ def _grids(s: pr.Statement) -> Iterator[Grid]:
             first = r.lower + corner[d] * steps[d]
             axis = np.arange(first, min(first + steps[d], r.upper), dtype=np.int64)
             grid[r.index] = axis.reshape([-1 if k == d else 1 for k in range(len(extents))])
-        if s.where:
-            mask = np.broadcast_to(compute(pr.conjunction(s.where), grid, {}, {}), np.broadcast_shapes(
+        if conditions:
+            mask = np.broadcast_to(compute(pr.conjunction(conditions), grid, tensors, lower, s.name), np.broadcast_shapes(
                 *(a.shape for a in grid.values())))
             chosen = np.nonzero(mask)
             grid = {i: a.reshape(-1)[chosen[d]] for d, (i, a) in enumerate(grid.items())}

@@ -3,6 +3,8 @@
 Semantics. Statements run in textual order; the instances of one statement are independent and run in any order, except that
 instances of an update (`op=`) that meet in one element are combined in any order by an associative and commutative operator,
 and that those of an assignment that reads its own target (a scan, see rewrites.scan) run in the order of the indices.
+Statements inside `for` loops run once an iteration, the iterations one after another, outermost loop first; what is said above
+holds for the instances of one iteration of all the loops around a statement.
 Every read is in bounds or guarded, every element read has been written or is an input: `lang.check` has proved it. Float
 reductions may be reassociated unless `precise`; integers wrap; min/max propagate NaN.
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from typing import TypeAlias
 
@@ -133,14 +136,26 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """lower <= index < upper, with reads of integer tensors in lower and upper: `p in R[i]:R[i+1]`."""
+
+    index: str
+    lower: Expr
+    upper: Expr
+
+
+@dataclass(frozen=True)
 class Statement:
     """`target[subscripts] = value` or `target[subscripts] op= value` for all points of the domain.
 
     name: unique in the program and an isl identifier, e.g. 'S1', 'S1_init'.
     op: None for '=', else a key of scalars.REDUCTIONS.
-    ranges: the box of the domain, in order of the indices' first appearance (left side first).
+    ranges: the box of the domain; first the indices of the loops, then the others in order of first appearance (left side first).
     where: affine conditions (bool expressions over indices) that narrow the box, e.g. j <= i, i % 2 == 0; usually none.
     span: the place in the source text, if it came from there.
+    loops: labels of the `for` loops around it, outermost first, e.g. ('L1', 'L2'). Two statements are in one loop iff they have
+        its label at the same depth; the statements of a loop are neighbours, and call its index by one name.
+    bounds: ranges that memory decides; the box holds all values that such an index can have.
     """
 
     name: str
@@ -151,6 +166,13 @@ class Statement:
     ranges: tuple[Range, ...]
     where: tuple[Expr, ...] = ()
     span: Span | None = None
+    loops: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many `for` loops are around the statement."""
+        return len(self.loops)
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -163,14 +185,15 @@ class Statement:
 
     @cached_property
     def _reads(self) -> tuple[Read, ...]:
-        found = [r for e in (self.value, *self.subscripts) for r in walk(e) if isinstance(r, Read)]
+        ends = (e for b in self.bounds for e in (b.lower, b.upper))
+        found = [r for e in (self.value, *self.subscripts, *ends) for r in walk(e) if isinstance(r, Read)]
         return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
 class Program:
     """name: of the def, or 'program'. inputs: tensors that the caller gives, in signature order; outputs: tensors the caller
-    gets, in order; every other tensor is a temporary. precise: float reductions keep their order. constants: inputs whose
+    gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary. precise: float reductions keep their order. constants: inputs whose
     contents do not change between the calls of a bound executable, such as weights; what follows from them alone is computed
     once. direct: the products are those that are written, no algorithm with fewer of them and larger rounding errors."""
 
@@ -188,6 +211,21 @@ class Program:
 
     def statement(self, name: str) -> Statement:
         return next(s for s in self.statements if s.name == name)
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The tensors that a call passes: inputs, then the outputs that are no inputs."""
+        return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    @property
+    def inouts(self) -> tuple[str, ...]:
+        """The inputs that are written in place, in order of the outputs."""
+        return tuple(n for n in self.outputs if n in self.inputs)
+
+    @property
+    def sequential(self) -> bool:
+        """Are there `for` loops?"""
+        return any(s.loops for s in self.statements)
 
     @property
     def temporaries(self) -> tuple[str, ...]:
@@ -258,8 +296,44 @@ def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def reads(s: Statement) -> tuple[Read, ...]:
-    """All reads of a statement, gathers on the left side included; the read of an update's own target is not listed."""
+    """All reads of a statement, those on the left side and in bounds included; the read of an update's own target is not listed.
+    """
     return s._reads
+
+
+Nested: TypeAlias = "Statement | Loop"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A `for` loop as a tree: body holds statements, and loops one level deeper."""
+
+    label: str
+    body: tuple[Nested, ...]
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements inside, in order."""
+        return tuple(s for x in self.body for s in (x.statements if isinstance(x, Loop) else (x,)))
+
+    def range(self, depth: int) -> Range:
+        """The loop's index, from the first to the last iteration that any statement takes part in. depth: loops around it."""
+        found = [s.ranges[depth] for s in self.statements]
+        return Range(found[0].index, min(r.lower for r in found), max(r.upper for r in found))
+
+
+def nested(statements: tuple[Statement, ...], depth: int = 0) -> tuple[Nested, ...]:
+    """Statements as the tree of their `for` loops. depth: loops around all of them that are not to be in the tree."""
+    found: list[Nested] = []
+    for label, run in groupby(statements, lambda s: s.loops[depth] if s.depth > depth else None):
+        inside = tuple(run)
+        found += inside if label is None else [Loop(label, nested(inside, depth + 1))]
+    return tuple(found)
+
+
+def common_loops(a: Statement, b: Statement) -> int:
+    """How many `for` loops two statements share."""
+    return next((d for d, (x, y) in enumerate(zip(a.loops, b.loops, strict=False)) if x != y), min(a.depth, b.depth))
 
 
 def conjunction(conditions: tuple[Expr, ...]) -> Expr:
@@ -306,10 +380,12 @@ def _number(c: Const) -> str:
     return repr(c.value)
 
 
-def format_statement(s: Statement) -> str:
+def format_statement(s: Statement, known: tuple[Range, ...] = ()) -> str:
+    """known: ranges of the loops around it, which are not repeated."""
     left = s.target + (f"[{', '.join(map(format_expr, s.subscripts))}]" if s.subscripts else "")
     op = "=" if s.op is None else f"{s.op}=" if len(s.op) == 1 else f" {s.op}="
-    clauses = [f"{r.index} in {r.lower}:{r.upper}" for r in s.ranges] + [format_expr(c) for c in s.where]
+    clauses = [f"{r.index} in {r.lower}:{r.upper}" for r in s.ranges if r not in known] + [
+        f"{b.index} in {format_expr(b.lower)}:{format_expr(b.upper)}" for b in s.bounds] + [format_expr(c) for c in s.where]
     where = f"  where {', '.join(clauses)}" if clauses else ""
     return f"{left}{op if op.startswith(' ') else ' ' + op} {format_expr(s.value)}{where}"
 
@@ -326,5 +402,17 @@ def format_program(p: Program) -> str:
              f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
     lines += [f"    constant {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
-    lines += [f"    {s.name}: {format_statement(s)}" for s in p.statements]
+    lines += _nested_lines(nested(p.statements), ())
     return "\n".join([*lines, "}"])
+
+
+def _nested_lines(body: tuple[Nested, ...], known: tuple[Range, ...]) -> list[str]:
+    """known: ranges of the loops around."""
+    margin, lines = "    " * (len(known) + 1), list[str]()
+    for x in body:
+        if isinstance(x, Statement):
+            lines.append(f"{margin}{x.name}: {format_statement(x, known)}")
+            continue
+        r = x.range(len(known))
+        lines += [f"{margin}{x.label}: for {r.index} in {r.lower}:{r.upper} {{", *_nested_lines(x.body, (*known, r)), margin + "}"]
+    return lines

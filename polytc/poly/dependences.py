@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import product
 
 import islpy
 
@@ -64,17 +64,17 @@ def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:
 
 
 def _coarse(scop: Scop, why: str) -> Dependences:
-    """All pairs of instances, in the order of the text, of statements that touch one tensor and of which one writes it."""
+    """All pairs of instances, in the program's order, of statements that touch one tensor and of which one writes it."""
     statements = scop.program.statements
     spaces = {s.get_tuple_name(): s.get_space() for s in isl.sets(scop.domain)}
 
     def between(sources: Callable[[pr.Statement], set[str]], sinks: Callable[[pr.Statement], set[str]]) -> islpy.UnionMap:
         found = islpy.UnionMap.empty(scop.domain.get_space())
-        for first, second in combinations_with_replacement(statements, 2):
+        for (m, first), (n, second) in product(enumerate(statements), repeat=2):
             if sources(first) & sinks(second):
                 a, b = (spaces[isl.name(s.name)] for s in (first, second))
-                pairs = islpy.Map.lex_lt(a) if first is second else islpy.Map.universe(a.map_from_domain_and_range(b))
-                found = found.union(pairs.to_union_map())
+                pairs = islpy.Map.lex_lt(a) if m == n else islpy.Map.universe(a.map_from_domain_and_range(b))
+                found = found.union(_ordered(scop, pairs, m, n).to_union_map())
         return found
 
     def writes(s: pr.Statement) -> set[str]:
@@ -90,9 +90,10 @@ def _exact(scop: Scop) -> Dependences:
     """The pairs that touch one element.
 
     Memory-based dependences need no search for the last write (Feautrier, Dataflow Analysis of Array and Scalar References,
-    IJPP 1991): they are the pairs of accesses to one element in the order of the text, in which statements do not interleave.
+    IJPP 1991): they are the pairs of accesses to one element in the order of the program.
     """
-    place = {isl.name(s.name): n for n, s in enumerate(scop.program.statements)}
+    statements = scop.program.statements
+    place = {isl.name(s.name): n for n, s in enumerate(statements)}
 
     def between(sources: islpy.UnionMap, sinks: islpy.UnionMap) -> islpy.UnionMap:
         touching: dict[str, list[islpy.Map]] = {}
@@ -102,20 +103,46 @@ def _exact(scop: Scop) -> Dependences:
         for source in isl.maps(sources):
             for sink in touching.get(source.get_tuple_name(islpy.dim_type.out), ()):
                 first, second = (place[m.get_tuple_name(islpy.dim_type.in_)] for m in (source, sink))
-                if first <= second:
+                if first <= second or pr.common_loops(statements[first], statements[second]):
                     meeting = source.apply_range(sink.reverse())
                     if meeting.n_basic_map() > PIECES:
                         raise isl.QuotaExceeded(f"more than {PIECES} pieces")
-                    before = islpy.Map.lex_lt(meeting.get_space().domain()) if first == second else None
-                    found = found.union((meeting.intersect(before) if before is not None else meeting).to_union_map())
+                    found = found.union(_ordered(scop, meeting, first, second).to_union_map())
         return found.coalesce()
 
     return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
                        _meeting(scop))
 
 
+def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map:
+    """Those pairs of instances of two statements (by their places in the text) of which the first one runs before the second.
+
+    Statements that share loops run in the order of these loops' indices, within one iteration in the order of the text. The
+    instances of one statement are in the order of all its indices if it reads what it writes (updates, scans): others are
+    independent within one iteration.
+    """
+    a, b = scop.program.statements[first], scop.program.statements[second]
+    depth = pr.common_loops(a, b)
+    if first < second and not depth:
+        return pairs
+    if first == second and (a.op is not None or any(r.tensor == a.target for r in pr.reads(a))):
+        depth = len(a.ranges)
+    strictly = [" and ".join([*(f"a{k} = b{k}" for k in range(d)), f"a{d} < b{d}"]) for d in range(depth)]
+    same = [" and ".join(f"a{k} = b{k}" for k in range(depth)) or "true"] if first < second else []
+    ins, outs = (f"{isl.name(s.name)}[{', '.join(f'{x}{k}' for k in range(len(s.ranges)))}]" for s, x in ((a, "a"), (b, "b")))
+    return pairs.intersect(islpy.Map.read_from_str(scop.ctx, f"{{ {ins} -> {outs} : {' or '.join(strictly + same) or 'false'} }}"))
+
+
 def _meeting(scop: Scop) -> islpy.UnionMap:
+    """Pairs of instances of one update that meet in one element, but for those in which one reads by itself what the other
+    writes: these do not commute. (Within one iteration of all loops there are none.)"""
     result = islpy.UnionMap.read_from_str(scop.ctx, "{ }")
+    known = {isl.name(s.name): s for s in scop.program.statements}
     for write in isl.maps(scop.updates):
-        result = result.union(write.apply_range(write.reverse()).to_union_map())
+        pairs = write.apply_range(write.reverse())
+        s = known[write.get_tuple_name(islpy.dim_type.in_)]
+        if s.loops:
+            own = scop.reading(s, s.target)
+            pairs = pairs.subtract(write.apply_range(own.reverse())).subtract(own.apply_range(write.reverse()))
+        result = result.union(pairs.to_union_map())
     return result

@@ -65,16 +65,27 @@ def statements(n: Nest) -> tuple[str, ...]:
 
 
 def program_order(program: pr.Program) -> Nest:
-    """The order the text asks for: one band of all its indices a statement, in textual order."""
-    children = tuple(own_band(s) for s in program.statements)
+    """The order the text asks for: `for` loops around what is in them; one band of all its other indices a statement."""
+    return _in_order(pr.nested(program.statements), 0)
+
+
+def _in_order(body: tuple[pr.Nested, ...], depth: int) -> Nest:
+    """depth: loops around, which are bands already."""
+    children = tuple(_loop(x, depth) if isinstance(x, pr.Loop) else own_band(x, depth) for x in body)
     return children[0] if len(children) == 1 else Sequence(children)
 
 
-def own_band(s: pr.Statement) -> Nest:
-    """A statement under one sequential band of its indices."""
-    if not s.ranges:
+def _loop(loop: pr.Loop, depth: int) -> Band:
+    """A `for` loop: one sequential member over all its statements."""
+    rows = tuple((s.name, isl.name(s.indices[depth])) for s in loop.statements)
+    return Band(loop.label, (Member(rows),), _in_order(loop.body, depth + 1))
+
+
+def own_band(s: pr.Statement, depth: int = 0) -> Nest:
+    """A statement under one sequential band of its indices. depth: of the first indices, whose loops are around it."""
+    if len(s.ranges) == depth:
         return Leaf(s.name)
-    members = tuple(Member(((s.name, isl.name(i)),)) for i in s.indices)
+    members = tuple(Member(((s.name, isl.name(i)),)) for i in s.indices[depth:])
     return Band(s.name, members, Leaf(s.name))
 
 

@@ -41,6 +41,16 @@ class Scop:
         """The schedule tree of a nest that holds each statement once."""
         return nest.tree(self.ctx, self.program, root, boxed=bool(self.boxed))
 
+    def reading(self, s: pr.Statement, tensor: str) -> islpy.Map:
+        """Where the expressions of a statement read a tensor; what an update combines with is not meant."""
+        space = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(f'x{d}' for d in range(len(self.program.tensor(tensor).shape)))}]"
+        found = islpy.Map.read_from_str(self.ctx, f"{{ {space} : false }}")
+        for r in pr.reads(s):
+            if r.tensor == tensor:
+                text = access(self.program, s, tensor, r.subscripts, guarded=r.default is not None)
+                found = found.union(islpy.Map.read_from_str(self.ctx, f"{{ {text} }}"))
+        return found.intersect_domain(islpy.Set.read_from_str(self.ctx, f"{{ {isl.domain(s, bool(self.boxed))} }}"))
+
     def __str__(self) -> str:
         return "\n".join(f"{title}: {value}" for title, value in (
             ("domain", self.domain), ("reads", self.reads), ("writes", self.writes), ("updates", self.updates)))

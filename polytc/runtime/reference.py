@@ -19,11 +19,10 @@ class Reference:
     program: Program
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """buffers: arrays for the program's inputs, then for its outputs, which are overwritten."""
-        count = len(self.program.inputs)
-        found = lang.evaluate(self.program, dict(zip(self.program.inputs, buffers[:count])))
-        for name, buffer in zip(self.program.outputs, buffers[count:], strict=True):
-            buffer[...] = found[name]
+        """buffers: arrays for the program's inputs, then for its other outputs; all outputs are overwritten."""
+        given = dict(zip(self.program.arrays, buffers, strict=True))
+        for name, result in lang.evaluate(self.program, given).items():
+            given[name][...] = result
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these buffers, as a function without arguments."""

@@ -44,6 +44,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
+    if scop.program.sequential:
+        return Schedule(scop.original, "program order: `for` loops")
     try:
         plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""

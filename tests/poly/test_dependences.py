@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import islpy
+import loop_statements as ls
 import pytest
 
 from polytc.lang import build
+from polytc.lang import program as pr
 from polytc.poly import dependences, legality, nest, scop
 from polytc.poly.isl import QuotaExceeded, bounded
 
@@ -97,3 +99,45 @@ def test_budget() -> None:
 def test_reserved_words_are_names_like_others() -> None:
     facts = scop.extract(build("C[mod,floor] += A[mod,exists]*B[exists,floor]", {"A": (3, 4), "B": (4, 5)}))
     assert not facts.domain.is_empty()
+
+
+def test_loops_carry_dependences_both_ways() -> None:
+    p = ls.jacobi(4, 6)
+    facts = scop.extract(p)
+    deps = dependences.analyse(facts)
+    box = "0 <= t <= u < 4 and 1 <= i,j < 5 and -1 <= i - j <= 1"
+    start = "S0[i] -> S2[u,j] : 0 <= u < 4 and 0 <= i < 6 and 1 <= j < 5 and -1 <= i - j <= 1"
+    assert same(facts.ctx, deps.flow, f"{{ {start}; S1[t,i] -> S2[u,j] : {box}; S2[t,i] -> S1[u,j] : {box} and t < u }}")
+    assert same(facts.ctx, deps.output, "{ S0[i] -> S1[t,i] : 0 <= t < 4 and 1 <= i < 5; "
+                "S1[t,i] -> S1[u,i] : 0 <= t < u < 4 and 1 <= i < 5; S2[t,i] -> S2[u,i] : 0 <= t < u < 4 and 1 <= i < 5 }")
+    assert legality.violation(facts.original, deps.order) is None
+
+
+def test_an_update_in_a_loop_commutes_unless_it_reads_its_target_itself() -> None:
+    def update(value: pr.Expr) -> tuple[scop.Scop, dependences.Dependences]:
+        s = ls.statement("S1", "A", "i", "+", value, [("t", 0, 3), ("i", 0, 4)], (), ["L"])
+        facts = scop.extract(pr.Program("p", (ls.tensor("A", 4), ls.tensor("X", 3)), (s,), ("X", "A"), ("A",)))
+        return facts, dependences.analyse(facts)
+    facts, deps = update(ls.read("X", "t"))
+    assert deps.order.is_empty()
+    assert not deps.all.is_empty()
+    facts, deps = update(ls.calc("*", ls.read("X", "t"), ls.read("A", "i")))
+    assert same(facts.ctx, deps.order, "{ S1[t,i] -> S1[u,i] : 0 <= t < u < 3 and 0 <= i < 4 }")
+
+
+def test_nested_loops_order_statements_of_different_depth() -> None:
+    facts = scop.extract(ls.nested(3, 3))
+    deps = dependences.analyse(facts)
+    assert same(facts.ctx, deps.flow.intersect_domain(islpy.UnionSet.read_from_str(facts.ctx, "{ S4[t] }")),
+                "{ S4[t] -> S2[v,t] : 0 <= t < v < 3 }"), "S1 reads X[t] in an iteration before that of S4"
+    assert legality.violation(facts.original, deps.order) is None
+
+
+@pytest.mark.parametrize("program", [ls.jacobi(4, 6), ls.nested(3, 4), ls.cholesky(5)], ids=lambda p: p.name)
+def test_without_a_budget_the_order_of_loops_is_known(program: pr.Program) -> None:
+    facts = scop.extract(program)
+    coarse = dependences.analyse(facts, operations=1)
+    assert coarse.coarse
+    exact = dependences.analyse(facts)
+    assert exact.all.is_subset(coarse.all)
+    assert legality.violation(facts.original, coarse.order) is None

@@ -7,7 +7,10 @@ from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, scan, u
 
 
 def run(program: Program) -> Program:
-    """An equal program with fewer temporaries, indices and guards, and fewer operations; no float operation is reassociated."""
+    """An equal program with fewer temporaries, indices and guards, and fewer operations; no float operation is reassociated.
+    Programs with `for` loops stay as they are."""
+    if program.sequential:
+        return program
     program = inline.inline(program)
     program = unit.drop_unit_indices(program)
     program = digits.split(program)

@@ -32,9 +32,11 @@ def constants(program: pr.Program) -> frozenset[str]:
 
 
 def _follows(program: pr.Program, tensor: str, fixed: frozenset[str]) -> bool:
-    """Do all statements that write the tensor read constants and what follows from them, and some of it, and does nobody else
-    read it before the last of them?"""
+    """Do all statements that write the tensor read constants and what follows from them, and some of it, outside of `for` loops,
+    and does nobody else read it before the last of them?"""
     writers = [n for n, s in enumerate(program.statements) if s.target == tensor]
+    if any(program.statements[n].loops for n in writers):
+        return False
     sources = {r.tensor for n in writers for r in pr.reads(program.statements[n])} - {tensor}
     between = [s for s in program.statements[:writers[-1]] if s.target != tensor] if writers else []
     early = any(r.tensor == tensor for s in between for r in pr.reads(s))
