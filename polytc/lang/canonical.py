@@ -2,9 +2,9 @@
 
     Y[i] = 2*X[i]   and   B[k] = 2*A[k]   ->   t1[i0] = 2*t0[i0]
 
-Tensors are numbered in order of inputs, outputs, first writes; indices in order of first use in their statement; loops. Everything
-else shows: the type of every tensor and of every part of an expression, and any field that these classes may get. The text is
-not one of the language: it is what code is looked up by.
+Tensors are numbered in order of inputs, outputs, first writes; indices in order of first use in their statement; loops too.
+Everything else shows: the type of every tensor and of every part of an expression, and any field that these classes may get.
+The text is not one of the language: it is what code is looked up by.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Statement:
 
     name: unique in the program and an isl identifier, e.g. 'S1', 'S1_init'.
     op: None for '=', else a key of scalars.REDUCTIONS.
-    ranges: the box of the domain; first the indices of the loops, then the others in order of first appearance (left side first).
+    ranges: the box of the domain; the indices of the loops, then the others in order of first appearance (left side first).
     where: affine conditions (bool expressions over indices) that narrow the box, e.g. j <= i, i % 2 == 0; usually none.
     span: the place in the source text, if it came from there.
     loops: labels of the `for` loops around it, outermost first, e.g. ('L1', 'L2'). Two statements are in one loop iff they have
@@ -193,9 +193,10 @@ class Statement:
 @dataclass(frozen=True)
 class Program:
     """name: of the def, or 'program'. inputs: tensors that the caller gives, in signature order; outputs: tensors the caller
-    gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary. precise: float reductions keep their order. constants: inputs whose
-    contents do not change between the calls of a bound executable, such as weights; what follows from them alone is computed
-    once. direct: the products are those that are written, no algorithm with fewer of them and larger rounding errors."""
+    gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary. precise:
+    float reductions keep their order. constants: inputs whose contents do not change between the calls of a bound executable,
+    such as weights; what follows from them alone is computed once. direct: the products are those that are written, no
+    algorithm with fewer of them and larger rounding errors."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -296,8 +297,7 @@ def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def reads(s: Statement) -> tuple[Read, ...]:
-    """All reads of a statement, those on the left side and in bounds included; the read of an update's own target is not listed.
-    """
+    """All reads of a statement, left side and bounds included; the read of an update's own target is not listed."""
     return s._reads
 
 
@@ -414,5 +414,6 @@ def _nested_lines(body: tuple[Nested, ...], known: tuple[Range, ...]) -> list[st
             lines.append(f"{margin}{x.name}: {format_statement(x, known)}")
             continue
         r = x.range(len(known))
-        lines += [f"{margin}{x.label}: for {r.index} in {r.lower}:{r.upper} {{", *_nested_lines(x.body, (*known, r)), margin + "}"]
+        head = f"{margin}{x.label}: for {r.index} in {r.lower}:{r.upper} {{"
+        lines += [head, *_nested_lines(x.body, (*known, r)), margin + "}"]
     return lines

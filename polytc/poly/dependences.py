@@ -130,7 +130,8 @@ def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map
     strictly = [" and ".join([*(f"a{k} = b{k}" for k in range(d)), f"a{d} < b{d}"]) for d in range(depth)]
     same = [" and ".join(f"a{k} = b{k}" for k in range(depth)) or "true"] if first < second else []
     ins, outs = (f"{isl.name(s.name)}[{', '.join(f'{x}{k}' for k in range(len(s.ranges)))}]" for s, x in ((a, "a"), (b, "b")))
-    return pairs.intersect(islpy.Map.read_from_str(scop.ctx, f"{{ {ins} -> {outs} : {' or '.join(strictly + same) or 'false'} }}"))
+    order = f"{{ {ins} -> {outs} : {' or '.join(strictly + same) or 'false'} }}"
+    return pairs.intersect(islpy.Map.read_from_str(scop.ctx, order))
 
 
 def _meeting(scop: Scop) -> islpy.UnionMap:

@@ -43,8 +43,8 @@ class Scop:
 
     def reading(self, s: pr.Statement, tensor: str) -> islpy.Map:
         """Where the expressions of a statement read a tensor; what an update combines with is not meant."""
-        space = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(f'x{d}' for d in range(len(self.program.tensor(tensor).shape)))}]"
-        found = islpy.Map.read_from_str(self.ctx, f"{{ {space} : false }}")
+        cells = ", ".join(f"a{d}'" for d in range(len(self.program.tensor(tensor).shape)))
+        found = islpy.Map.read_from_str(self.ctx, f"{{ {isl.instance(s)} -> {isl.name(tensor)}[{cells}] : false }}")
         for r in pr.reads(s):
             if r.tensor == tensor:
                 text = access(self.program, s, tensor, r.subscripts, guarded=r.default is not None)

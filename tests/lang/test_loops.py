@@ -57,7 +57,8 @@ def test_bounds_that_memory_decides():
         return pr.Read("r", (e,), pr.I64)
     s = ls.statement("S", "y", "i", "+", ls.read("v", "p"), [("i", 0, 3), ("p", 0, 6)])
     s = replace(s, bounds=(pr.Bound("p", row(pr.Index("i")), row(ls.plus("i", 1))),))
-    p = pr.Program("rows", (ls.tensor("v", 6), pr.Tensor("r", pr.I64, (4,), (0,)), ls.tensor("y", 3)), (s,), ("v", "r", "y"), ("y",))
+    tensors = (ls.tensor("v", 6), pr.Tensor("r", pr.I64, (4,), (0,)), ls.tensor("y", 3))
+    p = pr.Program("rows", tensors, (s,), ("v", "r", "y"), ("y",))
     assert "p in r[i]:r[i + 1]" in str(p)
     assert {r.tensor for r in pr.reads(s)} == {"v", "r"}
     v = RANDOM.random(6)

@@ -32,8 +32,8 @@ def constants(program: pr.Program) -> frozenset[str]:
 
 
 def _follows(program: pr.Program, tensor: str, fixed: frozenset[str]) -> bool:
-    """Do all statements that write the tensor read constants and what follows from them, and some of it, outside of `for` loops,
-    and does nobody else read it before the last of them?"""
+    """Do all statements that write the tensor read constants and what follows from them, and some of it, outside of loops, and
+    does nobody else read it before the last of them?"""
     writers = [n for n, s in enumerate(program.statements) if s.target == tensor]
     if any(program.statements[n].loops for n in writers):
         return False
