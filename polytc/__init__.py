@@ -12,14 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polytc.api import FixedOp, Op, build, compile, devices, einsum, evaluate, lower, run
+    from polytc.api import FixedOp, Op, build, compile, devices, einsum, evaluate, explain, lower, run
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
 
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"), "polytc.api"),
+    **dict.fromkeys(("FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"),
+                    "polytc.api"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
     **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
@@ -27,7 +28,8 @@ _HOME = {
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
-           "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "load_onnx", "lower", "run"]
+           "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "explain", "load_onnx",
+           "lower", "run"]
 
 
 def __getattr__(name: str) -> Any:

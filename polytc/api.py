@@ -10,6 +10,8 @@ from typing import Any, overload
 from polytc import compiler, lang
 from polytc.contraction import einsum
 from polytc.errors import TargetError
+from polytc.explanation import Explanation
+from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.lang.program import Program
 from polytc.op import (
@@ -25,8 +27,9 @@ from polytc.op import (
     check_threads,
 )
 from polytc.runtime import devices as opencl
+from polytc.runtime.threads import default_threads
 
-__all__ = ["FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "lower", "run"]
+__all__ = ["FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"]
 
 
 @overload
@@ -95,6 +98,18 @@ def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtype
     check_target(target)
     program = replace(build(text, shapes, dtypes, attrs, scalars), direct=check_algebra(algebra) == "direct")
     return compiler.lower_program(program, target, schedule)
+
+
+def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
+            schedule: str | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True
+            ) -> Explanation:
+    """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
+    for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
+    which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
+    lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
+                    algebra=algebra)
+    return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,

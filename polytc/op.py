@@ -12,6 +12,7 @@ import numpy as np
 
 from polytc import compiler, errors, lang
 from polytc.codegen.target import Executable
+from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
 from polytc.lang.report import closest
 from polytc.lang.scalars import BF16, DTYPES, DType
@@ -21,6 +22,7 @@ from polytc.runtime.arrays import allocate, argument_error, as_input, as_output,
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
+from polytc.runtime.threads import default_threads
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number", E410="option is not valid")
@@ -75,6 +77,7 @@ class Op:
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: Recent[tuple[Any, ...], Specialisation] = Recent(256)
         self._last: Specialisation | None = None
+        self._latest: Program | None = None
         self._lock = forks.Lock()
         self._with: Recent[tuple[Any, ...], Op] = Recent(64)
         if all(n in self._shapes for n in self.inputs):
@@ -128,6 +131,16 @@ class Op:
             key += (fitting[n], types[n].numpy) if n in fitting else (repr(numbers[n]), type(numbers[n]))
         return self._specialise(tuple(key), fitting, types, numbers)
 
+    def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
+        """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest
+        specialisation."""
+        if shapes is None and self._latest is None:
+            raise argument_error("E401", "the shapes are not given", "call it first, or write op.explain({name: shape, ...})")
+        found = self._latest if shapes is None else self.specialise(shapes, dtypes).program
+        assert found is not None
+        lowered = compiler.lower_program(found, "cpu" if self.target == "evaluate" else self.target, self._schedule)
+        return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
+
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
                     scalars: dict[str, int | float]) -> Specialisation:
         with self._lock:
@@ -141,6 +154,7 @@ class Op:
                 quick = quick_call(executable, inputs, outputs, self._result) if straight else no_quick_call
                 found = Specialisation(program, executable, program.inputs, outputs, quick)
                 self._ready.put(key, found)
+            self._latest = found.program
         return found
 
     def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],

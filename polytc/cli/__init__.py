@@ -1,4 +1,4 @@
-"""The command line: `polytc emit | run | compile | bench | devices | cache`."""
+"""The command line: `polytc emit | explain | run | compile | bench | devices | cache`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 import polytc
-from polytc.cli import bench, cache, devices, emit, model, run
+from polytc.cli import bench, cache, devices, emit, explain, model, run
 from polytc.errors import PolytcError
 
 app = typer.Typer(name="polytc", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
                   help="A polyhedral compiler for tensor expressions and ONNX models.")
 app.command("emit")(emit.emit)
+app.command("explain")(explain.explain)
 app.command("run")(run.run)
 app.command("compile")(model.compile_model)
 app.command("bench")(bench.bench)

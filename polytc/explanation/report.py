@@ -1,0 +1,107 @@
+"""Report: everything that `explain` says about one compilation, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from polytc.compiler import Lowered
+from polytc.explanation import roofline
+from polytc.explanation.costs import Costs, costs
+from polytc.explanation.roofline import Bound
+from polytc.lang import program as pr
+from polytc.machine import Machine
+from polytc.schedule import findings, strides
+from polytc.schedule.findings import Apart, Band, Found, Leaf, Loop
+
+AT_ONCE = ("vector", "reduce")
+"""Kinds of loops that become vectors."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """How one statement uses vectors. along: what the vector loop counts, or ''; why: if there is none, a line a loop."""
+
+    statement: str
+    along: str
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; apart: the
+    pairs of statements that depend on each other; vectors: one entry a statement; bound: the roofline, if it was measured."""
+
+    lowered: Lowered
+    written: Costs
+    made: Costs
+    tree: Found
+    apart: tuple[Apart, ...]
+    vectors: tuple[Vectors, ...]
+    bound: Bound | None
+
+    @property
+    def machine(self) -> Machine:
+        return self.lowered.target.machine
+
+
+def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
+    """The report of a compilation. measure: the machine's roofs, where the code is for the machine we run on."""
+    program = lowered.rewritten
+    tree = findings.tree(lowered.scop, lowered.dependences, lowered.schedule)
+    written = costs(lowered.program)
+    element = roofline.element(lowered.program)
+    bound = None
+    if measure and element is not None and lowered.target.name == "cpu":
+        bound = roofline.bound(written, roofline.roofs(element), threads)
+    return Report(lowered, written, costs(program), tree, findings.pairs(lowered.scop, lowered.dependences, lowered.schedule),
+                  tuple(_vectors(program, name, tree) for name in findings.statements(tree)), bound)
+
+
+def loops(found: Found) -> Iterator[tuple[Loop, Band]]:
+    """All loops, outer ones first."""
+    if isinstance(found, Band):
+        yield from ((loop, found) for loop in found.loops)
+    if not isinstance(found, Leaf):
+        for child in found.children:
+            yield from loops(child)
+
+
+def why_not_parallel(loop: Loop) -> str:
+    """One line; '' for a loop whose iterations run at once, or that is written out."""
+    if loop.kind in ("parallel", "unroll", *AT_ONCE) or loop.kind[:-1] in ("block", "thread"):
+        return ""
+    if loop.carries is None:
+        return "could run in parallel; another loop does, or the work is too small"
+    if loop.reduction:
+        return f"adds up: {loop.carries.source} and {loop.carries.sink} update one element"
+    return f"carries a dependence: {loop.carries}"
+
+
+def cache_level(machine: Machine, touched_bytes: int) -> str:
+    """Where that many bytes stay: 'L1', 'L2', ... or 'memory'."""
+    return next((f"L{n}" for n, c in enumerate(machine.caches, 1) if touched_bytes <= c.bytes), "memory")
+
+
+def touched_bytes(program: pr.Program, band: Band) -> int:
+    """Bytes of all tensors that one iteration of the band touches."""
+    sizes = {t.name: t.dtype.bytes for t in program.tensors}
+    return sum(count.value * sizes.get(name, 4) for name, count in band.touched)
+
+
+def _vectors(program: pr.Program, name: str, tree: Found) -> Vectors:
+    around = [loop for loop, _ in loops(tree) if name in dict(loop.rows)]
+    wide = next((loop for loop in around if loop.kind in AT_ONCE), None)
+    if wide is not None:
+        return Vectors(name, dict(wide.rows)[name])
+    s = findings.of_program(program, name)
+    moves = strides.of_statement(program, s)
+    why = []
+    for loop in around:
+        text = dict(loop.rows)[name]
+        if loop.carries is not None and not loop.reduction:
+            why.append(f"{text}: carries {loop.carries}")
+    for index in s.indices:
+        steps = ", ".join(f"{a.tensor} by {'?' if a.stride(index) is None else a.stride(index)}" for a in moves)
+        why.append(f"along {index} the accesses move: {steps}")
+    return Vectors(name, "", tuple(why) or ("it is a single instance in each iteration of the loops around it",))
