@@ -11,15 +11,17 @@ from polytc.lang import assemble, check, ranges, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
 from polytc.lang.affine import affine, interval
+from polytc.lang.calls import resolve
 from polytc.lang.coverage import Coverage, Image, bounding_box, image
-from polytc.lang.declare import Declarations, declare
+from polytc.lang.declare import Declarations, check_outputs, declare
 from polytc.lang.domain import Domain
 from polytc.lang.expand import expand
+from polytc.lang.inlining import Arguments, Definitions, check_assumptions, inline
 from polytc.lang.lower import Lowered, Scope, lower_statement
-from polytc.lang.parser import parse
 from polytc.lang.report import Report
 from polytc.lang.scalars import DType
 from polytc.lang.signature import choose
+from polytc.lang.splice import Instance
 from polytc.lang.weak import Value
 
 errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory",
@@ -57,18 +59,45 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
            ) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
+    definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance)
+    f, d = _prepare(f, Arguments(shapes, dtypes, attrs, packs, scalars), report)
+    made, placed = _analyse(f, d, definitions, report)
+    return assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations, precise=made.function.precise,
+                             drop=f.kind == "op")
+
+
+def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:
+    """The function without packs and attributes, and its declarations matched with the arguments. Raises CompileError."""
     for s in f.body:
         if isinstance(s, sx.Unsupported):
             report.add("E100", f"{s.what} is not in this version", s.span)
     report.stop()
-    if attrs and f.kind != "op":
+    if given.attrs and f.kind != "op":
         report.add("E107", f"only an `op` has attributes, not a {'def' if f.kind == 'def' else 'bare program'}", f.span)
     if f.kind == "op":
-        f = expand(f, shapes, attrs, packs, report)
+        f = expand(f, given.shapes, given.attrs, given.packs, report)
         report.stop()
-    d = declare(f, shapes, dtypes, scalars, report)
+    d = declare(f, given.shapes, given.dtypes, given.scalars, report)
     report.stop()
-    functions = frozenset(g.name for g in parse(text))
+    check_assumptions(f, d, report)
+    report.stop()
+    return f, d
+
+
+def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> tuple[Instance, list[check.Placed]]:
+    """The prepared function without calls, checked. Raises CompileError."""
+    functions = frozenset(definitions.functions)
+
+    def known(start: sx.Function) -> tuple[dict[str, ranges.Hull], dict[str, DType]]:
+        lowered, types = _lower(start, d, functions, report)
+        placed, images = _place(lowered, d, report)
+        report.stop()
+        return _hulls(placed, images, d), types
+
+    if any(isinstance(s, sx.CallStatement) for s in f.body):
+        f = inline(f, d, known, definitions, report)
+        check_outputs(f, d, report)
+        report.stop()
     lowered, types = _lower(f, d, functions, report)
     placed, images = _place(lowered, d, report)
     hulls = _hulls(placed, images, d)
@@ -76,8 +105,12 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     _check(placed, images, hulls, d, report)
     report.stop()
     assert all(s is not None for s in placed), "a statement was lost without a diagnostic"
-    return assemble.assemble(name or f.name, [s for s in placed if s is not None], hulls, types, d, precise=f.precise,
-                             drop=f.kind == "op")
+    made = Instance(f, d, tuple(s for s in lowered if s is not None), hulls, types)
+    return made, [s for s in placed if s is not None]
+
+
+def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> Instance:
+    return _analyse(f, d, definitions, report)[0]
 
 
 # ---- names and types

@@ -12,7 +12,7 @@ from polytc.lang.expand import plain_number
 from polytc.lang.lower import ALIASES, dtype_of
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DTYPES, F32, DType
-from polytc.lang.signature import accesses, bare_inputs, implied_outputs, statements
+from polytc.lang.signature import accesses, bare_inputs, implied_outputs, statements, writers, written
 
 errors.register(
     E104="one name for two things", E106="write to an input", E109="output that nothing writes",
@@ -40,7 +40,7 @@ def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mappi
             scalars: Mapping[str, int | float | bool], report: Report) -> Declarations:
     """Match the declarations of `f` with what the caller gives. Diagnostics go to `report`."""
     d = Declarations()
-    written = {s.target: s for s in reversed(statements(f))}
+    own = written(f)
     d.numbers |= {n: plain_number(v) for n, v in scalars.items()}
     if f.kind == "bare":
         _bare_inputs(f, shapes, d, report)
@@ -48,14 +48,15 @@ def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mappi
         _params(f, shapes, scalars, d, report)
     for name in d.inputs:
         d.ranks[name] = len(d.shapes.get(name, ()))
-        if name in written:
-            report.add("E106", f"`{name}` is an input and cannot be written", written[name].target_span,
+        if name in own:
+            report.add("E106", f"`{name}` is an input and cannot be written", own[name],
                        "write to a tensor with another name (`inout` is not in this version)")
+    for name, span in own.items():
+        if name in d.numbers:
+            report.add("E104", f"`{name}` is already a number", span)
+        d.spans.setdefault(name, span)
     for s in statements(f):
-        if s.target in d.numbers:
-            report.add("E104", f"`{s.target}` is already a number", s.target_span)
         d.ranks.setdefault(s.target, len(s.subscripts))
-        d.spans.setdefault(s.target, s.target_span)
     _dtypes(f, dtypes, d, report)
     _outputs(f, d, report)
     return d
@@ -63,14 +64,14 @@ def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mappi
 
 def _bare_inputs(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], d: Declarations, report: Report) -> None:
     found = dict(bare_inputs(f))
-    written = {s.target for s in statements(f)}
-    for s in statements(f):
-        for e in (s.value, *s.subscripts):
-            found |= {n.id: 0 for n in _names(e) if n.id in shapes and n.id not in written and n.id not in found}
+    own = written(f)
+    for s in writers(f):
+        for e in s.numbers if isinstance(s, sx.CallStatement) else (s.value, *s.subscripts):
+            found |= {n.id: 0 for n in _names(e) if n.id in shapes and n.id not in own and n.id not in found}
     for name in found:
-        span = next((p for s in statements(f) for n, _, p in accesses(s) if n == name), f.span)
+        span = next((p for s in writers(f) for n, _, p in accesses(s) if n == name), f.span)
         _input(name, shapes, span, d, report)
-    for name in written & set(shapes):
+    for name in own.keys() & set(shapes):
         d.inputs.append(name)
         d.shapes[name] = tuple(shapes[name])
 
@@ -193,23 +194,29 @@ def _dtypes(f: sx.Function, given: Mapping[str, DType | str], d: Declarations, r
 
 
 def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
-    written = {s.target for s in statements(f)}
+    own = written(f)
     if f.outputs is None:
         d.outputs = list(implied_outputs(f))
         return
     for p in f.outputs:
         if p.name in d.outputs:
             report.add("E104", f"`{p.name}` is an output twice", p.span)
-        elif p.name not in written:
+        elif p.name not in own:
             what = "is an input" if p.name in d.inputs else "is never written"
-            report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, written))
+            report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, own))
         else:
             d.outputs.append(p.name)
             _declared_shape(f, p, d, report)
 
 
+def check_outputs(f: sx.Function, d: Declarations, report: Report) -> None:
+    """The declared shapes of outputs, with the ranks that are known now (E105); their extents are kept in `d`."""
+    for p in f.outputs or ():
+        _declared_shape(f, p, d, report)
+
+
 def _declared_shape(f: sx.Function, p: sx.Param, d: Declarations, report: Report) -> None:
-    if p.dims is None:
+    if p.dims is None or p.name not in d.ranks:  # what a call writes has a rank when the call is written out
         return
     if len(p.dims) != d.ranks[p.name]:
         report.add("E105", f"`{p.name}` is declared with {len(p.dims)} dimensions and written with {d.ranks[p.name]}", p.span)

@@ -265,10 +265,30 @@ class _Expansion:
 
     def run(self) -> sx.Function:
         f = self.function
-        body = tuple(self.statement(s) if isinstance(s, sx.Statement) else s for s in f.body)
+        body = tuple(self.item(s) for s in f.body)
         params = tuple(self.param(p) for p in f.params)
         outputs = None if f.outputs is None else tuple(self.param(p) for p in f.outputs)
         return replace(f, attributes=(), params=params, outputs=outputs, body=body)
+
+    def item(self, s: sx.Item) -> sx.Item:
+        match s:
+            case sx.Statement():
+                return self.statement(s)
+            case sx.Assumption():
+                return replace(s, value=self.rewrite(s.value, None))
+            case sx.CallStatement():
+                numbers = [k for k, (number, _) in enumerate(s.parameters) if number]
+                args = tuple(self.rewrite(a, None) if k in numbers else a for k, a in enumerate(s.call.args))
+                return replace(s, call=replace(s.call, args=args, attributes=tuple(map(self.given, s.call.attributes))))
+            case _:
+                return s
+
+    def given(self, g: sx.Given) -> sx.Given:
+        """An attribute of a call, which may be a list attribute of this function."""
+        value = self.attributes.get(g.values[0].id) if isinstance(g.values[0], sx.Name) and not g.several else None
+        if isinstance(value, tuple):
+            return replace(g, values=tuple(sx.Number(v, g.span) for v in value), several=True)
+        return replace(g, values=tuple(self.rewrite(v, None) for v in g.values))
 
     def param(self, p: sx.Param) -> sx.Param:
         return p if p.dims is None else replace(p, dims=self.slots(tuple(

@@ -110,6 +110,15 @@ def lower_statement(name: str, s: sx.Statement, scope: Scope, report: Report) ->
     return lowered if len(report.found) == before else None
 
 
+def number_of(e: sx.Expr, scope: Scope, report: Report) -> int | float | bool | None:
+    """The value of an expression over sizes, scalars and literals; None where it has another name in it, or after a report."""
+    nothing = sx.Statement("", (), None, False, e, (), False, e.span, e.span)
+    try:
+        return _Lowering(nothing, scope, report).value(e).number
+    except _Failed:
+        return None
+
+
 class _Lowering:
     def __init__(self, s: sx.Statement, scope: Scope, report: Report) -> None:
         self.s, self.scope, self.report = s, scope, report
@@ -355,11 +364,7 @@ class _Lowering:
         return weak.cast(args[0], dtype) if dtype else weak.call(e.fn, args)
 
     def unknown_call(self, e: sx.Call) -> _Failed:
-        if e.fn in self.scope.functions:
-            return self.fail("E100", f"the call of another definition, `{e.fn}`, is not in this version", e.span)
-        if e.fn == "acc":
-            return self.fail("E100", "`acc(type)` is not in this version", e.span)
-        known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks]
+        known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]
         return self.fail("E102", f"there is no function `{e.fn}`", e.span, closest(e.fn, known))
 
 

@@ -16,16 +16,19 @@ from polytc import errors
 from polytc.disk import cache
 from polytc.errors import CompileError, Span
 from polytc.lang import syntax
+from polytc.lang.scalars import C_NAMES
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
 errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language",
-                E004="empty program", E005="definitions and bare statements mixed",
-                E006="nested too deeply", E007="name that is too long")
+                E004="empty program", E006="nested too deeply",
+                E007="name that is too long")
 
 NAME_LENGTH = 200
 """Characters of a name."""
+
+_WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another statement"
 
 _DIGITS = 400
 """Digits of an integer literal; what is too large for its type is refused where the type is known."""
@@ -197,14 +200,12 @@ class _Reader:
         rest = [c for c in items if c.data not in ("def_", "op_")]
         if not items:
             raise errors.fail("E004", "there is no statement", _end(self.text), source=self.text)
-        if functions and (rest or results):
-            raise errors.fail("E005", "a statement outside of a definition", self.span((rest or results)[0]),
-                              ["put it into a `def` or `op`, or leave the definitions out"], source=self.text)
-        if functions:
+        if functions and not (rest or results):
             return tuple(functions)
         outputs = self.visit(results[0].children[0]) if results else None
-        return (syntax.Function("bare", "program", (), (), outputs, tuple(self.visit(c) for c in rest), False,
-                                self.span(tree)),)
+        span = self.span((rest or results)[0] if functions else tree)
+        body = tuple(self.visit(c) for c in rest)
+        return (*functions, syntax.Function("bare", "program", (), (), outputs, body, False, span))
 
     def visit(self, tree: Any) -> Any:
         return getattr(self, "read_" + tree.data)(tree, tree.children)
@@ -243,8 +244,18 @@ class _Reader:
     def read_loop(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
         return syntax.Unsupported("a `for` block", _token_span(c[0]))
 
-    def read_assumption(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
-        return syntax.Unsupported("`assume`", self.span(tree))
+    def read_assumption(self, tree: Any, c: list[Any]) -> syntax.Assumption:
+        return syntax.Assumption(self.visit(c[0]), self.span(tree))
+
+    def read_tuple_call(self, tree: Any, c: list[Any]) -> syntax.CallStatement:
+        *targets, assign, value = c
+        for t in targets:
+            if len(t.children) > 1:
+                raise errors.fail("E121", "a call gives whole tensors", self.span(t), [_WHOLE], source=self.text)
+        call = self.visit(value)
+        if not isinstance(call, syntax.Call):
+            raise errors.fail("E001", "the value of `(A, B) = ...` must be a call", _token_span(assign), [], source=self.text)
+        return syntax.CallStatement(tuple((str(t.children[0]), self.span(t)) for t in targets), call, (), self.span(tree))
 
     def read_tuple_update(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
         return syntax.Unsupported("a reduction over a tuple (`argmin`, `argmax`)", self.span(c[0]))
@@ -340,7 +351,15 @@ class _Reader:
         return syntax.Access(str(c[0]), self.visit(c[1]), self.span(tree))
 
     def read_call(self, tree: Any, c: list[Any]) -> syntax.Call:
-        return syntax.Call(str(c[0]), tuple(map(self.visit, c[1:])), self.span(tree))
+        return syntax.Call(C_NAMES.get(str(c[0]), str(c[0])), tuple(map(self.visit, c[1:])), self.span(tree))
+
+    def read_attributed_call(self, tree: Any, c: list[Any]) -> syntax.Call:
+        given = tuple(self.visit(g) for g in c[1:] if g.data == "given")
+        return syntax.Call(str(c[0]), tuple(self.visit(a) for a in c[1:] if a.data != "given"), self.span(tree), given)
+
+    def read_given(self, tree: Any, c: list[Any]) -> syntax.Given:
+        several = c[2].data == "given_list"
+        return syntax.Given(str(c[0]), tuple(map(self.visit, c[2].children if several else [c[2]])), several, self.span(tree))
 
     def read_extent(self, tree: Any, c: list[Any]) -> syntax.Extent:
         if str(c[1]) != "shape":

@@ -154,6 +154,9 @@ INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
 )}
 """name -> row. `round` rounds halves to even. Adding an intrinsic: one row here, one in each target's name table."""
 
+C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round"}
+"""C's spellings of intrinsics, which Tensor Comprehensions' source uses; NaN propagates here."""
+
 UNARY = ("-", "!", "~")
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")

@@ -8,16 +8,17 @@ from typing import Literal, TypeAlias
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang import scalars
+from polytc.lang import calls, scalars
 from polytc.lang import syntax as sx
 from polytc.lang.expand import clause_expressions, nodes
 from polytc.lang.lower import CONSTANTS, dtype_of
-from polytc.lang.parser import parse
 from polytc.lang.report import closest
 
 errors.register(E108="which definition is meant")
 
 Kind: TypeAlias = Literal["tensor", "scalar"]
+
+Writer: TypeAlias = sx.Statement | sx.CallStatement
 
 
 @dataclass(frozen=True)
@@ -67,40 +68,65 @@ def signature(text: str, entry: str | None = None) -> Signature:
 
 
 def choose(text: str, entry: str | None) -> sx.Function:
-    """The definition `entry` of `text`, or its only one (E108)."""
-    functions = parse(text)
+    """The definition `entry` of `text`, or its bare statements, or the only one that no other calls (E108)."""
+    functions = calls.resolve(text)
     named = {f.name: f for f in functions}
     if entry is not None and entry in named:
         return named[entry]
     if entry is not None:
         raise errors.fail("E108", f"there is no definition `{entry}`", None,
                           [closest(entry, named) or f"defined: {', '.join(named)}"], source=text)
-    if len(functions) > 1:
-        raise errors.fail("E108", "there are several definitions", functions[1].span,
-                          [f"choose with entry=...: {', '.join(named)}"], source=text)
-    return functions[0]
+    if functions[-1].kind == "bare":
+        return functions[-1]
+    candidates = calls.roots(functions)
+    if len(candidates) > 1:
+        raise errors.fail("E108", "there are several definitions", candidates[1].span,
+                          [f"choose with entry=...: {', '.join(f.name for f in candidates)}"], source=text)
+    return candidates[0]
 
 
 def statements(f: sx.Function) -> tuple[sx.Statement, ...]:
-    """The statements of a function without the unsupported constructs."""
+    """The statements of a function without calls and other constructs."""
     return tuple(s for s in f.body if isinstance(s, sx.Statement))
 
 
-def expressions(s: sx.Statement) -> Iterator[sx.Expr]:
-    """All expressions of a statement, left side first."""
+def writers(f: sx.Function) -> tuple[Writer, ...]:
+    """The statements and calls of a function."""
+    return tuple(s for s in f.body if isinstance(s, sx.Statement | sx.CallStatement))
+
+
+def targets(s: Writer) -> tuple[tuple[str, Span], ...]:
+    """What a statement or call writes, with its places."""
+    return ((s.target, s.target_span),) if isinstance(s, sx.Statement) else s.targets
+
+
+def written(f: sx.Function) -> dict[str, Span]:
+    """What a function writes, with the first place of each."""
+    return {t: span for s in reversed(writers(f)) for t, span in reversed(targets(s))}
+
+
+def expressions(s: Writer) -> Iterator[sx.Expr]:
+    """All expressions of a statement, left side first; the numbers among the arguments of a call."""
+    if isinstance(s, sx.CallStatement):
+        yield from s.numbers
+        return
     yield from s.subscripts
     yield s.value
     for c in s.clauses:
         yield from clause_expressions(c)
 
 
-def accesses(s: sx.Statement) -> Iterator[tuple[str, int | None, Span]]:
-    """(tensor, rank, place) of everything with subscripts in a statement; rank None where packs leave it open."""
+def accesses(s: Writer) -> Iterator[tuple[str, int | None, Span]]:
+    """(tensor, rank, place) of everything with subscripts in a statement, and of the tensors that a call gets; rank None where
+    packs leave it open."""
+    if isinstance(s, sx.CallStatement):
+        yield from ((a.id, rank, a.span) for a, rank in s.tensors)
+    called = isinstance(s, sx.Statement) and s.call_style
     for e in expressions(s):
         for n in nodes(e):
             if isinstance(n, sx.Access):
                 yield n.tensor, _count(n.subscripts), n.span
-            elif isinstance(n, sx.Call) and s.call_style and n.fn not in scalars.INTRINSICS and dtype_of(n.fn) is None:
+            elif isinstance(n, sx.Call) and called and n.fn not in scalars.INTRINSICS and dtype_of(n.fn) is None:
                 yield n.fn, len(n.args), n.span
             elif isinstance(n, sx.Extent):
                 yield n.tensor, None, n.span
@@ -108,25 +134,25 @@ def accesses(s: sx.Statement) -> Iterator[tuple[str, int | None, Span]]:
 
 def bare_inputs(f: sx.Function) -> dict[str, int | None]:
     """Tensors that bare statements read and never write, with their ranks."""
-    written = {s.target for s in statements(f)}
+    own = written(f)
     found: dict[str, int | None] = {}
-    for s in statements(f):
+    for s in writers(f):
         for name, rank, _ in accesses(s):
-            if name not in written and (name not in found or found[name] is None):
+            if name not in own and (name not in found or found[name] is None):
                 found[name] = rank
     return found
 
 
 def implied_outputs(f: sx.Function) -> tuple[str, ...]:
-    """Tensors that no later statement reads, in the order of their first writers."""
-    body = statements(f)
-    last = {s.target: k for k, s in enumerate(body)}
+    """Tensors that no statement reads behind their last writer, in the order of their first writers."""
+    body = writers(f)
+    last = {t: k for k, s in enumerate(body) for t, _ in targets(s)}
     read: set[str] = set()
     for k, s in enumerate(body):
+        own = {t for t, _ in targets(s)}
         used = {n for n, _, _ in accesses(s)} | {n.id for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
-        read |= {n for n in used if n in last and n != s.target and k > min(
-            j for j, other in enumerate(body) if other.target == n)}
-    return tuple(dict.fromkeys(s.target for s in body if s.target not in read))
+        read |= {n for n in used if n in last and n not in own and k > last[n]}
+    return tuple(dict.fromkeys(t for s in body for t, _ in targets(s) if t not in read))
 
 
 def _count(dims: tuple[sx.Expr, ...]) -> int | None:
@@ -134,19 +160,18 @@ def _count(dims: tuple[sx.Expr, ...]) -> int | None:
 
 
 def _param(f: sx.Function, p: sx.Param) -> Param:
-    """A parameter without dimensions is a scalar, unless it has no type either and is used as a tensor."""
-    if p.dims is None:
-        used = f.kind == "op" or any(n == p.name for s in statements(f) for n, _, _ in accesses(s))
-        return Param(p.name, "tensor" if p.dtype is None and used else "scalar", p.dtype)
-    return Param(p.name, "tensor", p.dtype, _count(p.dims))
+    return Param(p.name, "scalar" if calls.is_number(f, p) else "tensor", p.dtype, calls.rank(p))
 
 
 def _loose_names(f: sx.Function) -> list[str]:
     """Names that are used as values and never as an index."""
-    tensors = {s.target for s in statements(f)} | set(bare_inputs(f))
+    tensors = set(written(f)) | set(bare_inputs(f))
     found: dict[str, None] = {}
     indices: set[str] = set()
-    for s in statements(f):
+    for s in writers(f):
+        if isinstance(s, sx.CallStatement):
+            found |= {n.id: None for e in s.numbers for n in nodes(e) if isinstance(n, sx.Name)}
+            continue
         for c in s.clauses:
             if isinstance(c, (sx.RangeClause, sx.LetClause)):
                 indices.add(c.index if isinstance(c, sx.RangeClause) else c.name)
@@ -168,10 +193,11 @@ def names(text: str, entry: str | None = None) -> tuple[frozenset[str], frozense
     and no definition of a `where` clause binds.
     """
     f = choose(text, entry)
-    tensors = {s.target for s in statements(f)} | set(bare_inputs(f))
+    tensors = set(written(f)) | set(bare_inputs(f))
     bound = {c.index if isinstance(c, sx.RangeClause) else c.name for s in statements(f) for c in s.clauses
              if isinstance(c, (sx.RangeClause, sx.LetClause))}
-    used = {n.id for s in statements(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
+    used = {n.id for s in writers(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
+    used |= {n.id for s in f.body if isinstance(s, sx.Assumption) for n in nodes(s.value) if isinstance(n, sx.Name)}
     sizes = {n.id for p in (*f.params, *(f.outputs or ())) for d in p.dims or () for n in nodes(d) if isinstance(n, sx.Name)}
     free = used - tensors - bound - set(CONSTANTS)
     return frozenset(used | sizes | {p.name for p in f.params}), frozenset(free) if f.kind == "bare" else frozenset()
@@ -179,8 +205,9 @@ def names(text: str, entry: str | None = None) -> tuple[frozenset[str], frozense
 
 def _appearance(f: sx.Function) -> list[str]:
     order: list[str] = []
-    for s in statements(f):
-        for e in (s.value, *expressions(s)):
+    for s in writers(f):
+        first = s.call.args if isinstance(s, sx.CallStatement) else (s.value,)
+        for e in (*first, *expressions(s)):
             for n in nodes(e):
                 name = n.tensor if isinstance(n, (sx.Access, sx.Extent)) else n.fn if isinstance(n, sx.Call) else \
                     n.id if isinstance(n, sx.Name) else None

@@ -76,10 +76,24 @@ class Ternary:
 
 @dataclass(frozen=True)
 class Call:
-    """`fn(args)`: an intrinsic, a cast, or (in Tensor Comprehensions' notation) a read."""
+    """`fn(args)`: an intrinsic, a cast, a definition, or (in Tensor Comprehensions' notation) a read.
+
+    attributes: of the `op` that is called.
+    """
 
     fn: str
     args: tuple[Expr, ...]
+    span: Span
+    attributes: tuple[Given, ...] = ()
+
+
+@dataclass(frozen=True)
+class Given:
+    """`alpha=0.1` or `pad=[1, 1]` in the `< >` of a call. several: written as a list."""
+
+    name: str
+    values: tuple[Expr, ...]
+    several: bool
     span: Span
 
 
@@ -158,6 +172,43 @@ class Unsupported:
 
 
 @dataclass(frozen=True)
+class CallStatement:
+    """`S = softmax(P)` or `(A, B) = f(X, n)`: whole tensors from another definition.
+
+    targets: names and places. parameters: what the definition takes, one for each argument that has one: (whether it is a
+    number, its rank or None where packs leave it open); filled in by `calls.resolve`.
+    """
+
+    targets: tuple[tuple[str, Span], ...]
+    call: Call
+    parameters: tuple[tuple[bool, int | None], ...]
+    span: Span
+
+    @property
+    def tensors(self) -> tuple[tuple[Name, int | None], ...]:
+        """The arguments that are tensors, with the ranks that are expected of them."""
+        pairs = zip(self.call.args, self.parameters)
+        return tuple((a, rank) for a, (number, rank) in pairs if not number and isinstance(a, Name))
+
+    @property
+    def numbers(self) -> tuple[Expr, ...]:
+        """The arguments and attributes that are numbers."""
+        pairs = zip(self.call.args, self.parameters)
+        return (*(a for a, (number, _) in pairs if number), *(v for g in self.call.attributes for v in g.values))
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """`assume M >= K`."""
+
+    value: Expr
+    span: Span
+
+
+Item: TypeAlias = Statement | CallStatement | Assumption | Unsupported
+
+
+@dataclass(frozen=True)
 class Param:
     """A parameter or an output. dtype: as written, or None. dims: sizes (`f32[B, I] X`) or indices (`X[*i, j]`), None where
     nothing was written."""
@@ -187,7 +238,7 @@ class Function:
     attributes: tuple[Attribute, ...]
     params: tuple[Param, ...]
     outputs: tuple[Param, ...] | None
-    body: tuple[Statement | Unsupported, ...]
+    body: tuple[Item, ...]
     precise: bool
     span: Span
 

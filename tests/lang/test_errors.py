@@ -13,6 +13,8 @@ from polytc.errors import CompileError
 S = {"A": (4, 4), "B": (4, 3), "v": (4,), "w": (3,), "n": (4,), "p": (4,)}
 T = {"n": "i32", "p": "bool"}
 
+CALLEE = "def g(f32[M,N] A, f32[N] v, i32 n) -> (Y) { assume n < N; Y[i] += A[i,k] + v[i+n] where i in 0:M-1 }"
+
 # (code, program, text under the carets, part of the notes, other arguments of build)
 ROWS = [
     ("E001", "C[i j] = v[i]", "j", "separated by commas"),
@@ -42,8 +44,6 @@ ROWS = [
     ("E100", "C[i] += v[k] where k in n[i]:4", "n[i]", ""),
     ("E100", "C[i] += v[i] where n[i] > 0", "n[i] > 0", "as a value"),
     ("E100", "def f(inout f32[N] v) -> (C) { C[i] = v[i] }", "v", ""),
-    ("E100", "assume N > 3; C[i] = v[i]", "assume N > 3", ""),
-    ("E100", "def g(f32[N] v) -> (C) { C[i] = v[i] }\ndef f(f32[N] v) -> (C) { C[i] = g(v) }", "g(v)", "", dict(entry="f")),
     ("E100", "T[i,j] = A[i,j]; T[2*i,i] +=! v[i] where i in 0:2; U[i,j] = T[i,j]", "T[2*i,i]", ""),
     ("E101", "def f(f32[N] v) -> (C) { C[i] = V[i] }", "V[i]", "did you mean `v`?"),
     ("E102", "C[i] = sqr(v[i])", "sqr(v[i])", "did you mean `sqrt`?"),
@@ -72,6 +72,38 @@ ROWS = [
     ("E114", "C[i] = v[i] where i in 0:4:0", "i in 0:4:0", ""),
     ("E114", "C[i] = v[i] where v = 3", "v = 3", ""),
     ("E114", "C[i] = v[i] where i + 1", "i + 1", ""),
+    *((code, f"{CALLEE}\n{call}", *rest) for code, call, *rest in [
+        ("E103", "Y = g(A)", "g(A)", "`g` is defined in line 1: def g("),
+        ("E103", "(Y, Z) = g(A, v, 2)", "Z", "line 1"),
+        ("E205", "Y = g(v, v, 2)", "v", "`g` is defined in line 1: def g("),
+        ("E206", "Y = g(B, v, 2)", "v", "line 1"),
+        ("E301", "T[i] = f64(v[i])\nY = g(A, T, 2)", "T", "line 1"),
+        ("E301", "Y = g(A, v, 0.5)", "0.5", "line 1"),
+        ("E220", "Y = g(A, v, 7)", "g(A, v, 7)", "with n=7, N=4"),
+        ("E101", "Y = g(A, u, 1); u[i] = v[i]", "u", "nothing before this call writes it"),
+        ("E208", "Y = g(A, u, 1)", "u", ""),
+        ("E121", "Y = g(A, v, 2 * m)", "2 * m", "a literal, a size"),
+        ("E121", "Y = g(A, v + 1, 2)", "v + 1", "into a tensor first"),
+        ("E121", "Y[i] = 2 * g(A, v, 2)", "g(A, v, 2)", "a statement of its own"),
+        ("E121", "(Y[i], Z) = g(A, v, 2)", "Y[i]", "(A, B) = f(X)"),
+        ("E203", "Y = g(A, v, 3)", "v[i+n]", "in the call in line 2"),
+        ("E107", "Y = g<n=2>(A, v, 1)", "g<n=2>(A, v, 1)", "line 1"),
+        ("E104", "(Y, Y) = (g(A, v, 1))", "(Y, Y) = (g(A, v, 1))", "its own"),
+        ("E102", "Y = gg<n=2>(v)", "gg<n=2>(v)", "did you mean `g`?"),
+        ("E106", "v = g(A, v, 1)", "v", ""),
+    ]),
+    ("E103", "Y = softmax(A, v)", "softmax(A, v)", "`softmax` comes from the prelude: op softmax(X)"),
+    ("E105", "Y = bmm(v, v)", "bmm(v, v)", "prelude"),
+    ("E121", "Y[i] = relu(v[i])", "relu(v[i])", "a statement of its own"),
+    ("E303", "Y = softmax(p)", "softmax(p)", "prelude"),
+    ("E120", "def f(f32[N] v) -> (C) { C = g(v) }\ndef g(f32[N] v) -> (C) { D = f(v); C[i] = D[i] }", "g(v)",
+     "line 2 calls `f`"),
+    ("E120", "def f(f32[N] v) -> (C) { C = f(v) }", "f(v)", "`for` block"),
+    ("E122", "assume M > 3; C[i] = v[i]", "assume M > 3", "sizes"),
+    ("E122", "def f(f32[N] v, f32 a) -> (C) { assume a > 0; C[i] = a*v[i] }", "assume a > 0", "",
+     dict(shapes={"v": (4,), "a": ()})),
+    ("E220", "def f(f32[M,K] A) -> (C) { assume M > K + 1; C[i,j] = A[i,j] }", "assume M > K + 1", "with M=4, K=4"),
+    ("E220", "assume v.shape[0] % 8 == 0; C[i] = v[i]", "assume v.shape[0] % 8 == 0", "v.shape[0]=4"),
     ("E201", "C[i,j] = v[i]", "C[i,j] = v[i]", "`where j in 0:...`"),
     ("E201", "C[i] += alpha * v[i]", "C[i] += alpha * v[i]", "neither a tensor of the program, nor a size, nor a scalar"),
     ("E201", "C[i,j] = A[i, j%3]", "C[i,j] = A[i, j%3]", "dimension 1 of `A` allows every value of it"),

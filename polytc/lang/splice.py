@@ -1,0 +1,179 @@
+"""The statements of a definition under the names of the caller: the renaming half of `inlining`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from polytc.errors import Span
+from polytc.lang import scalars
+from polytc.lang import syntax as sx
+from polytc.lang.declare import Declarations
+from polytc.lang.expand import clause_expressions, names, nodes
+from polytc.lang.lower import Lowered
+from polytc.lang.ranges import Hull
+from polytc.lang.scalars import DType
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A definition for some arguments: plain statements, what they declare, the statements with their types, and the bounds
+    and types of all tensors."""
+
+    function: sx.Function
+    declarations: Declarations
+    lowered: tuple[Lowered, ...]
+    hulls: Mapping[str, Hull]
+    types: Mapping[str, DType]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor of the definition lies: the caller's tensor, and what is added to each subscript."""
+
+    name: str
+    shift: tuple[int, ...]
+
+
+def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations, hulls: Mapping[str, Hull]
+           ) -> tuple[sx.Statement, ...]:
+    """What stands for the call in `f`. hulls: of what the caller has written before, and of its inputs.
+
+    A target that already has elements, or is an argument too, gets them in the end from a temporary.
+    """
+    own, outputs = made.declarations, made.function.outputs or ()
+    taken = _names(f) | set(hulls) | set(d.numbers)
+    places = {p.name: _Place(a.id, tuple(low for low, _ in hulls[a.id])) for p, a in zip(
+        made.function.params, s.call.args, strict=True) if p.name in own.inputs and isinstance(a, sx.Name)}
+    copies: list[sx.Statement] = []
+    for p, (target, span) in zip(outputs, s.targets, strict=True):
+        origin = tuple(-low for low, _ in made.hulls[p.name])
+        busy = target in hulls or any(target == place.name for place in places.values())
+        name = _fresh(f"{target}_new", taken) if busy else target
+        places[p.name] = _Place(name, origin)
+        if busy:
+            copies.append(_copy(name, target, made.hulls[p.name], span))
+    for name in dict.fromkeys(x.target for x in _statements(made.function)):
+        if name not in places:
+            places[name] = _Place(_fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
+    renaming = _Renaming(places, own, taken | {place.name for place in places.values()}, s.span)
+    casts = {p.name: own.dtypes[p.name] for p in outputs if p.dtype is not None}
+    body = tuple(renaming.statement(x, casts.get(x.target), lowered) for x, lowered in zip(
+        _statements(made.function), made.lowered, strict=True))
+    return (*body, *copies)
+
+
+def _statements(f: sx.Function) -> tuple[sx.Statement, ...]:
+    return tuple(s for s in f.body if isinstance(s, sx.Statement))
+
+
+def _names(f: sx.Function) -> set[str]:
+    """Every name of a function."""
+    found = {p.name for p in (*f.params, *(f.outputs or ()))}
+    for s in f.body:
+        if isinstance(s, sx.CallStatement):
+            found |= {t for t, _ in s.targets} | {n for a in s.call.args for n in names(a)}
+        elif isinstance(s, sx.Statement):
+            found.add(s.target)
+            for e in _expressions(s):
+                found |= {x.tensor for x in nodes(e) if isinstance(x, sx.Access | sx.Extent)} | set(names(e))
+                found |= {x.fn for x in nodes(e) if isinstance(x, sx.Call)}
+    return found
+
+
+def _expressions(s: sx.Statement) -> Iterable[sx.Expr]:
+    return (*s.subscripts, s.value, *(e for c in s.clauses for e in clause_expressions(c)))
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _copy(source: str, target: str, hull: Hull, span: Span) -> sx.Statement:
+    """`target[d0, ...] = source[d0, ...]` on the bounds of a result, which start at 0 here."""
+    axes = tuple(sx.Name(f"d{k}", span) for k in range(len(hull)))
+    ranges = tuple(sx.RangeClause(a.id, sx.Number(0, span), sx.Number(high - low + 1, span), None, False, span)
+                   for a, (low, high) in zip(axes, hull, strict=True))
+    return sx.Statement(target, axes, None, False, sx.Access(source, axes, span), ranges, False, span, span)
+
+
+class _Renaming:
+    """Rewrites one definition's statements. taken: what is no index in the caller."""
+
+    def __init__(self, places: Mapping[str, _Place], own: Declarations, taken: set[str], span: Span) -> None:
+        self.places, self.own, self.taken, self.span = places, own, taken, span
+        self.indices: dict[str, str] = {}
+
+    def statement(self, s: sx.Statement, cast: DType | None, lowered: Lowered) -> sx.Statement:
+        place = self.places[s.target]
+        self.style = s.call_style
+        self.indices = {}
+        lets = {c.name for c in s.clauses if isinstance(c, sx.LetClause)}
+        bound = lets | {c.index for c in s.clauses if isinstance(c, sx.RangeClause)}
+        used = {n for e in _expressions(s) for n in names(e)} | bound
+        taken = set(self.taken) | used
+        for n in sorted(used):
+            if n in self.taken and (n in lets or (n not in self.own.numbers and n not in self.places)):
+                self.indices[n] = _fresh(n, taken)
+        value = self.rewrite(s.value)
+        if cast is not None and (lowered.value.weak or lowered.value.dtype != cast):
+            value = sx.Call(str(cast), (value,), s.value.span)
+        subscripts = tuple(_plus(self.rewrite(e), k) for e, k in zip(s.subscripts, place.shift, strict=True))
+        return replace(s, target=place.name, subscripts=subscripts, value=value, clauses=tuple(map(self.clause, s.clauses)),
+                       call_style=False)
+
+    def clause(self, c: sx.Clause) -> sx.Clause:
+        match c:
+            case sx.RangeClause():
+                step = None if c.step is None else self.rewrite(c.step)
+                return replace(c, index=self.indices.get(c.index, c.index), lower=self.rewrite(c.lower),
+                               upper=self.rewrite(c.upper), step=step)
+            case sx.LetClause():
+                return replace(c, name=self.indices.get(c.name, c.name), value=self.rewrite(c.value))
+            case _:
+                return replace(c, value=self.rewrite(c.value))
+
+    def rewrite(self, e: sx.Expr) -> sx.Expr:
+        match e:
+            case sx.Name():
+                return self.name(e)
+            case sx.Access():
+                return self.access(e.tensor, e.subscripts, e.span)
+            case sx.Guarded():
+                default = None if e.default is None else self.rewrite(e.default)
+                return replace(e, access=self.rewrite(e.access), default=default)
+            case sx.Extent():
+                return sx.Number(self.own.shapes[e.tensor][e.axis], e.span)
+            case sx.Unary() | sx.Pack():
+                return replace(e, a=self.rewrite(e.a))
+            case sx.Binary():
+                return replace(e, a=self.rewrite(e.a), b=self.rewrite(e.b))
+            case sx.Ternary():
+                return replace(e, condition=self.rewrite(e.condition), a=self.rewrite(e.a), b=self.rewrite(e.b))
+            case sx.Call():
+                if e.fn in self.places and (self.style or e.fn not in scalars.INTRINSICS):
+                    return self.access(e.fn, e.args, e.span)
+                return replace(e, args=tuple(map(self.rewrite, e.args)))
+            case _:
+                return e
+
+    def name(self, e: sx.Name) -> sx.Expr:
+        if e.id in self.indices:
+            return replace(e, id=self.indices[e.id])
+        if e.id in self.own.numbers:
+            return sx.Number(self.own.numbers[e.id], e.span)
+        if e.id in self.places:
+            return replace(e, id=self.places[e.id].name)
+        return e
+
+    def access(self, tensor: str, subscripts: tuple[sx.Expr, ...], span: Span) -> sx.Expr:
+        place = self.places[tensor]
+        moved = tuple(_plus(self.rewrite(e), k) for e, k in zip(subscripts, place.shift, strict=True))
+        return sx.Access(place.name, moved, span)
+
+
+def _plus(e: sx.Expr, shift: int) -> sx.Expr:
+    return e if shift == 0 else sx.Binary("+", e, sx.Number(shift, e.span), e.span)
