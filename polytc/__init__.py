@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polytc.api import FixedOp, Op, build, compile, devices, einsum, evaluate, explain, lower, run
+    from polytc.contraction import tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
 
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"),
                     "polytc.api"),
+    **dict.fromkeys(("tensordot", "transpose"), "polytc.contraction"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
     **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
@@ -29,7 +31,7 @@ _HOME = {
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
            "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "explain", "load_onnx",
-           "lower", "run"]
+           "lower", "run", "tensordot", "transpose"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.lang.scalars import DType
+from polytc.errors import ArgumentError
+from polytc.lang.scalars import DType, from_numpy
 from polytc.op import Op, check_target, check_threads
 from polytc.runtime.arrays import argument_error, as_input, as_output, dtype_of
 
@@ -29,37 +31,150 @@ class Term:
     shape: tuple[int, ...]
 
 
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, target: str = "cpu", threads: int | None = None) -> Any:
+class EinsumTypeError(ArgumentError, TypeError):
+    """An argument of einsum has the wrong type, where numpy raises TypeError."""
+
+
+class EinsumPathError(ArgumentError, RuntimeError):
+    """A given path does not contract the operands to one, where numpy raises RuntimeError."""
+
+
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe",
+           optimize: Any = False, target: str = "cpu", threads: int | None = None) -> Any:
     """numpy.einsum: Einstein's summation convention on the operands, compiled.
 
         polytc.einsum("bij,bjk->bik", A, B)     polytc.einsum("ii", A)     polytc.einsum("...ij->...ji", A)
         polytc.einsum(A, [0, 1], B, [1, 2], [0, 2])
 
     Subscripts, implicit output, ellipsis, repeated labels and broadcasting of extents of 1 mean what they mean in numpy.
-    dtype: type to compute in; else the operands' types are promoted as numpy does.
-    Raises ArgumentError E411 (also a ValueError) where the subscripts do not fit the operands.
+    dtype: type to compute in; else the operands' types are promoted as numpy does.  casting: what may be converted to it, and
+    from it to `out`.  out: any numpy array of the result's shape; a contiguous one apart from the operands is written directly.
+    order: 'F' and 'C' lay out the result in memory; 'A' is 'F' if all operands are; 'K' is 'C' here.  optimize: a path as
+    numpy.einsum_path gives it is followed; anything else leaves the order of the products to polytc, and lets `out` have any
+    type, as numpy does then.
+    One operand without a sum gives a view of it, as in numpy.
+    Raises ArgumentError E411 (also a ValueError, TypeError or RuntimeError, as numpy does) where the arguments do not fit.
     """
     spec, values = _split(operands)
-    arrays = [as_input(f"operand {k}", v) for k, v in enumerate(values)]
-    element = np.result_type(*arrays) if dtype is None else np.dtype(dtype)
+    order, steps = _options(spec, order, casting, optimize, len(values))
+    arrays, element = _operands(values, dtype, casting)
     shapes = tuple(a.shape for a in arrays)
-    if any(0 in s for s in shapes):
-        return _empty(spec, shapes, element, out)
-    op = _op(text_of(spec, shapes, dtype_of("the result", element)), check_target(target), check_threads(threads))
-    # A program's inputs come in the order in which its statements read them.
-    result = op(*[arrays[int(name[1:])] for name in op.inputs], out=out)
-    return result[()] if out is None and result.ndim == 0 else result
-
-
-def _empty(spec: str, shapes: tuple[tuple[int, ...], ...], dtype: np.dtype, out: Any) -> Any:
-    """The result where an operand has no elements: sums of nothing, which no program expresses (its ranges are not empty)."""
-    terms, labels = parse(spec, shapes)
+    terms, result = parse(spec, shapes)
     extents = _extents(spec, terms)
-    shape = tuple(extents[x] for x in labels)
+    if out is None and len(terms) == 1 and element == arrays[0].dtype:
+        view = _as_view(terms[0], result, arrays[0])
+        if view is not None and (order in "KA" or (view.flags.c_contiguous if order == "C" else view.flags.f_contiguous)):
+            return view
+    fortran = order == "F" or (order == "A" and all(a.flags.f_contiguous for a in arrays))
+    shape = tuple(extents[x] for x in result)
+    narrowing = "unsafe" if optimize else casting  # what numpy does with a result that it did not compute in `out`
+    direct = _target(out, shape, element, narrowing, arrays)
+    arrays = [as_input(f"operand {k}", a) for k, a in enumerate(arrays)]
+    if any(0 in s for s in shapes):
+        found = np.zeros(shape, element)
+    else:
+        turned = fortran and direct is None
+        text = text_of(spec, shapes, dtype_of("the result", element), steps, turned)
+        op = _op(text, check_target(target), check_threads(threads))
+        # A program's inputs come in the order in which its statements read them.
+        found = op(*[arrays[int(name[1:])] for name in op.inputs], out=direct)
+        found = found.T if turned else found
     if out is None:
-        return np.zeros(shape, dtype)[()]
-    as_output("the result", out, shape, dtype)[...] = 0
+        return found[()] if found.ndim == 0 else found
+    if found is not direct:
+        np.copyto(out, found, casting=narrowing)  # type: ignore[arg-type]
     return out
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """numpy.tensordot, by `einsum`: axes is how many of the last of `a` meet the first of `b`, or a pair of lists of axes."""
+    a, b = np.asarray(a), np.asarray(b)
+    left, right = (range(a.ndim - axes, a.ndim), range(axes)) if isinstance(axes, int) else map(np.atleast_1d, axes)
+    met = {int(x) % b.ndim: int(y) % a.ndim for x, y in zip(right, left, strict=True)}
+    second = [met.get(k, a.ndim + k) for k in range(b.ndim)]
+    kept = [k for k in range(a.ndim) if k not in met.values()] + [x for x in second if x >= a.ndim]
+    return einsum(a, list(range(a.ndim)), b, second, kept)
+
+
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """numpy.transpose: a view with its axes in another order. Beside `einsum` and `tensordot`, all that opt_einsum asks of a
+    backend: `opt_einsum.contract(..., backend="polytc")`."""
+    return np.asarray(a).transpose(axes)
+
+
+def _options(spec: str, order: Any, casting: Any, optimize: Any, count: int
+             ) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
+    """(the order as a capital, the path that is given)."""
+    if not isinstance(order, str) or order.upper() not in ("C", "F", "A", "K"):
+        raise _refuse(spec, f"order is {order!r}, not one of 'C', 'F', 'A', 'K'")
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise _refuse(spec, f"casting is {casting!r}, not one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe'")
+    if not isinstance(optimize, (list, tuple)) or not optimize or optimize[0] != "einsum_path":
+        return order.upper(), None
+    steps = tuple(tuple(int(k) for k in step) for step in optimize[1:])
+    left = count
+    for step in steps:
+        if not step or len(set(step)) < len(step) or not all(0 <= k < left for k in step):
+            raise _refuse(spec, f"the path contracts {step} of {left} operands", EinsumPathError)
+        left += 1 - len(step)
+    if left != 1:
+        raise _refuse(spec, f"the path leaves {left} operands", EinsumPathError)
+    return order.upper(), steps
+
+
+def _operands(values: Sequence[Any], dtype: Any, casting: Any) -> tuple[list[np.ndarray], np.dtype]:
+    """The operands as arrays, not yet contiguous, and the type to compute in."""
+    try:
+        wanted = None if dtype is None else np.dtype(dtype)
+    except TypeError as error:
+        raise _wrong_type(f"dtype: {error}") from error
+    arrays: list[np.ndarray] = []
+    for k, value in enumerate(values):
+        name = f"operand {k}"
+        array = value if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) else \
+            np.asarray(value) if isinstance(value, (list, tuple)) else as_input(name, value)
+        if wanted is not None and not np.can_cast(array.dtype, wanted, casting):
+            raise _wrong_type(f"{name} has elements of type {array.dtype}, which casting={casting!r} does not make {wanted}")
+        known = from_numpy(array.dtype) is not None
+        arrays.append(array if known or wanted is None else array.astype(wanted))  # objects and the like are numpy's to convert
+        dtype_of(name, arrays[-1].dtype)
+    return arrays, np.result_type(*arrays) if wanted is None else wanted
+
+
+def _target(out: Any, shape: tuple[int, ...], element: np.dtype, casting: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """`out` if the program may write it directly, else None."""
+    if out is None:
+        return None
+    if not isinstance(out, np.ndarray):
+        if not hasattr(out, "__dlpack__"):
+            raise _wrong_type(f"out is a {type(out).__name__}, not an array")
+        return as_output("the result", out, shape, element)
+    if out.shape != shape:
+        raise argument_error("E411", f"einsum: out has shape {out.shape}, the result has {shape}")
+    if not out.flags.writeable:
+        raise argument_error("E411", "einsum: out is read-only")
+    if not np.can_cast(element, out.dtype, casting):
+        raise _wrong_type(f"out has elements of type {out.dtype}, which casting={casting!r} does not make of {element}")
+    straight = out.dtype == element and out.flags.c_contiguous and out.flags.aligned
+    return out if straight and not any(np.may_share_memory(out, a) for a in arrays) else None
+
+
+def _as_view(term: Term, result: tuple[str, ...], array: np.ndarray) -> np.ndarray | None:
+    """The operand with its axes in the order of the result, diagonals for repeated labels; None where there is a sum."""
+    labels = list(term.labels)
+    if set(labels) != set(result) or any(array.shape[labels.index(x)] != n for x, n in zip(labels, array.shape)):
+        return None
+    view = array.view()
+    for x in result:
+        while labels.count(x) > 1:
+            first = labels.index(x)
+            second = labels.index(x, first + 1)
+            view = view.diagonal(0, first, second)
+            if array.flags.writeable:
+                view.flags.writeable = True
+            del labels[second], labels[first]
+            labels.append(x)
+    return view.transpose([labels.index(x) for x in result])
 
 
 @functools.lru_cache(maxsize=512)
@@ -68,13 +183,18 @@ def _op(text: str, target: str, threads: int | None) -> Op:
 
 
 @functools.lru_cache(maxsize=2048)
-def text_of(spec: str, shapes: tuple[tuple[int, ...], ...], dtype: DType) -> str:
-    """The einsum as a polytc program: inputs X0, X1, ...; output Y. Raises ArgumentError E411."""
+def text_of(spec: str, shapes: tuple[tuple[int, ...], ...], dtype: DType, steps: tuple[tuple[int, ...], ...] | None = None,
+            turned: bool = False) -> str:
+    """The einsum as a polytc program: inputs X0, X1, ...; output Y. Raises ArgumentError E411.
+
+    steps: which factors to multiply, one product after another; None: see `_order`. turned: Y has its axes in reverse.
+    """
     terms, result = parse(spec, shapes)
+    result = result[::-1] if turned else result
     extents = _extents(spec, terms)
     lines: list[str] = []
     temporaries = (f"T{k}" for k in range(len(terms)))
-    for pair in _order(terms, result, extents):
+    for pair in steps or _order(terms, result, extents):
         factors = [terms[k] for k in pair]
         terms = [t for k, t in enumerate(terms) if k not in pair]
         wanted = {label for t in terms for label in t.labels} | set(result)
@@ -187,8 +307,12 @@ def _size(labels: frozenset[str], extents: dict[str, int]) -> int:
     return math.prod(extents[x] for x in labels)
 
 
-def _refuse(spec: str, reason: str) -> Exception:
-    return argument_error("E411", f"einsum {spec!r}: {reason}")
+def _refuse(spec: str, reason: str, kind: type[ArgumentError] = ArgumentError) -> Exception:
+    return errors.fail("E411", f"einsum {spec!r}: {reason}", kind=kind)
+
+
+def _wrong_type(reason: str) -> Exception:
+    return errors.fail("E411", f"einsum: {reason}", kind=EinsumTypeError)
 
 
 def _split(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
@@ -208,6 +332,9 @@ def _split(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
 
 def _sublist(sublist: Any) -> str:
     try:
-        return "".join("..." if x is Ellipsis else _LETTERS[x] for x in sublist)
-    except (TypeError, IndexError) as error:
-        raise argument_error("E411", f"einsum: {sublist!r} is not a list of axis numbers below 52") from error
+        numbers = [x if x is Ellipsis else operator.index(x) for x in sublist]
+    except TypeError as error:
+        raise _wrong_type(f"{sublist!r} is not a list of axis numbers below 52") from error
+    if any(x is not Ellipsis and not 0 <= x < len(_LETTERS) for x in numbers):
+        raise argument_error("E411", f"einsum: {sublist!r} has axis numbers outside of 0 to 51")
+    return "".join("..." if x is Ellipsis else _LETTERS[x] for x in numbers)
