@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polytc.lang import halves, scalars, weak
+from polytc.lang import halves, scalars, tuples, weak
 from polytc.lang import program as pr
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
@@ -19,8 +19,16 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
              precise: bool, drop: bool) -> pr.Program:
     """The Program. drop: indices of extent 1 are replaced by their value."""
     statements: list[pr.Statement] = []
+    made: list[pr.Tensor] = []
     written: set[str] = set()
-    for s in placed:
+    for k, s in enumerate(placed):
+        components = s.lowered.source.components
+        if components and s.lowered.source.member == 0:
+            found, places = tuples.statements(placed[k:k + len(components)], _lead(s, hulls, types), hulls, types)
+            statements += found
+            made += places
+        if components:
+            continue
         target, dtype = s.lowered.target, types[s.lowered.target]
         if s.lowered.op is not None and (target not in written or s.lowered.source.reset):
             hull = hulls[target] if target not in written else tuple(interval(f, s.domain.box) for f in s.forms)
@@ -31,8 +39,14 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
         statements = [_drop(s) for s in statements]
     order = [*d.inputs, *dict.fromkeys(s.target for s in statements)]
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
-                    for n in order)
+                    for n in order if n in hulls) + tuple(made)
     return halves.widen(pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise))
+
+
+def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:
+    """What the first component of a tuple reduction is by itself."""
+    target = s.lowered.target
+    return tuples.Lead(_init(s, hulls[target], types[target]), _statement(s, hulls, types[target]), _skips(s, hulls))
 
 
 def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
@@ -61,13 +75,18 @@ def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Stateme
     value = weak.adapt(lowered.value, dtype)
     if lowered.skipped:
         assert lowered.op is not None
-        inside = [c for r in lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)]
+        inside = _skips(s, hulls)
         if inside:
             identity = pr.Const(scalars.identity(lowered.op, dtype), dtype)
-            value = pr.Select(pr.conjunction(tuple(dict.fromkeys(inside))), value, identity, dtype)
+            value = pr.Select(pr.conjunction(inside), value, identity, dtype)
     bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in lowered.indices)
     return pr.Statement(lowered.name, lowered.target, lowered.subscripts, lowered.op, value, bounds, s.domain.conditions,
                         lowered.source.span)
+
+
+def _skips(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
+    """The conditions under which the reads `else identity` are in bounds."""
+    return tuple(dict.fromkeys(c for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
 
 
 def _half_open(ends: tuple[int, int]) -> tuple[int, int]:

@@ -140,6 +140,8 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
         current = inputs | {n: d.dtypes.get(n) or known.get(n) or v.dtype for n, v in joined.items()}
         scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken))
         lowered = lower_statement(f"S{k}", s, scope, report)
+        if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
+            lowered = None
         if lowered is not None and not _typed(lowered, d.dtypes.get(s.target), report):
             lowered = None
         if lowered is None:
@@ -148,6 +150,21 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
             joined[s.target] = _join(joined.get(s.target), lowered.value)
         out.append(lowered)
     return out, {n: d.dtypes.get(n) or v.dtype for n, v in joined.items()}
+
+
+def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Statement], out: list[Lowered | None], report: Report
+               ) -> bool:
+    """The targets of a tuple reduction are fresh, and have the subscripts of its first one."""
+    if any(other.target == s.target for other in before):
+        report.add("E115", f"`{s.target}` is written before: a tuple reduction starts afresh", s.target_span,
+                   "write to other tensors, and combine these")
+        return False
+    leader = out[-s.member] if s.member else None
+    if leader is not None and lowered is not None and leader.subscripts != lowered.subscripts:
+        report.add("E115", f"`{s.target}` has other subscripts than `{leader.target}`", s.target_span,
+                   "the targets of a tuple reduction are written at one place")
+        return False
+    return True
 
 
 def _join(a: Value | None, b: Value) -> Value:
@@ -193,7 +210,8 @@ def _place(lowered: list[Lowered | None], d: Declarations, report: Report
     placed: list[check.Placed | None] = []
     images: list[Image | None] = []
     for s in lowered:
-        result, written = (None, None) if s is None or lost & _read_names(s) else _place_one(s, hulls, d, report)
+        leader = placed[-s.source.member] if s is not None and s.source.member else None
+        result, written = (None, None) if s is None or lost & _read_names(s) else _place_one(s, hulls, d, report, leader)
         if result is None and s is not None:
             lost.add(s.target)
         if result is not None:
@@ -206,16 +224,19 @@ def _place(lowered: list[Lowered | None], d: Declarations, report: Report
 
 
 def _read_names(s: Lowered) -> set[str]:
-    return {n.tensor for e in (s.value.expr, *s.subscripts) for n in pr.walk(e) if isinstance(n, pr.Read)}
+    return {n.tensor for e in (s.value.expr, *s.subscripts, *s.also) for n in pr.walk(e) if isinstance(n, pr.Read)}
 
 
-def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report
+def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report, leader: check.Placed | None
                ) -> tuple[check.Placed | None, Image | None]:
+    """leader: the first statement of the tuple reduction that this one belongs to; they have one domain."""
+    if s.source.member and leader is None:
+        return None, None
     target = hulls.get(s.target)
     declared = d.declared.get(s.target)
     if declared is not None and None not in declared:
         target = tuple((0, n - 1) for n in declared if n is not None)
-    domain = ranges.infer(s, hulls, target, report)
+    domain = leader.domain if leader is not None else ranges.infer(s, hulls, target, report)
     if domain is None or not _reachable(s, domain, report):
         return None, None
     forms = tuple(f for f in map(affine, s.subscripts) if f is not None)

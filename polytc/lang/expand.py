@@ -296,7 +296,9 @@ class _Expansion:
 
     def statement(self, s: sx.Statement) -> sx.Statement:
         clauses = tuple(c for clause in s.clauses for c in self.clause(clause))
-        return replace(s, subscripts=self.slots(s.subscripts), value=self.rewrite(s.value, None), clauses=clauses)
+        components = tuple(self.rewrite(e, None) for e in s.components)
+        return replace(s, subscripts=self.slots(s.subscripts), value=self.rewrite(s.value, None), clauses=clauses,
+                       components=components)
 
     def clause(self, c: sx.Clause) -> Iterator[sx.Clause]:
         if isinstance(c, sx.RangeClause) and c.pack:

@@ -66,7 +66,8 @@ class Lowered:
     """A statement with typed expressions, before its ranges are known.
 
     indices: left side first, then the others, in order of appearance; left: how many of them occur on the left.
-    skipped: reads `else identity` inside a larger value; spans: the place of every read.
+    skipped: reads `else identity` inside a larger value; also: what else the instances of a tuple reduction compute, so that
+    its ranges suit all of it; spans: the place of every read.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Lowered:
     indices: tuple[str, ...]
     left: int
     skipped: tuple[pr.Read, ...]
+    also: tuple[pr.Expr, ...] = ()
     spans: Mapping[pr.Read, Span] = field(default_factory=dict, compare=False)
 
     @property
@@ -132,14 +134,16 @@ class _Lowering:
         s = self.s
         subscripts = self.left_side()
         left = len(self.order)
-        value = self.value(s.value, whole=True)
+        values = self.both(*s.components) if s.components else (self.value(s.value, whole=True),)
+        value = values[s.member]
+        also = tuple(v.expr for v in values[1:]) if s.member == 0 else ()
         bounds, conditions = self.clauses()
         for index in self.order:
             if index in self.scope.ranks:
                 rank = self.scope.ranks[index]
                 raise self.fail("E105", f"`{index}` is a tensor with {rank} dimensions, not an index", s.span)
         return Lowered(name, s, s.target, subscripts, value, bounds, conditions, tuple(self.order), left, tuple(self.skipped),
-                       self.spans)
+                       also, self.spans)
 
     def fail(self, code: str, message: str, span: Span, *notes: str) -> _Failed:
         self.report.add(code, message, span, *notes)

@@ -8,7 +8,7 @@ import importlib.resources
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lark import Lark, Token, Tree
 
 errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language",
-                E004="empty program", E006="nested too deeply",
-                E007="name that is too long")
+                E004="empty program", E006="nested too deeply", E007="name that is too long",
+                E115="tuple reduction of the wrong form")
 
 NAME_LENGTH = 200
 """Characters of a name."""
@@ -204,7 +204,7 @@ class _Reader:
             return tuple(functions)
         outputs = self.visit(results[0].children[0]) if results else None
         span = self.span((rest or results)[0] if functions else tree)
-        body = tuple(self.visit(c) for c in rest)
+        body = self.items(rest)
         return (*functions, syntax.Function("bare", "program", (), (), outputs, body, False, span))
 
     def visit(self, tree: Any) -> Any:
@@ -238,8 +238,12 @@ class _Reader:
     def read_outputs(self, tree: Any, c: list[Any]) -> tuple[syntax.Param, ...]:
         return tuple(map(self.visit, c))
 
-    def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Statement, ...]:
-        return tuple(map(self.visit, c))
+    def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Item, ...]:
+        return self.items(c)
+
+    def items(self, trees: Iterable[Any]) -> tuple[syntax.Item, ...]:
+        """What stands in a body; a tuple reduction is several statements."""
+        return tuple(s for t in trees for s in (self.tuple_update(t) if t.data == "tuple_update" else (self.visit(t),)))
 
     def read_loop(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
         return syntax.Unsupported("a `for` block", _token_span(c[0]))
@@ -257,8 +261,24 @@ class _Reader:
             raise errors.fail("E001", "the value of `(A, B) = ...` must be a call", _token_span(assign), [], source=self.text)
         return syntax.CallStatement(tuple((str(t.children[0]), self.span(t)) for t in targets), call, (), self.span(tree))
 
-    def read_tuple_update(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
-        return syntax.Unsupported("a reduction over a tuple (`argmin`, `argmax`)", self.span(c[0]))
+    def tuple_update(self, tree: Any) -> Iterator[syntax.Statement]:
+        """`(M[i], J[i]) argmax= (X[i,j], j)`: one statement a target."""
+        c = tree.children
+        at = next(k for k, t in enumerate(c) if getattr(t, "type", "") in ("ASSIGN", "UPDATE"))
+        symbol, targets = str(c[at]), c[:at]
+        clauses = tuple(map(self.visit, c[-1].children)) if c[-1].data == "where" else ()
+        values = tuple(self.visit(v) for v in c[at + 1:] if v.data != "where")
+        if not symbol.startswith("arg"):
+            raise errors.fail("E115", f"`{symbol}` does not take tuples", _token_span(c[at]),
+                              ["`argmin=` and `argmax=` do; write one statement for each tensor"], source=self.text)
+        if len(values) != len(targets):
+            raise errors.fail("E115", f"{len(targets)} targets and {len(values)} values", self.span(tree),
+                              ["`(M[i], J[i]) argmax= (X[i,j], j)`: the first value decides, the others go with it"],
+                              source=self.text)
+        for k, (left, value) in enumerate(zip(targets, values, strict=True)):
+            subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
+            yield syntax.Statement(str(left.children[0]), subscripts, symbol[3:6], symbol.endswith("!"), value, clauses,
+                                   left.data == "call_target", self.span(left), self.span(tree), values, k)
 
     # ---- parameters
 
@@ -280,11 +300,13 @@ class _Reader:
 
     # ---- statements
 
-    def read_statement(self, tree: Any, c: list[Any]) -> syntax.Statement | syntax.Unsupported:
+    def read_statement(self, tree: Any, c: list[Any]) -> syntax.Statement:
         left, assign, value = c[:3]
         symbol = str(assign)
         if symbol.startswith("arg"):
-            return syntax.Unsupported("a reduction over a tuple (`argmin`, `argmax`)", _token_span(assign))
+            raise errors.fail("E115", f"`{symbol}` needs tuples", _token_span(assign),
+                              ["write `(M[i], J[i]) argmax= (X[i,j], j)`: the largest value, and what belongs to it"],
+                              source=self.text)
         if symbol.startswith("-"):
             raise errors.fail("E001", "`-=` is not an update", _token_span(assign), ["write `+= -(...)`"], source=self.text)
         op = None if assign.type == "ASSIGN" else symbol.rstrip("!").removesuffix("=")

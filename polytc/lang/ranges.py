@@ -76,7 +76,7 @@ def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False)
     """What the unguarded (or the guarded) reads of a statement demand; a subscript with a read in it (a gather) demands
     nothing."""
     found: list[Constraint] = []
-    for e in (s.value.expr, *s.subscripts):
+    for e in (s.value.expr, *s.subscripts, *s.also):
         for read in pr.walk(e):
             if isinstance(read, pr.Read) and (read.default is not None) == guarded and read.tensor in hulls:
                 found += _of_access(read.tensor, read.subscripts, hulls[read.tensor], s.span(read))

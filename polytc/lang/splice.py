@@ -82,7 +82,7 @@ def _names(f: sx.Function) -> set[str]:
 
 
 def _expressions(s: sx.Statement) -> Iterable[sx.Expr]:
-    return (*s.subscripts, s.value, *(e for c in s.clauses for e in clause_expressions(c)))
+    return (*s.subscripts, s.value, *s.components, *(e for c in s.clauses for e in clause_expressions(c)))
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -122,8 +122,9 @@ class _Renaming:
         if cast is not None and (lowered.value.weak or lowered.value.dtype != cast):
             value = sx.Call(str(cast), (value,), s.value.span)
         subscripts = tuple(_plus(self.rewrite(e), k) for e, k in zip(s.subscripts, place.shift, strict=True))
+        components = tuple(value if k == s.member else self.rewrite(e) for k, e in enumerate(s.components))
         return replace(s, target=place.name, subscripts=subscripts, value=value, clauses=tuple(map(self.clause, s.clauses)),
-                       call_style=False)
+                       call_style=False, components=components)
 
     def clause(self, c: sx.Clause) -> sx.Clause:
         match c:

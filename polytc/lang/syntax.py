@@ -150,6 +150,7 @@ class Statement:
     """`target[subscripts] op= value where clauses`. op: None for '='. reset: written `op=!`.
 
     call_style: the left side was written with parentheses, as Tensor Comprehensions does.
+    components: all values of a tuple reduction, which is one statement a target, in a row; member: which of them this one is.
     """
 
     target: str
@@ -161,6 +162,8 @@ class Statement:
     call_style: bool
     target_span: Span
     span: Span
+    components: tuple[Expr, ...] = ()
+    member: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""Tuple reductions as ordinary statements.
+
+    (M[i], J[i]) argmax= (X[i,j], e(i,j))
+    ->  M[i] max= X[i,j]
+        P[i] min= (X[i,j] == M[i] || X[i,j] != X[i,j]) ? j : big
+        J[i] = e(i, P[i])
+
+P numbers the instances that meet in an element in the order of their indices, so that the lowest wins a tie, and the first NaN
+wins over all, as in numpy's argmax. Elements that no instance meets have the identity in M and 0 in J.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang import scalars, weak
+from polytc.lang.check import Placed
+from polytc.lang.ranges import Hull
+from polytc.lang.scalars import BOOL, I32, I64, DType
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The first component: init and update are its statements as those of any update; inside: conditions under which its reads
+    `else identity` are in bounds."""
+
+    init: pr.Statement
+    update: pr.Statement
+    inside: tuple[pr.Expr, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the winner of each element is kept. names: of its dimensions; indices: the extents and first values of those that a
+    number tells, most significant first; everywhere: whether every element has a winner."""
+
+    tensor: pr.Tensor
+    names: tuple[str, ...]
+    indices: tuple[tuple[str, int, int], ...]
+    everywhere: bool
+
+    @property
+    def number(self) -> pr.Expr:
+        """The number of an instance, from its indices."""
+        total: pr.Expr = pr.Const(0, I64)
+        for name, first, extent in self.indices:
+            scaled = pr.Binary("*", total, pr.Const(extent, I64), I64)
+            total = pr.Binary("+", scaled, pr.Binary("-", pr.Index(name), pr.Const(first, I64), I64), I64)
+        found = weak.fold(total)
+        return found if self.tensor.dtype == I64 else pr.Cast(found, self.tensor.dtype)
+
+    @property
+    def read(self) -> pr.Read:
+        return pr.Read(self.tensor.name, tuple(map(pr.Index, self.names)), self.tensor.dtype)
+
+    def index(self, k: int) -> pr.Expr:
+        """The value of one of these indices for the winner."""
+        _, first, extent = self.indices[k]
+        number: pr.Expr = self.read if self.tensor.dtype == I64 else pr.Cast(self.read, I64)
+        below = prod(n for _, _, n in self.indices[k + 1:])
+        found: pr.Expr = pr.Binary("//", number, pr.Const(below, I64), I64)
+        if k > 0:
+            found = pr.Binary("%", found, pr.Const(extent, I64), I64)
+        return weak.fold(pr.Binary("+", found, pr.Const(first, I64), I64))
+
+
+def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull], types: Mapping[str, DType]
+               ) -> tuple[list[pr.Statement], list[pr.Tensor]]:
+    """The statements of one tuple reduction, and the tensors that they need. members: one a target, the deciding one first."""
+    made: list[pr.Tensor] = []
+    out: list[pr.Statement] = []
+    s, update = members[0], lead.update
+    value, dtype = weak.adapt(s.lowered.value, update.value.dtype), update.value.dtype
+    if not _repeatable(value):
+        kept = pr.Tensor(_fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in update.ranges),
+                         tuple(r.lower for r in update.ranges))
+        at = tuple(map(pr.Index, update.indices))
+        out.append(replace(update, name=f"{update.name}_value", target=kept.name, subscripts=at, op=None, value=value))
+        made.append(kept)
+        value = pr.Read(kept.name, at, dtype)
+    own = value
+    if lead.inside:
+        identity = pr.Const(scalars.identity(update.op or "", dtype), dtype)
+        own = pr.Select(pr.conjunction(lead.inside), value, identity, dtype)
+    out += [lead.init, replace(update, value=own)]
+    place = _place(s, update, hulls)
+    made.append(place.tensor)
+    out += _numbers(lead, place, value)
+    return out + [_component(m, place, hulls[m.lowered.target], types[m.lowered.target]) for m in members[1:]], made
+
+
+def _fresh(name: str, taken: Mapping[str, Hull]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _repeatable(e: pr.Expr) -> bool:
+    """Does `e` have the same value wherever it is computed? Float arithmetic may be fused in one place and not in another."""
+    if isinstance(e, pr.Binary | pr.Call) and e.dtype.is_float:
+        return False
+    return all(map(_repeatable, pr.children(e)))
+
+
+def _place(s: Placed, update: pr.Statement, hulls: Mapping[str, Hull]) -> _Place:
+    hull = hulls[update.target]
+    plain = [f.index if f.index is not None and f.index not in [g.index for g in s.forms[:d]] else None
+             for d, f in enumerate(s.forms)]
+    names: list[str] = []
+    for d, index in enumerate(plain):
+        names.append(index or _fresh(f"d{d}", dict.fromkeys((*update.indices, *names), ())))
+    numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in plain)
+    dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
+    tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
+                       tuple(low for low, _ in hull))
+    return _Place(tensor, tuple(names), numbered, None not in plain and not update.where)
+
+
+def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
+    """The smallest number of an instance whose value is the extremum."""
+    update, name, dtype = lead.update, place.tensor.name, place.tensor.dtype
+    none = pr.Const(scalars.identity("min", dtype), dtype)
+    best = pr.Read(update.target, update.subscripts, value.dtype)
+    wins: pr.Expr = pr.Binary("==", value, best, BOOL)
+    if value.dtype.is_float:
+        wins = pr.Binary("||", wins, pr.Binary("!=", value, value, BOOL), BOOL)
+    wins = pr.conjunction((*lead.inside, wins))
+    return [replace(lead.init, name=f"{update.name}_at_init", target=name, value=none),
+            replace(update, name=f"{update.name}_at", target=name, op="min",
+                    value=pr.Select(wins, place.number, none, dtype))]
+
+
+def _component(s: Placed, place: _Place, hull: Hull, dtype: DType) -> pr.Statement:
+    """`J[i] = e(i, P[i])`."""
+    found = {name: place.index(k) for k, (name, _, _) in enumerate(place.indices)}
+    value = pr.substitute(weak.adapt(s.lowered.value, dtype), found)
+    if not place.everywhere:
+        none = pr.Const(scalars.identity("min", place.tensor.dtype), place.tensor.dtype)
+        zero = pr.Const(scalars.identity("+", dtype), dtype)
+        found_one = pr.Binary("!=", place.read, none, BOOL)
+        value = pr.Select(found_one, pr.map_expr(value, lambda e: _guarded(e, place)), zero, dtype)
+    ranges = tuple(pr.Range(n, low, high + 1) for n, (low, high) in zip(place.names, hull, strict=True))
+    return pr.Statement(s.lowered.name, s.lowered.target, tuple(map(pr.Index, place.names)), None, value, ranges, (),
+                        s.lowered.source.span)
+
+
+def _guarded(e: pr.Expr, place: _Place) -> pr.Expr:
+    """A read at the winner's indices may be anywhere if there is no winner."""
+    if isinstance(e, pr.Read) and e.default is None and e != place.read:
+        return replace(e, default=pr.Const(scalars.identity("+", e.dtype), e.dtype))
+    return e

@@ -1,0 +1,120 @@
+"""Tuple reductions (argmin, argmax) against numpy, on every target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polytc
+
+
+def everywhere(text: str, targets: tuple[str, ...], **arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """The outputs of the reference and of every target."""
+    found = [polytc.evaluate(text, **arrays), *(polytc.run(text, target=t, **arrays) for t in targets)]
+    return [tuple(f) if isinstance(f, (tuple, list)) else (f,) for f in found]
+
+
+def sample(shape: tuple[int, ...], dtype: str = "f4", values: int = 5) -> np.ndarray:
+    """Few different values, so that there are many ties."""
+    return np.random.default_rng(len(shape)).integers(0, values, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u2", "i8"])
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_the_lowest_index_wins(op: str, dtype: str, targets: tuple[str, ...]) -> None:
+    x = sample((7, 70), dtype)
+    for m, j in everywhere(f"(M[i], J[i]) {op}= (X[i,j], j)", targets, X=x):
+        np.testing.assert_array_equal(m, getattr(np, op[3:])(x, 1))
+        np.testing.assert_array_equal(j, getattr(np, op)(x, 1))
+        assert (m.dtype, j.dtype) == (x.dtype, np.int64)
+
+
+def test_columns_and_everything(targets: tuple[str, ...]) -> None:
+    x = sample((33, 40), values=900)
+    for m, j in everywhere("(M[j], J[j]) argmax= (X[i,j], i)", targets, X=x):
+        np.testing.assert_array_equal(m, x.max(0))
+        np.testing.assert_array_equal(j, x.argmax(0))
+    for m, i, j in everywhere("(M, I, J) argmin= (X[i,j], i, j)", targets, X=x):
+        assert (int(i), int(j)) == np.unravel_index(x.argmin(), x.shape)
+        assert m == x.min()
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_the_first_nan_wins(op: str, targets: tuple[str, ...]) -> None:
+    x = sample((6, 37))
+    x[1, 20] = x[1, 30] = x[4, 0] = x[5, 36] = np.nan
+    x[2, 3], x[2, 5] = np.inf, -np.inf
+    x[3] = -np.inf if op == "argmax" else np.inf
+    for m, j in everywhere(f"(M[i], J[i]) {op}= (X[i,j], j)", targets, X=x):
+        np.testing.assert_array_equal(j, getattr(np, op)(x, 1))
+        np.testing.assert_array_equal(m, getattr(np, op[3:])(x, 1))
+
+
+def test_values_that_belong_to_the_winner(targets: tuple[str, ...]) -> None:
+    """Any expression of any indices, and a deciding value that is computed: the winner is the one that was stored."""
+    rng = np.random.default_rng(3)
+    x, w, v = (rng.standard_normal(s).astype("f4") for s in ((5, 40, 6), (40,), (5, 6)))
+    text = "(M[i], A[i], B[i], K[i]) argmax= (X[i,j,k]*w[j] + v[i,k], w[j]*v[i,k], X[i,j,0], k)"
+    score = x * w[:, None] + v[:, None, :]
+    at = score.reshape(5, -1).argmax(1)
+    j, k = at // 6, at % 6
+    i = np.arange(5)
+    for m, a, b, got in everywhere(text, targets, X=x, w=w, v=v):
+        np.testing.assert_allclose(m, score.max((1, 2)), rtol=1e-5)
+        np.testing.assert_allclose(a, w[j] * v[i, k], rtol=1e-5)
+        np.testing.assert_array_equal(b, x[i, j, 0])
+        np.testing.assert_array_equal(got, k)
+
+
+def test_ranges_suit_all_values(targets: tuple[str, ...]) -> None:
+    x, w = sample((4, 9)), sample((6,), "i4", 100)
+    for m, a in everywhere("(M[i], A[i]) argmax= (X[i,j], w[j])", targets, X=x, w=w):
+        np.testing.assert_array_equal(m, x[:, :6].max(1))
+        np.testing.assert_array_equal(a, w[x[:, :6].argmax(1)])
+
+
+def test_where_no_instance_meets_an_element(targets: tuple[str, ...]) -> None:
+    """It has the identity, and 0."""
+    x, w = sample((6, 6), values=50), sample((6,), values=50) + 1
+    for m, j, a in everywhere("(M[i], J[i], A[i]) argmax= (X[i,j], j, w[j]) where j < i, i % 2 == 1", targets, X=x, w=w):
+        for row in range(1, 6):
+            best = int(x[row, :row].argmax()) if row % 2 else None
+            expected = (-np.inf, 0, 0) if best is None else (x[row, best], best, w[best])
+            assert (m[row - 1], j[row - 1], a[row - 1]) == expected
+
+
+def test_pooling_with_padding(targets: tuple[str, ...]) -> None:
+    """`else identity` leaves instances out; the left side may be any place that several instances write."""
+    x = sample((9, 9), values=50)
+    text = ("(P[h,w], A[h,w]) argmax= ((X[2*h+r-1,2*w+s-1] else identity), 9*(2*h+r-1) + 2*w+s-1) "
+            "where r in 0:3, s in 0:3, h in 0:5, w in 0:5")
+    for p, a in everywhere(text, targets, X=x):
+        for h, w in np.ndindex(5, 5):
+            places = [(y, z) for y in range(2*h-1, 2*h+2) for z in range(2*w-1, 2*w+2) if 0 <= y < 9 and 0 <= z < 9]
+            best = max(places, key=lambda q: (x[q], -q[0], -q[1]))
+            assert (p[h, w], a[h, w]) == (x[best], 9 * best[0] + best[1])
+    v = sample((12,), values=50)
+    for p, a in everywhere("(P[i//3], A[i//3]) argmin= (v[i], i)", targets, v=v):
+        np.testing.assert_array_equal(p, v.reshape(4, 3).min(1))
+        np.testing.assert_array_equal(a, v.reshape(4, 3).argmin(1) + 3 * np.arange(4))
+
+
+def test_in_programs(targets: tuple[str, ...]) -> None:
+    """The outputs are what later statements do not read, the temporaries have names of their own."""
+    x, m_at = sample((8, 5)), sample((5,))
+    text = "(M[i], J[i]) argmax= (X[i,j], j); (M_at_[i], K[i]) argmin= (X[i,j]*M_at[j], j); Y[i] = X[i,J[i]] - M[i] -> (Y, K)"
+    for y, k in everywhere(text, targets, X=x, M_at=m_at):
+        assert not y.any()
+        np.testing.assert_array_equal(k, (x * m_at).argmin(1))
+    assert polytc.lower("(M[i], J[i]) argmax= (X[i,j], j)", shapes={"X": (2, 3)}).program.outputs == ("M", "J")
+    op = "op ArgMax(X[*i, j]) -> J[*i] { (M[*i], J[*i]) argmax= (X[*i,j], j) }"
+    np.testing.assert_array_equal(polytc.run(op, X=x.reshape(2, 4, 5)), x.reshape(2, 4, 5).argmax(2))
+
+
+def test_rows_are_vectors() -> None:
+    """Both passes run in vectors, rows in parallel."""
+    module = polytc.lower("(M[i], J[i]) argmax= (X[i,j], j)", shapes={"X": (512, 512)}).loops
+    text = str(module)
+    assert "max(M_S1_lanes" in text
+    assert "select(((X[" in text
+    assert all("parallel for" in str(k) for k in module.kernels[:2])
