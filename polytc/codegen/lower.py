@@ -34,9 +34,20 @@ class Lowering:
         buffer = self.buffers[s.target]
         indices = self._indices(s.target, s.subscripts, values)
         value = self.expr(s.value, values)
+        old = loops.Load(buffer, indices, buffer.dtype)
         if s.op is not None:
-            value = combine(s.op, loops.Load(buffer, indices, buffer.dtype), value)
-        return loops.Store(buffer, indices, value)
+            value = combine(s.op, old, value)
+        inside = self._scatter_inside(s, values)
+        return loops.Store(buffer, indices, loops.Select(inside, value, old, buffer.dtype) if inside is not None else value)
+
+    def _scatter_inside(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Expr | None:
+        """Does a scatter stay in its tensor? None for other statements. Where it does not, a clamped place keeps its value:
+        that needs no branch, so that other indices may become vectors."""
+        asked = self._indices(s.target, s.subscripts, values, clamped=False)
+        extents = self.program.tensor(s.target).shape
+        tests = [t for sub, i, n in zip(s.subscripts, asked, extents, strict=True) if affine(sub) is None
+                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, loops.const(n)))]
+        return conjunction(tests) if tests else None
 
     def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr], clamped: bool = True
                  ) -> tuple[loops.Expr, ...]:

@@ -10,7 +10,7 @@ from polytc import errors
 from polytc.lang import assemble, check, ranges, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
-from polytc.lang.affine import affine, interval
+from polytc.lang.affine import Affine, affine, interval
 from polytc.lang.calls import resolve
 from polytc.lang.coverage import Coverage, Image, bounding_box, image
 from polytc.lang.declare import Declarations, check_outputs, declare
@@ -24,7 +24,7 @@ from polytc.lang.signature import choose
 from polytc.lang.splice import Instance
 from polytc.lang.weak import Value
 
-errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory",
+errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory", E216="scatter of unknown extent",
                 E302="value does not fit its tensor's type")
 
 ADDRESSES = 1 << 47
@@ -239,14 +239,28 @@ def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, re
     domain = leader.domain if leader is not None else ranges.infer(s, hulls, target, report)
     if domain is None or not _reachable(s, domain, report):
         return None, None
-    forms = tuple(f for f in map(affine, s.subscripts) if f is not None)
-    assert len(forms) == len(s.subscripts), "the left side is affine"
-    placed = check.Placed(s, domain, forms)
-    good = check.check_bounds(placed, hulls, d.sizes, report)
-    if not good:
+    placed = _left_forms(s, domain, target, report)
+    if placed is None or not check.check_bounds(placed, hulls, d.sizes, report):
         return None, None
-    box = bounding_box(forms, domain) if s.op is not None and not s.source.reset else None
-    return placed, Image(box) if box is not None else image(forms, domain)
+    box = bounding_box(placed.forms, placed.domain) if s.op is not None and not s.source.reset else None
+    return placed, Image(box) if box is not None else image(placed.forms, placed.domain)
+
+
+def _left_forms(s: Lowered, domain: Domain, target: ranges.Hull | None, report: Report) -> check.Placed | None:
+    """The statement with the forms of its left side, see Placed. target: the bounds of what it writes, if they are known."""
+    forms, box = list(map(affine, s.subscripts)), dict(domain.box)
+    scattered = {axis: f"{s.target}_{axis}" for axis, form in enumerate(forms) if form is None}
+    for axis, name in scattered.items():
+        if target is None:
+            report.add("E216", f"the extent of dimension {axis} of `{s.target}` is not known", s.source.target_span,
+                       "what is read there may be any number: declare the shape, `-> (i64[10] H)`, or write the tensor first")
+            return None
+        while name in box:
+            name += "_"
+        box[name] = target[axis]
+        forms[axis] = Affine(0, ((name, 1),))
+    known = tuple(f for f in forms if f is not None)
+    return check.Placed(s, Domain(box, domain.conditions), known, tuple(i for i in box if i not in domain.box))
 
 
 def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
@@ -316,7 +330,8 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
             elif complete and not fresh:
                 check.check_written(s, read, own, report)
         if s.lowered.op is None:
-            check.check_injective(s, report)
+            if not s.scattered:
+                check.check_injective(s, report)
         elif fresh:
             own.add(Image(own.hull))
         elif s.lowered.source.reset and (written is None or written.parts):
@@ -324,7 +339,8 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
                        s.lowered.source.target_span)
         elif not s.lowered.source.reset and complete:
             check.check_written(s, None, own, report)
-        if s.lowered.op is None or s.lowered.source.reset:  # other updates write only what is written already
+        assigned = s.lowered.op is None and not s.scattered
+        if assigned or s.lowered.source.reset:  # other updates write only what is written already
             own.add_region(s.forms, s.domain)
             own.add(written)
     if complete:

@@ -29,11 +29,13 @@ errors.register(E203="read out of bounds", E204="cannot be proved", E210="one el
 
 @dataclass(frozen=True)
 class Placed:
-    """A statement with its domain. forms: of its left side."""
+    """A statement with its domain. forms: of its left side, in which a subscript that reads a tensor (a scatter) is an index of
+    its own, that runs over the whole dimension; scattered: these indices, which are in the domain's box only."""
 
     lowered: Lowered
     domain: Domain
     forms: tuple[Affine, ...]
+    scattered: tuple[str, ...] = ()
 
 
 def _point(point: Mapping[str, int], names: Iterable[str]) -> str:
@@ -182,6 +184,10 @@ def _mixed_radix(forms: tuple[Affine, ...], box: Mapping[str, tuple[int, int]]) 
 def check_independent(s: Placed, report: Report) -> bool:
     """No instance reads what another instance writes (E211 with two instances)."""
     good = True
+    for read in _own_reads(s.lowered) if s.scattered else ():
+        report.add("E211", f"`{s.lowered.target}` is read by a statement that scatters into it", s.lowered.span(read),
+                   "several instances may meet in one element: use an update such as `+=`, or read a copy")
+        return False
     for read in _own_reads(s.lowered):
         forms = [affine(e) for e in read.subscripts]
         if None in forms:

@@ -117,6 +117,8 @@ def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[st
 
 
 def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> None:
+    if any(isinstance(n, pr.Read) for e in s.subscripts for n in pr.walk(e)):
+        grid = _inside(s, grid, tensors, lower)
     shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
     if 0 in shape:
         return
@@ -138,6 +140,16 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
     rest = np.broadcast_shapes(value.shape, *(p.shape for p in places)) if places else ()
     index = tuple(np.broadcast_to(p, rest) for p in places)
     ufunc.at(target, index if index else (), value.reshape(()) if not index else np.broadcast_to(value, rest))
+
+
+def _inside(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Grid:
+    """The points of the grid, in order, for which a scatter stays in its tensor."""
+    points = dict(zip(grid, (a.reshape(-1) for a in np.broadcast_arrays(*grid.values())), strict=True))
+    inside = np.ones(next(iter(points.values())).shape if points else (1,), bool)
+    for e, low, extent in zip(s.subscripts, lower[s.target], tensors[s.target].shape, strict=True):
+        place = np.asarray(compute(e, points, tensors, lower, s.name)).astype(np.int64)
+        inside &= (place >= low) & (place < low + extent)
+    return {i: a[inside] for i, a in points.items()} if points else grid
 
 
 def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]],

@@ -155,11 +155,7 @@ class _Lowering:
         if rank != len(s.subscripts):
             raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here",
                             s.target_span)
-        found = tuple(self.subscript(e) for e in s.subscripts)
-        for e, source in zip(found, s.subscripts, strict=True):
-            if any(isinstance(n, pr.Read) for n in pr.walk(e)):
-                raise self.fail("E100", "a tensor read on the left side (a scatter) is not in this version", source.span)
-        return found
+        return tuple(self.subscript(e) for e in s.subscripts)
 
     # ---- clauses
 

@@ -10,7 +10,9 @@ reductions may be reassociated unless `precise`; integers wrap; min/max propagat
 
 An update into a fresh tensor is two statements here: `C_init` writes the identity to the whole tensor, then the update
 accumulates. Subscripts are quasi-affine integer expressions (`+ - *const //const %const` over indices), except that a
-subscript may contain a `Read` of an integer tensor (a gather), whose value is clamped into bounds by every target.
+subscript may contain a `Read` of an integer tensor: on the right (a gather) its value is clamped into bounds by every
+target; on the left (a scatter) an instance that would leave the tensor does not happen, and those of an assignment run in
+the order of the indices.
 """
 
 from __future__ import annotations

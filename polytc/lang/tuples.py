@@ -35,12 +35,14 @@ class Lead:
 @dataclass(frozen=True)
 class _Place:
     """Where the winner of each element is kept. names: of its dimensions; indices: the extents and first values of those that a
-    number tells, most significant first; everywhere: whether every element has a winner."""
+    number tells, most significant first; everywhere: whether every element has a winner; scattered: whether memory decides
+    where instances meet."""
 
     tensor: pr.Tensor
     names: tuple[str, ...]
     indices: tuple[tuple[str, int, int], ...]
     everywhere: bool
+    scattered: bool
 
     @property
     def number(self) -> pr.Expr:
@@ -113,17 +115,19 @@ def _place(s: Placed, update: pr.Statement, hulls: Mapping[str, Hull]) -> _Place
     for d, index in enumerate(plain):
         names.append(index or _fresh(f"d{d}", dict.fromkeys((*update.indices, *names), ())))
     numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in plain)
+    everywhere = None not in plain and not update.where and not s.scattered
     dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
     tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
                        tuple(low for low, _ in hull))
-    return _Place(tensor, tuple(names), numbered, None not in plain and not update.where)
+    return _Place(tensor, tuple(names), numbered, everywhere, bool(s.scattered))
 
 
 def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
     """The smallest number of an instance whose value is the extremum."""
     update, name, dtype = lead.update, place.tensor.name, place.tensor.dtype
     none = pr.Const(scalars.identity("min", dtype), dtype)
-    best = pr.Read(update.target, update.subscripts, value.dtype)
+    outside = pr.Const(scalars.identity(update.op or "", value.dtype), value.dtype)
+    best = pr.Read(update.target, update.subscripts, value.dtype, outside if place.scattered else None)
     wins: pr.Expr = pr.Binary("==", value, best, BOOL)
     if value.dtype.is_float:
         wins = pr.Binary("||", wins, pr.Binary("!=", value, value, BOOL), BOOL)
