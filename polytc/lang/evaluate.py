@@ -117,7 +117,7 @@ def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[st
 
 
 def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> None:
-    if any(isinstance(n, pr.Read) for e in s.subscripts for n in pr.walk(e)):
+    if pr.scatters(s):
         grid = _inside(s, grid, tensors, lower)
     shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
     if 0 in shape:

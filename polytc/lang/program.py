@@ -338,6 +338,11 @@ def common_loops(a: Statement, b: Statement) -> int:
     return next((d for d, (x, y) in enumerate(zip(a.loops, b.loops, strict=False)) if x != y), min(a.depth, b.depth))
 
 
+def scatters(s: Statement) -> bool:
+    """Does memory decide where the statement writes?"""
+    return any(isinstance(n, Read) for e in s.subscripts for n in walk(e))
+
+
 def conjunction(conditions: tuple[Expr, ...]) -> Expr:
     """All of `conditions`, as one expression; at least one."""
     result = conditions[0]

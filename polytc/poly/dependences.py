@@ -118,14 +118,14 @@ def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map
     """Those pairs of instances of two statements (by their places in the text) of which the first one runs before the second.
 
     Statements that share loops run in the order of these loops' indices, within one iteration in the order of the text. The
-    instances of one statement are in the order of all its indices if it reads what it writes (updates, scans): others are
-    independent within one iteration.
+    instances of one statement are in the order of all its indices if it reads what it writes (updates, scans), or if memory
+    decides where it writes (scatters): others are independent within one iteration.
     """
     a, b = scop.program.statements[first], scop.program.statements[second]
     depth = pr.common_loops(a, b)
     if first < second and not depth:
         return pairs
-    if first == second and (a.op is not None or any(r.tensor == a.target for r in pr.reads(a))):
+    if first == second and (a.op is not None or pr.scatters(a) or any(r.tensor == a.target for r in pr.reads(a))):
         depth = len(a.ranges)
     strictly = [" and ".join([*(f"a{k} = b{k}" for k in range(d)), f"a{d} < b{d}"]) for d in range(depth)]
     same = [" and ".join(f"a{k} = b{k}" for k in range(depth)) or "true"] if first < second else []

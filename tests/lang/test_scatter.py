@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polytc
-from polytc import compiler
+from polytc import compiler, errors
 from polytc.codegen import loops, traverse
 from polytc.lang import build
 from tests.lang.test_tuples import everywhere
@@ -122,6 +122,16 @@ def test_halves_round_once(targets: tuple[str, ...]) -> None:
     b, x = np.zeros(3000, "i8"), np.ones(3000, "f2")
     for (h,) in everywhere("H[b[i]] += x[i] -> (f16[4] H)", targets, b=b, x=x):
         assert h.tolist() == [3000, 0, 0, 0]
+
+
+def test_assignments_keep_their_order() -> None:
+    """The dependences say so: a schedule that turns it around is refused."""
+    program = build("H[k] = 0 where k in 0:10; H[b[i]] = i where i in 0:40", {"b": (40,)}, {"b": "i64"})
+    assert "S2[i] -> S2[i']" in str(compiler.lower_program(program, "cpu").dependences.order)
+    order = str(compiler.lower_program(program, "cpu", "program").schedule)
+    with pytest.raises(errors.IllegalTransform) as refusal:
+        compiler.lower_program(program, "cpu", order.replace("S2[i] -> [(i)]", "S2[i] -> [(-i)]"))
+    assert refusal.value.code == "E701"
 
 
 def test_what_runs_in_parallel() -> None:
