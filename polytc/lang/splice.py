@@ -51,6 +51,8 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
         busy = target in hulls or any(target == place.name for place in places.values())
         name = _fresh(f"{target}_new", taken) if busy else target
         places[p.name] = _Place(name, origin)
+        if p.name in own.declared:  # what bounds a scatter into it
+            d.declared.setdefault(name, own.declared[p.name])
         if busy:
             copies.append(_copy(name, target, made.hulls[p.name], span))
     for name in dict.fromkeys(x.target for x in _statements(made.function)):

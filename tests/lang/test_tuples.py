@@ -118,3 +118,19 @@ def test_rows_are_vectors() -> None:
     assert "max(M_S1_lanes" in text
     assert "select(((X[" in text
     assert all("parallel for" in str(k) for k in module.kernels[:2])
+
+
+def test_in_called_definitions(targets: tuple[str, ...]) -> None:
+    """Names and coordinates of the definition become those of the caller, in all components."""
+    x, v = sample((6, 9)), sample((20,), "i8", 6)
+    text = """
+        def best(f32[M,N] A) -> (V, i) { (V[j], i[j]) argmin= (A[j,k], k) }
+        def count(i64[N] b) -> (i64[6] H) { H[b[j]] += 1 }
+        T[j,i] = X[j,i+1] * 2
+        (L, K) = best(T)
+        C = count(v)
+        -> (L, K, C)"""
+    for low, k, c in everywhere(text, targets, X=x, v=v):
+        np.testing.assert_array_equal(low, 2 * x.min(1))
+        np.testing.assert_array_equal(k, x.argmin(1))
+        np.testing.assert_array_equal(c, np.bincount(v, minlength=6))
