@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polytc.api import FixedOp, Op, build, compile, devices, einsum, evaluate, explain, lower, run
+    from polytc.api import FixedOp, Op, Recipe, build, compile, devices, einsum, evaluate, explain, lower, run, schedule
     from polytc.contraction import tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"),
+    **dict.fromkeys(("FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"),
                     "polytc.api"),
     **dict.fromkeys(("tensordot", "transpose"), "polytc.contraction"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
@@ -30,11 +30,13 @@ _HOME = {
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
-           "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "explain", "load_onnx",
-           "lower", "run", "tensordot", "transpose"]
+           "Recipe", "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "explain", "load_onnx",
+           "lower", "run", "schedule", "tensordot", "transpose"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "schedule":  # the package of that name, which can be called
+        return import_module("polytc.schedule")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'polytc' has no attribute {name!r}")

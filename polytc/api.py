@@ -21,34 +21,39 @@ from polytc.op import (
     check_algebra,
     check_dtypes,
     check_names,
+    check_schedule,
     check_shapes,
     check_target,
     check_text,
     check_threads,
+    request,
 )
 from polytc.runtime import devices as opencl
 from polytc.runtime.threads import default_threads
+from polytc.schedule import recipe
+from polytc.schedule.recipe import Recipe
 
-__all__ = ["FixedOp", "Op", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"]
+__all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run",
+           "schedule"]
 
 
 @overload
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             constants: None = None) -> Op: ...
 
 
 @overload
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             constants: Mapping[str, Any]) -> FixedOp: ...
 
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | None = None, algebra: str | None = None,
+            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             constants: Mapping[str, Any] | None = None) -> Op | FixedOp:
     """A program as a callable.
 
@@ -56,7 +61,8 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
     threads: how many may work on one call; None is all of the machine's.
-    schedule: YAML of a schedule to use, 'isl' for isl's own scheduler, None for the automatic one.
+    schedule: what `polytc.schedule` gave, completed where it says nothing; or the YAML of a schedule, taken as it is; 'isl' for
+    isl's own scheduler; 'program' for the order of the text; None for the automatic one.
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
@@ -70,17 +76,21 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     return op if constants is None else FixedOp(op, constants)
 
 
-def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, out: Any = None, **arrays: Any) -> Any:
+def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
+        out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
+
+    schedule: see `compile`.
     """
-    return _op(check_text(text), check_target(target), check_threads(threads), check_algebra(None))(*args, out=out, **arrays)
+    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule)
+    return _op(check_text(text), *options)(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str, threads: int | None, algebra: str) -> Op:
-    return Op(text, target=target, threads=threads, algebra=algebra)
+def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None) -> Op:
+    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule)
 
 
 def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
@@ -90,19 +100,40 @@ def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
 
 def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: str | None = None, algebra: str | None = None) -> compiler.Lowered:
+          schedule: str | Recipe | None = None, algebra: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
     dtypes: f32 where nothing is said; algebra: see `compile`. Raises CompileError.
     """
     check_target(target)
     program = replace(build(text, shapes, dtypes, attrs, scalars), direct=check_algebra(algebra) == "direct")
-    return compiler.lower_program(program, target, schedule)
+    wanted = check_schedule(schedule)
+    if isinstance(wanted, Recipe):
+        wanted = request(wanted, compiler.target(target).machine)
+    return compiler.lower_program(program, target, wanted)
+
+
+def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None, *,
+             exact: bool = False) -> Recipe:
+    """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
+
+    program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said.
+    exact: compile what the schedule says and nothing more; else it is completed where it says nothing (Recipe.complete).
+    It begins with program order: each statement in loops of its own, those of a `for` in its loop. Raises CompileError.
+    """
+    if isinstance(program, Program):
+        built = program
+    elif isinstance(program, Op):
+        built = program.written(shapes, dtypes)
+    else:
+        built = build(program, shapes, dtypes, attrs, scalars)
+    return recipe.start(built, exact)
 
 
 def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            schedule: str | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True
+            schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True
             ) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in

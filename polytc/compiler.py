@@ -181,7 +181,7 @@ def _build(lowered: Lowered, key: str | None) -> Package:
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> tuple[Program | None, Program]:
     """(what is computed once, what the schedule is for): the program as written if the request is for that one."""
-    if schedule == "program":
+    if schedule == "program" or schedule is not None and schedule.startswith(tree.WRITTEN):
         return None, program
     once, rewritten = _rewrite(program, machine)
     if schedule in (None, "isl") or tree.made_for(schedule, polyhedra.extract(rewritten)):

@@ -17,12 +17,14 @@ from polytc.lang.program import Program
 from polytc.lang.report import closest
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.lang.signature import Signature
+from polytc.machine import Machine
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
 from polytc.runtime.threads import default_threads
+from polytc.schedule.recipe import Recipe
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number", E410="option is not valid")
@@ -58,9 +60,7 @@ class Op:
 
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-                 threads: int | None = None, schedule: str | None = None, algebra: str | None = None) -> None:
-        if schedule is not None and not isinstance(schedule, str):
-            raise argument_error("E410", f"a schedule is text, not {type(schedule).__name__}")
+                 threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None) -> None:
         text, target = check_text(text), check_target(target)
         signature = lang.signature(text)
         check_names(text, signature, attrs or {}, scalars or {})
@@ -69,7 +69,7 @@ class Op:
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
         self.outputs = signature.outputs
-        self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), schedule
+        self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
         self._direct = check_algebra(algebra) == "direct"
         self._shapes = check_shapes(shapes or {}, self.inputs)
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
@@ -138,7 +138,8 @@ class Op:
             raise argument_error("E401", "the shapes are not given", "call it first, or write op.explain({name: shape, ...})")
         found = self._latest if shapes is None else self.specialise(shapes, dtypes).program
         assert found is not None
-        lowered = compiler.lower_program(found, "cpu" if self.target == "evaluate" else self.target, self._schedule)
+        to = compiler.target("cpu" if self.target == "evaluate" else self.target)
+        lowered = compiler.lower_program(found, to, request(self._schedule, to.machine))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
@@ -162,6 +163,11 @@ class Op:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})})
         return replace(program, direct=self._direct)
+
+    def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
+        """The checked program for shapes and types of the inputs, with this Op's where nothing is said."""
+        known = {**self._shapes, **check_shapes(shapes or {}, self.inputs)}
+        return self.program(known, {**self._dtypes, **check_dtypes(dtypes or {}, self.inputs)})
 
     def load(self, program: Program) -> Executable:
         """Such a program as code, with this Op's options."""
@@ -277,11 +283,17 @@ class Op:
         return results
 
 
-def load(program: Program, target: str, threads: int | None, schedule: str | None) -> Executable:
+def load(program: Program, target: str, threads: int | None, schedule: str | Recipe | None) -> Executable:
     """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
     if target == "evaluate":
         return Reference(program)
-    return compiler.compile_program(program, target, threads, schedule)
+    wanted = request(schedule, compiler.target(target).here().machine) if isinstance(schedule, Recipe) else schedule
+    return compiler.compile_program(program, target, threads, wanted)
+
+
+def request(schedule: str | Recipe | None, machine: Machine) -> str | None:
+    """What the compiler is asked for: a recipe as text, completed for the machine."""
+    return schedule.request(machine) if isinstance(schedule, Recipe) else schedule
 
 
 def check_text(text: Any) -> str:
@@ -322,6 +334,14 @@ def check_threads(threads: int | None) -> int | None:
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
         raise argument_error("E410", f"threads must be a positive integer, not {threads!r}")
     return None if threads is None else int(threads)
+
+
+def check_schedule(schedule: Any) -> str | Recipe | None:
+    """`schedule` if it is text, a Recipe or None; E410 else."""
+    if schedule is not None and not isinstance(schedule, (str, Recipe)):
+        raise argument_error("E410", f"a schedule is text or what polytc.schedule() gives, not {type(schedule).__name__}",
+                             "for a file: Path(name).read_text()")
+    return schedule
 
 
 def check_algebra(algebra: str | None) -> str:

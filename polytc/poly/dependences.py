@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import islpy
 
 from polytc.lang import program as pr
 from polytc.poly import isl
+from polytc.poly.legality import Accesses
 from polytc.poly.scop import Scop
 
 PIECES = 64
@@ -25,6 +26,7 @@ class Dependences:
         constrain the order (`order` leaves them out), but not at once, so they do constrain parallelism (`all` keeps them).
         Taking them out of value-based dependences would be unsound; see Note [Reductions].
     coarse: what exact ones need, where these are all pairs of instances of statements that touch one tensor. '' if exact.
+    accesses: what instances read and what they write, to name the element of a broken dependence; None: not known.
 
     Note [Reductions]: with value-based flow only the last instance of a reduction has a dependence on a reader. If the
     reduction were then reordered, another instance would be last and nothing would keep the reader after it. Memory-based
@@ -36,6 +38,7 @@ class Dependences:
     output: islpy.UnionMap
     reduction: islpy.UnionMap
     coarse: str = ""
+    accesses: Accesses | None = None
 
     @property
     def all(self) -> islpy.UnionMap:
@@ -58,9 +61,10 @@ def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:
     operations: isl's budget; where it is not enough the result is coarse.
     """
     try:
-        return isl.bounded(scop.ctx, operations, lambda: _exact(scop))
+        found = isl.bounded(scop.ctx, operations, lambda: _exact(scop))
     except isl.QuotaExceeded as e:
-        return _coarse(scop, str(e))
+        found = _coarse(scop, str(e))
+    return replace(found, accesses=(scop.reads, scop.writes))
 
 
 def _coarse(scop: Scop, why: str) -> Dependences:

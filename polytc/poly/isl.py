@@ -146,3 +146,10 @@ def sample(m: islpy.Map) -> tuple[str, str] | None:
         known = [f"{n or f'x{d}'}={v.to_python()}" for d, (n, v) in enumerate(zip(names, values, strict=True))]
         sides.append(f"{m.get_tuple_name(kind) or ''}[{', '.join(known)}]")
     return sides[0], sides[1]
+
+
+def element(cells: islpy.Set) -> str:
+    """One element of a set of a tensor's elements as text: 'A[1, 2]', or 's' where the tensor has no dimensions."""
+    point = cells.sample().to_set()
+    values = [point.plain_get_val_if_fixed(islpy.dim_type.set, d) for d in range(point.dim(islpy.dim_type.set))]
+    return (cells.get_tuple_name() or "") + (f"[{', '.join(str(v.to_python()) for v in values)}]" if values else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import islpy
 
@@ -11,16 +12,25 @@ from polytc.poly import isl
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken dependence. source must run before sink, both as text: 'S1[t=0, i=1]' -> 'S1[t=1, i=0]'."""
+    """A broken dependence. source must run before sink, both as text: 'S1[t=0, i=1]' -> 'S1[t=1, i=0]'; element: that both
+    touch, 'A[1]', or '' where the dependence does not tell."""
 
     source: str
     sink: str
+    element: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source} must run before {self.sink}"
+        return f"{self.source} must run before {self.sink}" + (f": both touch {self.element}" if self.element else "")
 
 
-def violation(schedule: islpy.Schedule, order: islpy.UnionMap) -> Violation | None:
+SEARCH = 100_000
+"""isl operations that the search for a small witness may take."""
+
+Accesses: TypeAlias = tuple[islpy.UnionMap, islpy.UnionMap]
+"""What instances read, and what they write."""
+
+
+def violation(schedule: islpy.Schedule, order: islpy.UnionMap, accesses: Accesses | None = None) -> Violation | None:
     """A pair of `order` that the schedule runs in the wrong order or at the same time; None if the schedule is legal.
 
     The schedule may not have extension nodes.
@@ -32,10 +42,32 @@ def violation(schedule: islpy.Schedule, order: islpy.UnionMap) -> Violation | No
         if wrong is None:
             continue
         broken = wrong.apply_domain(first.reverse()).apply_range(second.reverse()).intersect(dependence)
-        found = isl.sample(broken)
+        found = _witness(broken, accesses)
         if found is not None:
-            return Violation(*found)
+            return found
     return None
+
+
+def _witness(pairs: islpy.Map, accesses: Accesses | None) -> Violation | None:
+    """The first of the pairs, if there is any; one of them where isl takes long to find the first."""
+    if pairs.is_empty():
+        return None
+    try:
+        pair = isl.bounded(pairs.get_ctx(), SEARCH, lambda: pairs.wrap().lexmin().unwrap())
+    except isl.QuotaExceeded:
+        pair = pairs.sample().to_map()
+    texts = isl.sample(pair)
+    assert texts is not None, "legality: an empty sample"
+    return Violation(*texts, _element(pair, *accesses) if accesses is not None else "")
+
+
+def _element(pair: islpy.Map, reads: islpy.UnionMap, writes: islpy.UnionMap) -> str:
+    """An element that both instances of the pair touch, at least one writing."""
+    source, sink = pair.domain().to_union_set(), pair.range().to_union_set()
+    first, second = writes.intersect_domain(source).range(), writes.intersect_domain(sink).range()
+    common = first.intersect(second.union(reads.intersect_domain(sink).range()))
+    common = common.union(second.intersect(reads.intersect_domain(source).range()))
+    return next((isl.element(s) for s in isl.sets(common)), "")
 
 
 def _backwards(pairs: islpy.Map) -> islpy.Map | None:
@@ -55,7 +87,8 @@ def _backwards(pairs: islpy.Map) -> islpy.Map | None:
     return pairs
 
 
-def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap) -> Violation | None:
+def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap, accesses: Accesses | None = None) \
+        -> Violation | None:
     """A dependence that member `member` of the band at `node` carries, if any: then its iterations may not run at once.
 
     Only pairs count that all outer loops, and the outer members of the band, run in the same iteration.
@@ -69,9 +102,9 @@ def carried(node: islpy.ScheduleNode, member: int, dependences: islpy.UnionMap) 
         active = active.eq_at_multi_union_pw_aff(islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(d)))
     here = islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(member))
     for m in isl.maps(active.subtract(active.eq_at_multi_union_pw_aff(here))):
-        found = isl.sample(m)
+        found = _witness(m, accesses)
         if found is not None:
-            return Violation(*found)
+            return found
     return None
 
 
@@ -86,7 +119,7 @@ def apart(node: islpy.ScheduleNode, member: int, together: islpy.UnionMap) -> Vi
     for d in range(member):
         pairs = pairs.eq_at_multi_union_pw_aff(islpy.MultiUnionPwAff.from_union_pw_aff(band.get_at(d)))
     for m in isl.maps(pairs.subtract(together)):
-        found = isl.sample(m)
+        found = _witness(m, None)
         if found is not None:
-            return Violation(*found)
+            return found
     return None

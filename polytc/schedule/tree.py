@@ -7,12 +7,16 @@ from dataclasses import dataclass
 import islpy
 
 from polytc import errors
-from polytc.poly import legality
+from polytc.poly import isl, legality
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
                 E703="the schedule belongs to another program", E704="a loop cannot run its iterations at once")
+
+
+WRITTEN = "# polytc schedule of the program as written"
+"""The first line of a schedule that is meant for the program before the rewrites, whatever else it would fit."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,23 @@ def from_yaml(text: str, scop: Scop, deps: Dependences) -> Schedule:
         raise errors.fail("E702", f"isl cannot read this schedule: {str(e).splitlines()[0][:200]}",
                           notes=["print a schedule with `polytc emit --stage schedule` to see the form"]) from None
     if not tree.get_domain().is_equal(scop.domain):
-        raise errors.fail("E703", "the schedule was made for another program", notes=[
-            f"the schedule runs {tree.get_domain()}", f"the program runs {scop.domain}"])
+        raise errors.fail("E703", "the schedule was made for another program",
+                          notes=_differences(tree.get_domain(), scop.domain))
     return checked(Schedule(tree, "given as YAML"), deps)
+
+
+def _differences(given: islpy.UnionSet, domain: islpy.UnionSet) -> list[str]:
+    """The statements whose instances are not the same, at most three."""
+    ours, theirs = ({s.get_tuple_name(): s for s in isl.sets(d)} for d in (domain, given))
+    notes = []
+    for name in sorted({*ours, *theirs}):
+        if name not in ours:
+            notes.append(f"the program has no statement {name}")
+        elif name not in theirs:
+            notes.append(f"the schedule does not run the program's statement {name}")
+        elif not ours[name].get_space().is_equal(theirs[name].get_space()) or not ours[name].is_equal(theirs[name]):
+            notes.append(f"the schedule runs {theirs[name]}, the program {ours[name]}")
+    return notes[:3]
 
 
 def made_for(text: str, scop: Scop) -> bool:
@@ -57,15 +75,23 @@ def made_for(text: str, scop: Scop) -> bool:
     return bool(domain.is_equal(scop.domain))
 
 
-def checked(schedule: Schedule, deps: Dependences) -> Schedule:
-    """The schedule itself, if it respects every dependence and each parallel or vector member carries none.
+@dataclass(frozen=True)
+class Refusal:
+    """Why a schedule is illegal. code: E701 or E704; loop: the kind, the band's name and the member of the loop that carries
+    the dependence, or None where the order is wrong; reduces: the loop is a reduce loop that does something else."""
 
-    Raises IllegalTransform (E701, E704) with the dependence and two instances.
-    """
-    broken = legality.violation(schedule.tree, deps.order)
+    code: str
+    broken: legality.Violation
+    loop: tuple[str, str, int] | None = None
+    reduces: bool = False
+
+
+def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
+    """What is illegal about a schedule: a dependence that it breaks, or one that a loop carries whose iterations may run at
+    once. None if nothing is."""
+    broken = legality.violation(schedule.tree, deps.order, deps.accesses)
     if broken is not None:
-        raise errors.fail("E701", f"this schedule is illegal: {broken}", kind=errors.IllegalTransform,
-                          notes=["both instances touch one element and at least one of them writes it"])
+        return Refusal("E701", broken)
     dependences = deps.all
     for node, kinds in marked_bands(schedule.tree):
         _known(node, kinds)
@@ -73,16 +99,32 @@ def checked(schedule: Schedule, deps: Dependences) -> Schedule:
             if kind in ("sequential", "unroll"):
                 continue
             conflict = (legality.apart(node, member, deps.reduction) if kind == "reduce" else
-                        legality.carried(node, member, dependences))
-            if conflict is not None and kind == "reduce":
-                raise errors.fail("E704", f"the reduce member {member} of its band does more than reduce into one element: "
-                                  f"{conflict.source} and {conflict.sink}", kind=errors.IllegalTransform,
-                                  notes=["a reduce loop holds one update whose instances meet in one element and commute"])
+                        legality.carried(node, member, dependences, deps.accesses))
             if conflict is not None:
-                raise errors.fail("E704", f"the {kind} member {member} of its band carries a dependence: {conflict}",
-                                  kind=errors.IllegalTransform,
-                                  notes=["run the member sequentially, or make another one parallel"])
-    return schedule
+                name = node.parent().mark_get_id().get_name().split()[0]
+                return Refusal("E704", conflict, (kind, name, member), kind == "reduce")
+    return None
+
+
+def checked(schedule: Schedule, deps: Dependences) -> Schedule:
+    """The schedule itself, if it respects every dependence and each parallel or vector member carries none.
+
+    Raises IllegalTransform (E701, E704) with the dependence and two instances.
+    """
+    found = refusal(schedule, deps)
+    if found is None:
+        return schedule
+    if found.loop is None:
+        raise errors.fail("E701", f"this schedule is illegal: {found.broken}", kind=errors.IllegalTransform,
+                          notes=["both instances touch one element and at least one of them writes it"])
+    kind, _, member = found.loop
+    if found.reduces:
+        raise errors.fail("E704", f"the reduce member {member} of its band does more than reduce into one element: "
+                          f"{found.broken.source} and {found.broken.sink}", kind=errors.IllegalTransform,
+                          notes=["a reduce loop holds one update whose instances meet in one element and commute"])
+    raise errors.fail("E704", f"the {kind} member {member} of its band carries a dependence: {found.broken}",
+                      kind=errors.IllegalTransform,
+                      notes=["run the member sequentially, or make another one parallel"])
 
 
 def _known(band: islpy.ScheduleNode, kinds: tuple[str, ...]) -> None:

@@ -417,6 +417,17 @@ def test_the_outermost_loop_that_repeats_is_the_parallel_one() -> None:
     assert np.array_equal(run(m, threads=2)[0], np.arange(6)[:, None] + np.arange(2))
 
 
+def test_a_parallel_loop_takes_along_no_variable_of_a_loop_that_ended() -> None:
+    out = loops.Buffer("out", F32, (4, 6))
+
+    def rows(first: int, value: float) -> loops.Stmt:
+        inner = loops.For("j", c(0), c(6), 1, loops.Store(out, (V("i"), V("j")), loops.Const(value, F32)))
+        return loops.For("i", c(first), c(first + 2), 1, inner, "sequential" if first == 0 else "parallel")
+    before = loops.For("b", c(0), c(1), 1, rows(0, 1.0))
+    result = run(module(loops.block(before, rows(2, 2.0)), out), threads=2)
+    np.testing.assert_array_equal(result, [[1.0] * 6] * 2 + [[2.0] * 6] * 2)
+
+
 def test_f16_needs_instructions() -> None:
     a, out = loops.Buffer("a", DTYPES["f16"], (8,)), loops.Buffer("out", F32, (8,))
     m = elementwise(lambda at, w: loops.Cast(load(a, at, lanes=w), F32, w), out, a, lanes=8)

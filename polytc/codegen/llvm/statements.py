@@ -121,6 +121,7 @@ class _Writer:
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
         self._scoped(inside)
+        del self.body.values[var], self.body.bounds[var]
         if saved[0] is not None and saved[1] is not None:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
@@ -156,6 +157,7 @@ class _Writer:
             self.emission.arena_bytes = max(self.emission.arena_bytes, self.used)
         self.statement(s.body)
         self.used = used
+        del self.body.pointers[b.name]
         if outer is not None:
             self.body.pointers[b.name] = outer
 

@@ -1,0 +1,105 @@
+"""Random programs under random sequences of transformations: what is legal computes the same, what is not is refused with a
+witness, and what is saved reads the same."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from polytc import errors
+from polytc.lang.program import Program
+from polytc.schedule import loopnest, recipe
+from polytc.schedule.recipe import Recipe
+from tests.test_programs import check
+from tests.test_random_programs import programs
+
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True,
+                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
+REFUSALS = {"E701", "E704", "E708"}
+WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
+
+
+def step(s: Recipe, draw: st.DataObject) -> Recipe:
+    """One transformation with random operands. Raises what it raises."""
+    names = st.sampled_from(loopnest.statements(s.body))
+    a, b = draw.draw(names), draw.draw(names)
+    own = [x.name(a) for x in loopnest.loops(s.body, a)]
+    what = draw.draw(st.sampled_from(["fuse", "distribute", *(STEPS if own else ())]))
+    if what == "fuse":
+        return s.fuse(a, b, depth=draw.draw(st.sampled_from([None, 1, 2])))
+    if what == "distribute":
+        return s.distribute(a, b, depth=draw.draw(st.sampled_from([None, 0, 1])))
+    loop, other = draw.draw(st.sampled_from(own)), draw.draw(st.sampled_from(own))
+    size = draw.draw(st.integers(1, 5))
+    note(f"{what} {a} {loop} {other} {size}")
+    match what:
+        case "tile":
+            chosen = draw.draw(st.lists(st.sampled_from(own), min_size=1, max_size=3, unique=True))
+            return s.tile(a, {n: draw.draw(st.integers(1, 5)) for n in chosen})
+        case "reorder":
+            return s.reorder(a, *draw.draw(st.lists(st.sampled_from(own), max_size=4)))
+        case "interchange":
+            return s.interchange(a, loop, other)
+        case "shift":
+            return s.shift(a, {loop: draw.draw(st.integers(-3, 3))})
+        case "skew":
+            return s.skew(a, loop, other, draw.draw(st.integers(-2, 3)))
+        case "split":
+            return s.split(a, loop, size)
+        case "unroll":
+            return s.unroll(a, loop, draw.draw(st.sampled_from([None, 2, 3])))
+        case "jam":
+            return s.unroll_and_jam(a, loop, size)
+        case "vectorize":
+            return s.vectorize(a, loop, draw.draw(st.sampled_from([2, 4, 8])))
+        case _:
+            return s.parallel(a, loop)
+
+
+STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel"]
+
+
+def transformed(program: Program, draw: st.DataObject) -> Recipe:
+    """A few random transformations, those that are refused left out; a refusal shows what it breaks."""
+    s = recipe.start(program)
+    for _ in range(draw.draw(st.integers(1, 6))):
+        if sum(len(loopnest.loops(s.body, n)) for n in loopnest.statements(s.body)) > 24:
+            break
+        try:
+            s = step(s, draw)
+        except errors.CompileError as refusal:
+            refused = refusal
+        else:
+            continue
+        assert refused.code in REFUSALS, str(refused)
+        assert refused.code == "E708" or re.search(WITNESS, str(refused)), str(refused)
+    note(str(s))
+    return s
+
+
+@given(programs(), st.data())
+@SETTINGS
+def test_transformed_programs_compute_the_same(program: Program, data: st.DataObject) -> None:
+    s = transformed(program, data)
+    check(program, data.draw(st.sampled_from(["cpu", "interp"])), s.yaml(), threads=data.draw(st.sampled_from([1, 2])))
+
+
+@given(programs(), st.data())
+@SETTINGS
+def test_saved_schedules_read_the_same(program: Program, data: st.DataObject) -> None:
+    s = transformed(program, data)
+    again = s.read(s.yaml())
+    assert [(x.title, x.kind) for x in loopnest.walk(again.body)] == [(x.title, x.kind) for x in loopnest.walk(s.body)]
+    assert again.schedule.tree.get_map().is_equal(s.schedule.tree.get_map())
+    assert again.steps == s.steps
+
+
+@pytest.mark.long
+@given(programs(), st.data())
+@settings(SETTINGS, max_examples=2000)
+def test_many_transformed_programs(program: Program, data: st.DataObject) -> None:
+    s = transformed(program, data)
+    check(program, data.draw(st.sampled_from(["cpu", "interp"])), s.yaml())
