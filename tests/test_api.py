@@ -251,7 +251,7 @@ def test_wrong_options() -> None:
     refused("E410", "non-negative integers", op, shapes={"A": (-1, 2)})
     refused("E410", "a program is text, not PosixPath", polytc.compile, Path("/tmp/matmul.ein"))
     refused("E410", "a program is text, not int", polytc.lower, 5)
-    refused("E410", "a schedule is text, not int", polytc.compile, "C[i] = A[i]", schedule=5)
+    refused("E410", "a schedule is text or what polytc.schedule() gives, not int", polytc.compile, "C[i] = A[i]", schedule=5)
     with pytest.raises(polytc.CompileError, match="E006"):
         polytc.compile("C[i] = " + "(" * 3000 + "A[i]" + ")" * 3000)
     for threads in (0, -1, 1.5, True, "2"):
