@@ -11,6 +11,7 @@ from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain, condition_indices
+from polytc.lang.lower import dtype_of
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import BOOL, I64, DType
 
@@ -40,7 +41,18 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     order = [*d.inputs, *dict.fromkeys(s.target for s in statements)]
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
                     for n in order if n in hulls) + tuple(made)
-    return halves.widen(pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise))
+    program = pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
+    return halves.widen(program, _accumulators(placed, types))
+
+
+def _accumulators(placed: list[Placed], types: Mapping[str, DType]) -> dict[str, DType]:
+    """The types that `acc(...)` asks for, where they are wider than the tensors."""
+    found: dict[str, DType] = {}
+    for s in placed:
+        target, asked = s.lowered.target, dtype_of(s.lowered.source.accumulator or "")
+        if asked is not None:
+            found[target] = scalars.promote(found.get(target, asked), asked)
+    return {target: dtype for target, dtype in found.items() if dtype != types[target]}
 
 
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:

@@ -17,15 +17,15 @@ from polytc.lang.declare import Declarations, check_outputs, declare
 from polytc.lang.domain import Domain
 from polytc.lang.expand import expand
 from polytc.lang.inlining import Arguments, Definitions, check_assumptions, inline
-from polytc.lang.lower import Lowered, Scope, lower_statement
-from polytc.lang.report import Report
+from polytc.lang.lower import Lowered, Scope, dtype_of, lower_statement
+from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DType
 from polytc.lang.signature import choose
 from polytc.lang.splice import Instance
 from polytc.lang.weak import Value
 
 errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory", E216="scatter of unknown extent",
-                E302="value does not fit its tensor's type")
+                E302="value does not fit its tensor's type", E310="accumulator that does not fit")
 
 ADDRESSES = 1 << 47
 """Bytes that a process can address on today's 64-bit machines."""
@@ -188,10 +188,25 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
     if s.op in ("&", "|", "^") and dtype.is_float:
         report.add("E304", f"`{s.op}=` needs integers, the value is {dtype}", span, "cast the value, e.g. `i32(...)`")
+    if s.source.accumulator is not None:
+        _check_accumulator(s, dtype, report)
     if declared is not None and not _fits(value, declared):
         report.add("E302", f"the value is {value.dtype}, `{s.target}` is declared {declared}", span,
                    f"cast it: `{declared}(...)`")
     return len(report.found) == before
+
+
+def _check_accumulator(s: Lowered, dtype: DType, report: Report) -> None:
+    """`acc(type)` stands before an update, and its type holds what is combined (E310)."""
+    name, span = s.source.accumulator or "", s.source.span
+    wide = dtype_of(name)
+    if wide is None:
+        report.add("E307", f"there is no type `{name}`", span, closest(name, scalars.DTYPES))
+    elif s.op is None:
+        report.add("E310", f"`acc({name})` before `=`, which combines nothing", span, "it belongs to an update such as `+=`")
+    elif scalars.promote(dtype, wide) != wide:
+        report.add("E310", f"`acc({name})` is narrower than what is combined, {dtype}", span,
+                   f"the values of {dtype} fit into {scalars.promote(dtype, wide)}")
 
 
 def _fits(value: Value, declared: DType) -> bool:

@@ -5,62 +5,86 @@
     S1: C[i] += A[i,k] * x[k]              S1: C_single[i] += f32(A[i,k]) * f32(x[k])
                                            S1_round: C[i] = f16(C_single[i])
 
-A statement `=` rounds its value. Updates have their sum, product or extremum in f32 until the last of them; who reads the
-tensor in between gets it rounded, too.
+A statement `=` rounds its value. Updates have their sum, product or extremum in f32 until the last of them, and until the `for`
+loops around them end; who reads the tensor in between gets it rounded, too. `acc(type)` asks for the same in another type.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang.scalars import F32, DType
 
 
-def widen(program: pr.Program) -> pr.Program:
-    """The program with no arithmetic on halves: they are only read, written and cast."""
-    if not any(e.dtype.is_half for s in program.statements for e in (*pr.walk(s.value), program.tensor(s.target))):
+@dataclass(frozen=True)
+class _Wide:
+    """What holds a tensor while it is updated: another tensor, of another type."""
+
+    name: str
+    dtype: DType
+
+
+def widen(program: pr.Program, accumulators: Mapping[str, DType] | None = None) -> pr.Program:
+    """The program with no arithmetic on halves: they are only read, written and cast.
+
+    accumulators: tensor -> the type that its updates are to be combined in.
+    """
+    asked = dict(accumulators or {})
+    types = (e.dtype for s in program.statements for e in (*pr.walk(s.value), program.tensor(s.target)))
+    if not asked and not any(t.is_half for t in types):
         return program
-    last = {s.target: k for k, s in enumerate(program.statements)}
+    last = {s.target: _end(program.statements, k) for k, s in enumerate(program.statements)}
     taken = {t.name for t in program.tensors}
-    wide = {s.target: _fresh(s.target, taken) for s in program.statements
-            if s.op is not None and program.tensor(s.target).dtype.is_half}
-    statements: list[pr.Statement] = []
+    wide: dict[str, _Wide] = {}
+    for s in program.statements:
+        dtype = asked.get(s.target) or (F32 if program.tensor(s.target).dtype.is_half else None)
+        if dtype is not None and s.op is not None and s.target not in wide:
+            wide[s.target] = _Wide(_fresh(f"{s.target}_{'single' if dtype == F32 else dtype}", taken), dtype)
+    statements = [_opening(program.tensor(n), wide[n]) for n in program.inputs if n in wide]
     for k, s in enumerate(program.statements):
         open_ = {name: to for name, to in wide.items() if k <= last[name]}
         statements.append(_statement(s, open_, program.tensor(s.target).dtype))
-        if s.target in wide and k == last[s.target]:
-            statements.append(_rounding(s, program.tensor(s.target), wide[s.target]))
+        statements += [_rounding(s, program.tensor(name), wide[name]) for name in wide if k == last[name]]
     tensors: list[pr.Tensor] = []
     for t in program.tensors:
-        tensors += [replace(t, name=wide[t.name], dtype=F32), t] if t.name in wide else [t]
+        tensors += [replace(t, name=wide[t.name].name, dtype=wide[t.name].dtype), t] if t.name in wide else [t]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
+def _end(statements: tuple[pr.Statement, ...], k: int) -> int:
+    """The place of the last statement of the outermost loop around statement k, or k itself."""
+    outer = statements[k].loops[:1]
+    return max(j for j, s in enumerate(statements) if j == k or (outer and s.loops[:1] == outer))
+
+
 def _fresh(name: str, taken: set[str]) -> str:
-    name += "_single"
     while name in taken:
         name += "_"
     taken.add(name)
     return name
 
 
-def _statement(s: pr.Statement, wide: dict[str, str], dtype: DType) -> pr.Statement:
+def _statement(s: pr.Statement, wide: Mapping[str, _Wide], dtype: DType) -> pr.Statement:
     value = single(s.value, wide)
     subscripts = tuple(single(e, wide) for e in s.subscripts)
     if s.target in wide:
-        return replace(s, target=wide[s.target], subscripts=subscripts, value=value)
+        return replace(s, target=wide[s.target].name, subscripts=subscripts, value=cast(value, wide[s.target].dtype))
     return replace(s, subscripts=subscripts, value=cast(value, dtype) if dtype.is_half else value)
 
 
-def single(e: pr.Expr, wide: dict[str, str]) -> pr.Expr:
-    """The expression with f32 for halves. wide: tensor -> what holds it in f32 at this place."""
+def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
+    """The expression with f32 for halves. wide: tensor -> what holds it at this place."""
     if isinstance(e, pr.Const):
         return replace(e, dtype=F32) if e.dtype.is_half else e
     made = pr.rebuild(e, tuple(single(x, wide) for x in pr.children(e)))
     if isinstance(made, pr.Read) and made.tensor in wide:
-        default = replace(made.default, dtype=F32) if made.default is not None else None
-        return cast(cast(replace(made, tensor=wide[made.tensor], dtype=F32, default=default), e.dtype), F32)
+        held = wide[made.tensor]
+        default = _constant(made.default, held.dtype) if made.default is not None else None
+        read = cast(replace(made, tensor=held.name, dtype=held.dtype, default=default), e.dtype)
+        return cast(read, F32) if e.dtype.is_half else read
     if isinstance(made, pr.Cast):
         made = cast(made.a, made.dtype)
     if not e.dtype.is_half:
@@ -72,15 +96,33 @@ def cast(e: pr.Expr, dtype: DType) -> pr.Expr:
     """`dtype(e)`; to f32 and back is nothing."""
     if e.dtype == dtype:
         return e
+    if isinstance(e, pr.Const) and e.dtype.kind != "b":
+        return _constant(e, dtype)
     if isinstance(e, pr.Cast) and e.a.dtype == dtype and dtype.is_half and e.dtype == F32:
         return e.a
     return pr.Cast(e, dtype)
 
 
-def _rounding(s: pr.Statement, tensor: pr.Tensor, wide: str) -> pr.Statement:
+def _constant(e: pr.Const, dtype: DType) -> pr.Const:
+    """A number in a wider type, or rounded by whoever uses it."""
+    return pr.Const(float(e.value) if dtype.is_float else int(e.value), dtype)
+
+
+def _rounding(s: pr.Statement, tensor: pr.Tensor, wide: _Wide) -> pr.Statement:
     """`tensor = half(wide)` on all of its elements."""
+    return _copy(f"{s.name}_round" if s.target == tensor.name else f"{s.name}_round_{tensor.name}", tensor,
+                 lambda at: pr.Cast(pr.Read(wide.name, at, wide.dtype), tensor.dtype), tensor.name, s.span)
+
+
+def _opening(tensor: pr.Tensor, wide: _Wide) -> pr.Statement:
+    """`wide = type(tensor)` for a tensor that the caller gives and the program updates."""
+    return _copy(f"{tensor.name}_open", tensor, lambda at: pr.Cast(pr.Read(tensor.name, at, tensor.dtype), wide.dtype),
+                 wide.name, None)
+
+
+def _copy(name: str, tensor: pr.Tensor, value: Callable[[tuple[pr.Expr, ...]], pr.Expr], target: str, span: Span | None
+          ) -> pr.Statement:
     names = tuple(f"d{k}" for k in range(len(tensor.shape)))
     at = tuple(pr.Index(n) for n in names)
     ranges = tuple(pr.Range(n, low, low + extent) for n, low, extent in zip(names, tensor.lower, tensor.shape, strict=True))
-    return pr.Statement(f"{s.name}_round", tensor.name, at, None, pr.Cast(pr.Read(wide, at, F32), tensor.dtype), ranges, (),
-                        s.span)
+    return pr.Statement(name, target, at, None, value(at), ranges, (), span)

@@ -33,7 +33,7 @@ _WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another st
 _DIGITS = 400
 """Digits of an integer literal; what is too large for its type is refused where the type is known."""
 
-_STARTS = {"NAME", "DEF", "OP", "PRECISE", "FOR", "ASSUME", "LPAR"}
+_STARTS = {"NAME", "DEF", "OP", "PRECISE", "FOR", "ASSUME", "LPAR", "ACC"}
 """Tokens that can begin an item: a newline before any other token continues the line."""
 _UNFINISHED = {"ASSIGN", "UPDATE", "OR", "AND", "BAR", "CARET", "AMP", "EQ", "NE", "LE", "GE", "LT", "GT", "SHL", "SHR", "PLUS",
                "MINUS", "STAR", "FLOOR", "SLASH", "PERCENT", "BANG", "TILDE", "COMMA", "COLON", "QMARK", "WHERE", "IN",
@@ -301,6 +301,7 @@ class _Reader:
     # ---- statements
 
     def read_statement(self, tree: Any, c: list[Any]) -> syntax.Statement:
+        accumulator, c = (str(c[0].children[1]), c[1:]) if c[0].data == "accumulator" else (None, c)
         left, assign, value = c[:3]
         symbol = str(assign)
         if symbol.startswith("arg"):
@@ -313,7 +314,7 @@ class _Reader:
         clauses = tuple(map(self.visit, c[3].children)) if len(c) > 3 else ()
         subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
         return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), self.visit(value), clauses,
-                                left.data == "call_target", self.span(left), self.span(tree))
+                                left.data == "call_target", self.span(left), self.span(tree), accumulator=accumulator)
 
     def read_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:
         bounds = [self.visit(e) for e in c[1:]]

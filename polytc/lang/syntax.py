@@ -151,6 +151,7 @@ class Statement:
 
     call_style: the left side was written with parentheses, as Tensor Comprehensions does.
     components: all values of a tuple reduction, which is one statement a target, in a row; member: which of them this one is.
+    accumulator: the type in `acc(f64)` before the statement.
     """
 
     target: str
@@ -164,6 +165,7 @@ class Statement:
     span: Span
     components: tuple[Expr, ...] = ()
     member: int = 0
+    accumulator: str | None = None
 
 
 @dataclass(frozen=True)
