@@ -65,7 +65,7 @@ def test_doubles_and_precise_modules_say_so() -> None:
     source = emit(softmax())
     assert "#pragma OPENCL EXTENSION cl_khr_fp64 : enable" in source.text
     assert "#pragma OPENCL FP_CONTRACT OFF" in source.text
-    assert source.options == {"build": "-cl-std=CL1.2", "fp64": "yes", "local_bytes": "0", "alignment": "0"}
+    assert source.options == {"build": "-cl-std=CL1.2 -cl-opt-disable", "fp64": "yes", "local_bytes": "0", "alignment": "0"}
 
 
 def test_parallel_nests_in_sequence_are_separate_launches() -> None:

@@ -46,8 +46,12 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
 
 def build_options(module: loops.Module) -> str:
-    """Compiler flags. Never -cl-fast-relaxed-math, whose functions are wrong by thousands of units in the last place."""
-    return "-cl-std=CL1.2" if any(k.precise for k in module.kernels) else "-cl-std=CL1.2 -cl-mad-enable"
+    """Compiler flags. Never -cl-fast-relaxed-math, whose functions are wrong by thousands of units in the last place.
+
+    Precise kernels are built without optimisation: Intel's runtime for CPUs reassociates sums in loops else, whatever the
+    flags and pragmas say.
+    """
+    return "-cl-std=CL1.2 -cl-opt-disable" if any(k.precise for k in module.kernels) else "-cl-std=CL1.2 -cl-mad-enable"
 
 
 def _uses_double(module: loops.Module) -> bool:
