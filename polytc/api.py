@@ -28,6 +28,7 @@ from polytc.op import (
     check_threads,
     request,
 )
+from polytc.poly.proofs import Proofs
 from polytc.runtime import devices as opencl
 from polytc.runtime.threads import default_threads
 from polytc.schedule import recipe
@@ -151,7 +152,7 @@ def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None,
     check_names(text, signature, attrs or {}, scalars or {})
     names = [p.name for p in signature.inputs]
     return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
-                      scalars=dict(scalars or {}))
+                      scalars=dict(scalars or {}), prover=Proofs())
 
 
 def devices() -> list[dict[str, object]]:

@@ -47,6 +47,9 @@ class FixedOp:
         if unknown:
             raise argument_error("E401", f"constants names {', '.join(unknown)}, which is no input of {op.name}",
                                  f"the inputs are: {', '.join(op.inputs)}")
+        if op.inouts:
+            raise argument_error("E410", f"{op.name} writes {', '.join(op.inouts)} in place, and takes no constants=",
+                                 "pass all arrays in each call")
         self._op = op
         self._constants = {n: np.array(as_input(n, a), copy=True, order="C") for n, a in constants.items()}
         self.inputs = tuple(n for n in op.inputs if n not in self._constants)

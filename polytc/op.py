@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +18,10 @@ from polytc.lang.report import closest
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.lang.signature import Signature
 from polytc.machine import Machine
+from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.inplace import arranged
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
@@ -54,8 +56,9 @@ class Op:
         mm = polytc.compile("C[i,j] += A[i,k]*B[k,j]")
         C = mm(A, B);  C = mm(B=B, A=A);  mm(A, B, out=C)
 
-    inputs, outputs: names of the tensors, in order. A program of several outputs gives a named tuple. `specialise` compiles
-    ahead of the first call. Calls from several threads are safe.
+    inputs, outputs: names of the tensors, in order; inouts: of the inputs that a call writes in place, if they are writable and
+    C-contiguous (see runtime/inplace.py). A program of several outputs gives a named tuple. `specialise` compiles ahead of the
+    first call. Calls from several threads are safe.
     """
 
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
@@ -68,7 +71,7 @@ class Op:
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
-        self.outputs = signature.outputs
+        self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
         self._direct = check_algebra(algebra) == "direct"
         self._shapes = check_shapes(shapes or {}, self.inputs)
@@ -151,7 +154,7 @@ class Op:
                 executable = self.load(program)
                 outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
                 inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
-                straight = program.inputs == self.inputs
+                straight = program.inputs == self.inputs and not program.inouts
                 quick = quick_call(executable, inputs, outputs, self._result) if straight else no_quick_call
                 found = Specialisation(program, executable, program.inputs, outputs, quick)
                 self._ready.put(key, found)
@@ -161,7 +164,8 @@ class Op:
     def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
                 scalars: Mapping[str, int | float] | None = None) -> Program:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
-        program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})})
+        program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
+                             prover=Proofs())
         return replace(program, direct=self._direct)
 
     def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
@@ -213,6 +217,7 @@ class Op:
         """The general call: converts and checks every argument, compiles where needed."""
         scalars: dict[str, int | float] = {}
         arrays: dict[str, np.ndarray] = {}
+        copied: set[str] = set()
         dtypes: dict[str, DType] = {}
         key: list[Any] = []
         for name, value in zip(self.inputs, args):
@@ -223,10 +228,11 @@ class Op:
                 continue
             array = as_input(name, value)
             array = self._as_declared(name, array)
+            copied |= {name} if array.flags.owndata and array is not value else set()
             arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
             key += (array.shape, array.dtype)
         found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
-        return self._run(found, tuple(arrays[n] for n in found.order), out)
+        return self._run(found, tuple(arrays[n] for n in found.order), out, copied)
 
     def _number(self, name: str, value: Any) -> Any:
         """A scalar argument: a Python number, on whose value the program specialises, or an array of one element.
@@ -255,14 +261,21 @@ class Op:
                                  f"convert it: {name}.astype(np.{dtype.numpy})")
         return array
 
-    def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> Any:
-        if out is None:
+    def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, copied: Collection[str] = ()) -> Any:
+        """copied: names of the inputs that are not the caller's own arrays any more."""
+        if found.program.inouts:
+            given = dict(zip(self.outputs, self._given(out))) if out is not None else {}
+            arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, self.outputs, given)
+            buffers, results = list(arrays.values()), [arrays[n] for n in self.outputs]
+        elif out is None:
             results = [allocate(n, *expected)
                        for n, expected in zip(self.outputs, found.outputs)]
+            buffers = [*inputs, *results]
         else:
             results = self._outputs(found, inputs, out)
+            buffers = [*inputs, *results]
         try:
-            found.executable.run([*inputs, *results])
+            found.executable.run(buffers)
         except MemoryError:
             raise argument_error("E209", f"there is no memory for the temporaries of {self.name}",
                                  "compute it in parts") from None
@@ -270,7 +283,8 @@ class Op:
             return out
         return results[0] if self._result is None else self._result(*results)
 
-    def _outputs(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> list[np.ndarray]:
+    def _given(self, out: Any) -> list[Any]:
+        """What `out=` gives for each of the outputs."""
         if isinstance(out, Mapping):
             wrong = sorted(set(out) ^ set(self.outputs))
             given = [out[n] for n in self.outputs] if not wrong else []
@@ -278,7 +292,10 @@ class Op:
             given = list(out) if isinstance(out, tuple) else [out]
         if len(given) != len(self.outputs):
             raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
-        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, given, found.outputs)]
+        return given
+
+    def _outputs(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> list[np.ndarray]:
+        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, self._given(out), found.outputs)]
         check_overlap(found.order, inputs, self.outputs, results)
         return results
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polytc.lang import halves, scalars, tuples, weak
 from polytc.lang import program as pr
+from polytc.lang import scalars, tuples, weak
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
@@ -21,7 +21,7 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     """The Program. drop: indices of extent 1 are replaced by their value."""
     statements: list[pr.Statement] = []
     made: list[pr.Tensor] = []
-    written: set[str] = set()
+    written = set(d.inputs)
     for k, s in enumerate(placed):
         components = s.lowered.source.components
         if components and s.lowered.source.member == 0:
@@ -31,21 +31,22 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
         if components:
             continue
         target, dtype = s.lowered.target, types[s.lowered.target]
-        if s.lowered.op is not None and (target not in written or s.lowered.source.reset):
+        if s.lowered.op is not None and s.lowered.source.reset and s.lowered.loops:
+            statements.append(_reset(s, dtype))
+        elif s.lowered.op is not None and (target not in written or s.lowered.source.reset):
             hull = hulls[target] if target not in written else tuple(interval(f, s.domain.box) for f in s.forms)
-            statements.append(_init(s, hull, dtype))
+            statements.insert(_outside(statements, s), _init(s, hull, dtype))
         statements.append(_statement(s, hulls, dtype))
         written.add(target)
     if drop:
         statements = [_drop(s) for s in statements]
-    order = [*d.inputs, *dict.fromkeys(s.target for s in statements)]
+    order = dict.fromkeys((*d.inputs, *(s.target for s in statements)))
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
                     for n in order if n in hulls) + tuple(made)
-    program = pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
-    return halves.widen(program, _accumulators(placed, types))
+    return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
 
 
-def _accumulators(placed: list[Placed], types: Mapping[str, DType]) -> dict[str, DType]:
+def accumulators(placed: list[Placed], types: Mapping[str, DType]) -> dict[str, DType]:
     """The types that `acc(...)` asks for, where they are wider than the tensors."""
     found: dict[str, DType] = {}
     for s in placed:
@@ -53,6 +54,27 @@ def _accumulators(placed: list[Placed], types: Mapping[str, DType]) -> dict[str,
         if asked is not None:
             found[target] = scalars.promote(found.get(target, asked), asked)
     return {target: dtype for target, dtype in found.items() if dtype != types[target]}
+
+
+def _outside(statements: list[pr.Statement], s: Placed) -> int:
+    """Where a statement stands, or the outermost loop around it."""
+    same = (n for n, x in enumerate(statements) if s.lowered.loops and x.loops[:1] == s.lowered.loops[:1])
+    return next(same, len(statements))
+
+
+def _reset(s: Placed, dtype: DType) -> pr.Statement:
+    """`target[...] = identity` in each iteration of the loops, for the elements that the update can meet in it."""
+    assert s.lowered.op is not None
+    around = s.lowered.indices[:len(s.lowered.loops)]
+    used = frozenset(around).union(*(indices(f) for f in s.forms))
+    kept = [i for i in s.domain.box if i in used]
+    subscripts = tuple(e if affine(e) is not None else pr.Index(f.index or "")
+                       for e, f in zip(s.lowered.subscripts, s.forms, strict=True))
+    where = tuple(c for c in s.domain.conditions if condition_indices(c) <= set(kept))
+    value = pr.Const(scalars.identity(s.lowered.op, dtype), dtype)
+    bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in kept)
+    return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, subscripts, None, value, bounds, where,
+                        s.lowered.source.span, s.lowered.loops)
 
 
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:
@@ -93,7 +115,7 @@ def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Stateme
             value = pr.Select(pr.conjunction(inside), value, identity, dtype)
     bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in lowered.indices)
     return pr.Statement(lowered.name, lowered.target, lowered.subscripts, lowered.op, value, bounds, s.domain.conditions,
-                        lowered.source.span)
+                        lowered.source.span, lowered.loops)
 
 
 def _skips(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
@@ -119,8 +141,8 @@ def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:
 
 
 def _drop(s: pr.Statement) -> pr.Statement:
-    """The statement without its indices of extent 1."""
-    fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges if r.extent == 1}
+    """The statement without its indices of extent 1, but for those of loops."""
+    fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges[s.depth:] if r.extent == 1}
     if not fixed:
         return s
 

@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from polytc import errors
-from polytc.lang import assemble, check, ranges, scalars, weak
+from polytc.errors import Span
+from polytc.lang import assemble, check, halves, ranges, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
-from polytc.lang.affine import Affine, affine, interval
 from polytc.lang.calls import resolve
-from polytc.lang.coverage import Coverage, Image, bounding_box, image
+from polytc.lang.coverage import Coverage, Image
 from polytc.lang.declare import Declarations, check_outputs, declare
-from polytc.lang.domain import Domain
 from polytc.lang.expand import expand
 from polytc.lang.inlining import Arguments, Definitions, check_assumptions, inline
 from polytc.lang.lower import Lowered, Scope, dtype_of, lower_statement
+from polytc.lang.place import Placing
+from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
-from polytc.lang.scalars import DType
+from polytc.lang.scalars import F32, F64, I64, DType
 from polytc.lang.signature import choose
 from polytc.lang.splice import Instance
 from polytc.lang.weak import Value
@@ -30,40 +31,42 @@ errors.register(E112="reduced index under `=`", E209="tensor does not fit into m
 ADDRESSES = 1 << 47
 """Bytes that a process can address on today's 64-bit machines."""
 
-_REACH = 1 << 62
-"""Subscripts stay below this, so that no target's 64-bit arithmetic on them wraps."""
-
 _PASSES = 4
 """Types of tensors with several writers settle within this many passes: types only widen."""
 
 
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
-          scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None
-          ) -> pr.Program:
+          scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None,
+          prover: Prover | None = None) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
     shapes: of every input; dtypes: of the inputs, f32 where nothing is given or declared; attrs: attributes of an `op`;
     packs: ranks of packs that the shapes leave open; scalars: values of scalar arguments; entry: which definition of the
-    text; name: of the program. Raises CompileError with all diagnostics.
+    text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
+    one, and the others where they are too large to look at every point. Raises CompileError with all diagnostics.
     """
     try:
-        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry)
+        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover)
     except RecursionError:
         raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
                           source=text) from None
 
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
-           packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None
-           ) -> pr.Program:
+           packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None,
+           prover: Prover | None) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
-    definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance)
+    definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover)
     f, d = _prepare(f, Arguments(shapes, dtypes, attrs, packs, scalars), report)
-    made, placed = _analyse(f, d, definitions, report)
-    return assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations, precise=made.function.precise,
-                             drop=f.kind == "op")
+    made, placed, open_ = _analyse(f, d, definitions, report)
+    program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
+                                precise=made.function.precise, drop=f.kind == "op")
+    if open_ and prover is not None:
+        report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
+        report.stop()
+    return halves.widen(program, assemble.accumulators(placed, made.types))
 
 
 def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:
@@ -84,29 +87,30 @@ def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Funct
     return f, d
 
 
-def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> tuple[Instance, list[check.Placed]]:
-    """The prepared function without calls, checked. Raises CompileError."""
+def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: Report
+             ) -> tuple[Instance, list[check.Placed], bool]:
+    """The prepared function without calls, checked; is something left for the prover? Raises CompileError."""
     functions = frozenset(definitions.functions)
 
     def known(start: sx.Function) -> tuple[dict[str, ranges.Hull], dict[str, DType]]:
         lowered, types = _lower(start, d, functions, report)
-        placed, images = _place(lowered, d, report)
+        found = Placing(lowered, d, definitions.prover).run(report)
         report.stop()
-        return _hulls(placed, images, d), types
+        return found.hulls, types
 
     if any(isinstance(s, sx.CallStatement) for s in f.body):
         f = inline(f, d, known, definitions, report)
         check_outputs(f, d, report)
         report.stop()
     lowered, types = _lower(f, d, functions, report)
-    placed, images = _place(lowered, d, report)
-    hulls = _hulls(placed, images, d)
-    _check_sizes(hulls, d, types, report)
-    _check(placed, images, hulls, d, report)
+    found = Placing(lowered, d, definitions.prover).run(report)
+    _check_sizes(found.hulls, d, types, report)
+    open_ = _check(found, d, definitions.prover, report)
     report.stop()
-    assert all(s is not None for s in placed), "a statement was lost without a diagnostic"
-    made = Instance(f, d, tuple(s for s in lowered if s is not None), hulls, types)
-    return made, [s for s in placed if s is not None]
+    made = Instance(f, d, tuple(s for s in lowered if s is not None), found.hulls, types)
+    placed = [s for s in found.placed if s is not None]
+    assert len(placed) == len(lowered), "a statement was lost without a diagnostic"
+    return made, placed, open_
 
 
 def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> Instance:
@@ -119,7 +123,7 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
            ) -> tuple[list[Lowered | None], dict[str, DType]]:
     """All statements typed; passes are repeated until the types of tensors with several writers agree."""
     body = [s for s in f.body if isinstance(s, sx.Statement)]
-    known: dict[str, DType] = {}
+    known = _carried(body, d, functions)
     for _ in range(_PASSES):
         trial = Report(report.source)
         lowered, found = _lower_once(body, d, functions, known, trial)
@@ -130,6 +134,26 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
     return lowered, d.dtypes | found
 
 
+def _carried(body: list[sx.Statement], d: Declarations, functions: frozenset[str]) -> dict[str, DType]:
+    """First types of the tensors that a `for` may read before it writes them: those that follow from other statements; else the
+    first type, of the inputs', i64, f32 and f64, of which the statements make just that type again."""
+    open_ = {s.target for s in body if s.loops} - d.dtypes.keys()
+    if not open_:
+        return {}
+    known: dict[str, DType] = {}
+    while (found := {n: t for n, t in _lower_once(body, d, functions, known, Report(""))[1].items() if n in open_}) != known:
+        if not found.keys() - known.keys():
+            break
+        known = found
+    left = open_ - known.keys()
+    for guess in dict.fromkeys((*(d.dtypes[n] for n in d.inputs), I64, F32, F64)) if left else ():
+        trial = Report("")
+        found = _lower_once(body, d, functions, known | dict.fromkeys(left, guess), trial)[1]
+        if not trial.found and all(found.get(n) == guess for n in left):
+            return known | dict.fromkeys(left, guess)
+    return known
+
+
 def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[str], known: dict[str, DType], report: Report
                 ) -> tuple[list[Lowered | None], dict[str, DType]]:
     inputs = {n: d.dtypes[n] for n in d.inputs}
@@ -138,6 +162,9 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
     out: list[Lowered | None] = []
     for k, s in enumerate(body, 1):
         current = inputs | {n: d.dtypes.get(n) or known.get(n) or v.dtype for n, v in joined.items()}
+        for n in {t.target for t in body if s.loops and t.loops[:1] == s.loops[:1]} - current.keys():
+            if n in d.dtypes or n in known:
+                current[n] = d.dtypes.get(n) or known[n]
         scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken))
         lowered = lower_statement(f"S{k}", s, scope, report)
         if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
@@ -215,99 +242,7 @@ def _fits(value: Value, declared: DType) -> bool:
     return scalars.promote(value.dtype, declared) == declared
 
 
-# ---- ranges and bounds
-
-def _place(lowered: list[Lowered | None], d: Declarations, report: Report
-           ) -> tuple[list[check.Placed | None], list[Image | None]]:
-    """Domains, statement by statement; what a statement writes bounds the later ones that read it."""
-    hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in d.shapes[n]) for n in d.inputs}
-    lost: set[str] = set()
-    placed: list[check.Placed | None] = []
-    images: list[Image | None] = []
-    for s in lowered:
-        leader = placed[-s.source.member] if s is not None and s.source.member else None
-        result, written = (None, None) if s is None or lost & _read_names(s) else _place_one(s, hulls, d, report, leader)
-        if result is None and s is not None:
-            lost.add(s.target)
-        if result is not None:
-            old = hulls.get(result.lowered.target)
-            new = written.hull if written else tuple(interval(f, result.domain.box) for f in result.forms)
-            hulls[result.lowered.target] = new if old is None else _union(old, new)
-        placed.append(result)
-        images.append(written)
-    return placed, images
-
-
-def _read_names(s: Lowered) -> set[str]:
-    return {n.tensor for e in (s.value.expr, *s.subscripts, *s.also) for n in pr.walk(e) if isinstance(n, pr.Read)}
-
-
-def _place_one(s: Lowered, hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report, leader: check.Placed | None
-               ) -> tuple[check.Placed | None, Image | None]:
-    """leader: the first statement of the tuple reduction that this one belongs to; they have one domain."""
-    if s.source.member and leader is None:
-        return None, None
-    target = hulls.get(s.target)
-    declared = d.declared.get(s.target)
-    if declared is not None and None not in declared:
-        target = tuple((0, n - 1) for n in declared if n is not None)
-    domain = leader.domain if leader is not None else ranges.infer(s, hulls, target, report)
-    if domain is None or not _reachable(s, domain, report):
-        return None, None
-    placed = _left_forms(s, domain, target, report)
-    if placed is None or not check.check_bounds(placed, hulls, d.sizes, report):
-        return None, None
-    box = bounding_box(placed.forms, placed.domain) if s.op is not None and not s.source.reset else None
-    return placed, Image(box) if box is not None else image(placed.forms, placed.domain)
-
-
-def _left_forms(s: Lowered, domain: Domain, target: ranges.Hull | None, report: Report) -> check.Placed | None:
-    """The statement with the forms of its left side, see Placed. target: the bounds of what it writes, if they are known."""
-    forms, box = list(map(affine, s.subscripts)), dict(domain.box)
-    scattered = {axis: f"{s.target}_{axis}" for axis, form in enumerate(forms) if form is None}
-    for axis, name in scattered.items():
-        if target is None:
-            report.add("E216", f"the extent of dimension {axis} of `{s.target}` is not known", s.source.target_span,
-                       "what is read there may be any number: declare the shape, `-> (i64[10] H)`, or write the tensor first")
-            return None
-        while name in box:
-            name += "_"
-        box[name] = target[axis]
-        forms[axis] = Affine(0, ((name, 1),))
-    known = tuple(f for f in forms if f is not None)
-    return check.Placed(s, Domain(box, domain.conditions), known, tuple(i for i in box if i not in domain.box))
-
-
-def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
-    return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
-
-
-def _hulls(placed: list[check.Placed | None], images: list[Image | None], d: Declarations) -> dict[str, ranges.Hull]:
-    """Final bounds of all tensors: of the inputs, and the hull of all writers of the others."""
-    hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in d.shapes[n]) for n in d.inputs}
-    for s, written in zip(placed, images, strict=True):
-        if s is not None:
-            new = written.hull if written else tuple(interval(f, s.domain.box) for f in s.forms)
-            old = hulls.get(s.lowered.target)
-            hulls[s.lowered.target] = new if old is None else _union(old, new)
-    return hulls
-
-
-def _reachable(s: Lowered, domain: Domain, report: Report) -> bool:
-    """No subscript leaves the integers that every target computes with (E306)."""
-    places = [(s.subscripts, s.source.target_span)]
-    for e in (s.value.expr, *s.subscripts):
-        places += [(n.subscripts, s.span(n)) for n in pr.walk(e) if isinstance(n, pr.Read)]
-    good = True
-    for subscripts, span in places:
-        for form in map(affine, subscripts):
-            low, high = interval(form, domain.box) if form is not None else (0, 0)
-            if max(-low, high) >= _REACH:
-                report.add("E306", f"a subscript reaches {low if -low > high else high}", span,
-                           "subscripts are computed in i64 and stay below 2**62")
-                good = False
-    return good
-
+# ---- soundness
 
 def _check_sizes(hulls: Mapping[str, ranges.Hull], d: Declarations, types: Mapping[str, DType], report: Report) -> None:
     """Every tensor has an address for each of its elements (E209)."""
@@ -323,16 +258,35 @@ def _check_sizes(hulls: Mapping[str, ranges.Hull], d: Declarations, types: Mappi
         report.stop()
 
 
-# ---- soundness
+def _check(found: Placing, d: Declarations, prover: Prover | None, report: Report) -> bool:
+    """The proofs that look at points, for programs that run from top to bottom. Is there something left for the prover?"""
+    _check_declared(found.hulls, d, report)
+    if any(s is not None and s.lowered.loops for s in found.placed):
+        return True
+    trial = Report(report.source)
+    _check_straight(found, d, trial)
+    open_ = prover is not None and {x.code for x in trial.found} == {"E204"}
+    report.found += [] if open_ else [x for x in trial.found if x not in report.found]
+    return open_ or found.open or any(n in d.inputs for n in d.outputs)
 
-def _check(placed: list[check.Placed | None], images: list[Image | None], hulls: Mapping[str, ranges.Hull], d: Declarations,
-           report: Report) -> None:
+
+def _places(placed: list[check.Placed]) -> dict[tuple[str, pr.Read | None], Span]:
+    """Where accesses stand in the text."""
+    found: dict[tuple[str, pr.Read | None], Span] = {}
+    for s in placed:
+        found[s.lowered.name, None] = s.lowered.source.target_span
+        found |= {(s.lowered.name, read): span for read, span in s.lowered.spans.items()}
+    return found
+
+
+def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
+    hulls = found.hulls
     coverage = {n: Coverage(hulls[n]) for n in hulls}
     for n in d.inputs:
         coverage[n].add(Image(hulls[n]))
-    complete = all(s is not None for s in placed)
-    started: set[str] = set()
-    for s, written in zip(placed, images, strict=True):
+    complete = all(s is not None for s in found.placed)
+    started = set(d.inputs)
+    for s, written in zip(found.placed, found.images, strict=True):
         if s is None:
             continue
         own = coverage[s.lowered.target]
@@ -358,13 +312,13 @@ def _check(placed: list[check.Placed | None], images: list[Image | None], hulls:
         if assigned or s.lowered.source.reset:  # other updates write only what is written already
             own.add_region(s.forms, s.domain)
             own.add(written)
-    if complete:
-        _check_outputs(coverage, hulls, d, report)
-
-
-def _check_outputs(coverage: Mapping[str, Coverage], hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report) -> None:
-    for n in d.outputs:
+    for n in d.outputs if complete else ():
         check.check_complete(n, coverage[n], d.spans.get(n), report)
+
+
+def _check_declared(hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report) -> None:
+    """Outputs have the shapes that they declare (E205)."""
+    for n in (n for n in d.outputs if n in hulls):
         for axis, (extent, (low, high)) in enumerate(zip(d.declared.get(n, ()), hulls[n], strict=False)):
             if extent is not None and (low, high) != (0, extent - 1):
                 report.add("E205", f"dimension {axis} of `{n}` is declared {extent}, the statements write {low}:{high + 1}",

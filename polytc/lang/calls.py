@@ -109,7 +109,12 @@ class _Resolver:
             yield s
 
     def is_call(self, s: sx.Statement, value: sx.Call) -> bool:
-        return not s.subscripts and s.op is None and not s.clauses and not s.call_style and self.means_definition(value)
+        alone = not s.subscripts and s.op is None and len(s.clauses) == len(s.loops) and not s.call_style
+        found = alone and self.means_definition(value)
+        if found and s.loops:
+            raise self.fail("E100", "a call of a definition in a `for` is not in this version", s.span,
+                            "write its statements into the `for`")
+        return found
 
     def means_definition(self, e: sx.Call) -> bool:
         """Does this call, as a whole statement, mean a definition?"""
@@ -133,6 +138,9 @@ class _Resolver:
     def call(self, s: sx.CallStatement) -> Iterator[sx.CallStatement]:
         """The call, after those that its arguments make."""
         callee = definition(s.call.fn, self.own)
+        if any(p.inout for p in callee.params):
+            raise self.fail("E100", f"a call of `{callee.name}`, which writes in place, is not in this version", s.call.span,
+                            "let it write to another tensor and return that")
         if len({t for t, _ in s.targets}) < len(s.targets):
             raise self.fail("E104", "one tensor gets two results", s.span, "give each a tensor of its own")
         args: list[sx.Expr] = []

@@ -22,7 +22,7 @@ from polytc.lang.lower import Lowered
 from polytc.lang.ranges import Constraint, Hull, constraints
 from polytc.lang.report import Report
 
-errors.register(E203="read out of bounds", E204="cannot be proved", E210="one element written twice",
+errors.register(E203="access out of bounds", E204="cannot be proved", E210="one element written twice",
                 E211="instances of one statement depend on each other", E213="element read that nothing wrote",
                 E214="output with elements that nothing writes")
 

@@ -46,11 +46,12 @@ def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mappi
         _bare_inputs(f, shapes, d, report)
     else:
         _params(f, shapes, scalars, d, report)
+    inouts = {p.name for p in f.params if p.inout}
     for name in d.inputs:
         d.ranks[name] = len(d.shapes.get(name, ()))
-        if name in own:
+        if name in own and name not in inouts:
             report.add("E106", f"`{name}` is an input and cannot be written", own[name],
-                       "write to a tensor with another name (`inout` is not in this version)")
+                       "write to a tensor with another name, or declare it `inout` in a `def`")
     for name, span in own.items():
         if name in d.numbers:
             report.add("E104", f"`{name}` is already a number", span)
@@ -100,8 +101,8 @@ def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapp
         if p.name in d.inputs or p.name in d.sizes:
             report.add("E104", f"`{p.name}` is declared twice", p.span)
             continue
-        if p.inout:
-            report.add("E100", "`inout` is not in this version", p.span, "write to another tensor and return it")
+        if p.inout and (f.kind == "op" or p.dims is None):
+            report.add("E106", f"`{p.name}` cannot be `inout`", p.span, "an array with dimensions in a `def` can")
         if p.dims is None and p.name in scalars:
             _scalar(p, plain_number(scalars[p.name]), d, report)
         elif p.dims is None and p.name not in shapes:
@@ -195,18 +196,24 @@ def _dtypes(f: sx.Function, given: Mapping[str, DType | str], d: Declarations, r
 
 def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
     own = written(f)
-    if f.outputs is None:
-        d.outputs = list(implied_outputs(f))
-        return
-    for p in f.outputs:
+    inouts = [p.name for p in f.params if p.inout and p.name in d.inputs]
+    for p in f.outputs or ():
         if p.name in d.outputs:
             report.add("E104", f"`{p.name}` is an output twice", p.span)
+        elif p.name in inouts:
+            d.outputs.append(p.name)
+            _declared_shape(f, p, d, report)
         elif p.name not in own:
             what = "is an input" if p.name in d.inputs else "is never written"
             report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, own))
         else:
             d.outputs.append(p.name)
             _declared_shape(f, p, d, report)
+    if f.kind == "bare" and f.outputs is None:
+        d.outputs = list(implied_outputs(f))
+    d.outputs += [n for n in inouts if n not in d.outputs]
+    if not d.outputs and not f.outputs:
+        report.add("E109", f"`{f.name}` gives nothing back", f.span, "name its outputs, `-> (C)`, or declare one `inout`")
 
 
 def check_outputs(f: sx.Function, d: Declarations, report: Report) -> None:

@@ -131,7 +131,7 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
         if place.min() < 0 or place.max() >= extent:
             raise IndexError(f"{s.name} writes outside of {s.target}")
     if s.op is None:
-        target[tuple(places)] = value
+        target[tuple(places)] = value if places else value.reshape(())
         return
     ufunc = _UFUNC[s.op]
     free = tuple(d for d in range(len(shape)) if all(p.shape[d] == 1 for p in places))

@@ -20,6 +20,7 @@ from polytc.lang import calls, splice
 from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
 from polytc.lang.lower import Scope, number_of
+from polytc.lang.proof import Prover
 from polytc.lang.ranges import Hull
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DType
@@ -51,13 +52,14 @@ class Definitions:
     """The definitions that calls may mean, and what has been made of them.
 
     prepare: a function for arguments, its declarations matched with them; finish: the rest of its analysis. Both report, and
-    raise CompileError; between them lies whose fault it is, the call's or the definition's.
+    raise CompileError; between them lies whose fault it is, the call's or the definition's. prover: see `build.build`.
     """
 
     functions: Mapping[str, sx.Function]
     source: str
     prepare: Callable[[sx.Function, Arguments, Report], tuple[sx.Function, Declarations]]
     finish: Callable[[sx.Function, Declarations, Definitions, Report], Instance]
+    prover: Prover | None = None
     made: dict[tuple[str, tuple[Any, ...]], Instance] = field(default_factory=dict)
 
 

@@ -65,7 +65,8 @@ class Bound:
 class Lowered:
     """A statement with typed expressions, before its ranges are known.
 
-    indices: left side first, then the others, in order of appearance; left: how many of them occur on the left.
+    indices: of the `for` loops, then those of the left side, then the others, in order of appearance; left: how many of them
+    are of loops or occur on the left.
     skipped: reads `else identity` inside a larger value; also: what else the instances of a tuple reduction compute, so that
     its ranges suit all of it; spans: the place of every read.
     """
@@ -82,6 +83,11 @@ class Lowered:
     skipped: tuple[pr.Read, ...]
     also: tuple[pr.Expr, ...] = ()
     spans: Mapping[pr.Read, Span] = field(default_factory=dict, compare=False)
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """Labels of the loops around it."""
+        return tuple(x.label for x in self.source.loops)
 
     @property
     def op(self) -> str | None:
@@ -129,15 +135,18 @@ class _Lowering:
         self.spans: dict[pr.Read, Span] = {}
         self.skipped: list[pr.Read] = []
         self.order: dict[str, None] = {}
+        self.down: dict[str, str] = {}
 
     def run(self, name: str) -> Lowered:
         s = self.s
+        around = self.loops()
         subscripts = self.left_side()
         left = len(self.order)
         values = self.both(*s.components) if s.components else (self.value(s.value, whole=True),)
         value = values[s.member]
         also = tuple(v.expr for v in values[1:]) if s.member == 0 else ()
         bounds, conditions = self.clauses()
+        bounds = (*around, *bounds)
         for index in self.order:
             if index in self.scope.ranks:
                 rank = self.scope.ranks[index]
@@ -157,12 +166,44 @@ class _Lowering:
                             s.target_span)
         return tuple(self.subscript(e) for e in s.subscripts)
 
-    # ---- clauses
+    # ---- loops and clauses
+
+    def loops(self) -> tuple[Bound, ...]:
+        """The ranges of the loops around the statement, outermost first. An index that counts down is the negative of one that
+        counts up:  for i in 7:-1:-1  ->  for minus_i in -7:1,  i = -minus_i."""
+        found: list[Bound] = []
+        for loop, c in zip(self.s.loops, self.s.clauses, strict=False):
+            assert isinstance(c, sx.RangeClause)
+            if loop.index in (*self.order, *self.down, *self.scope.numbers, *self.scope.ranks):
+                raise self.fail("E114", f"`{loop.index}` already has a meaning here", loop.span, "choose another name")
+            outer = set(self.order)
+            low, high = self.integer(c.lower), self.integer(c.upper)
+            unknown = next((i for i in self.order if i not in outer), None)
+            if unknown is not None:
+                raise self.fail("E101", f"`{unknown}` is not known in the range of a `for`", c.span,
+                                "it may use sizes, numbers and the indices of the loops around it")
+            step = self.step(c)
+            index = loop.index if step > 0 else f"minus_{loop.index}"
+            if step < 0:
+                self.down[loop.index] = index
+                low, high = _negative(low), _negative(high)
+            self.order.setdefault(index)
+            found.append(Bound(index, low, high, abs(step), c.span))
+        return tuple(found)
+
+    def step(self, c: sx.RangeClause) -> int:
+        """The step of a range."""
+        step = self.value(c.step) if c.step is not None else weak.number(1)
+        if not isinstance(step.number, int) or step.number == 0:
+            raise self.fail("E114", "the step of a range must be a number other than 0", c.span)
+        if abs(step.number) >= 1 << 62:
+            raise self.fail("E306", "the step of a range must be below 2**62", c.span, "indices are i64")
+        return step.number
 
     def clauses(self) -> tuple[tuple[Bound, ...], tuple[tuple[pr.Expr, Span], ...]]:
         bounds: list[Bound] = []
         conditions: list[tuple[pr.Expr, Span]] = []
-        for c in self.s.clauses:
+        for c in self.s.clauses[len(self.s.loops):]:
             try:
                 if isinstance(c, sx.RangeClause):
                     bounds.append(self.bound(c))
@@ -177,14 +218,15 @@ class _Lowering:
     def bound(self, c: sx.RangeClause) -> Bound:
         if c.index in self.scope.numbers or c.index in self.scope.ranks or c.index in self.lets:
             raise self.fail("E114", f"`{c.index}` is not an index", c.span, "a range narrows an index of the statement")
-        step = self.value(c.step) if c.step is not None else weak.number(1)
-        if not isinstance(step.number, int) or step.number < 1:
-            raise self.fail("E114", "the step of a range must be a positive number", c.span)
-        if step.number >= 1 << 62:
-            raise self.fail("E306", "the step of a range must be below 2**62", c.span, "indices are i64")
+        step = self.step(c)
+        if step < 1:
+            raise self.fail("E114", "the step of a `where` range must be positive", c.span, "only a `for` counts down")
+        if c.index in self.down:
+            raise self.fail("E114", f"`{c.index}` counts down in a `for`: its range cannot be narrowed so", c.span,
+                            f"write a condition: `{c.index} >= ...`")
         self.order.setdefault(c.index)
         low, high = self.integer(c.lower), self.integer(c.upper)
-        return Bound(c.index, low, high, step.number, c.span)
+        return Bound(c.index, low, high, step, c.span)
 
     def integer(self, e: sx.Expr) -> pr.Expr:
         """A bound of a range: quasi-affine."""
@@ -270,6 +312,8 @@ class _Lowering:
             return self.access(e.id, (), e.span)
         if e.id in CONSTANTS:
             return weak.number(CONSTANTS[e.id])
+        if e.id in self.down:
+            return Value(_negative(pr.Index(self.down[e.id])), weak=True)
         self.order.setdefault(e.id)
         return Value(pr.Index(e.id), weak=True)
 
@@ -366,6 +410,11 @@ class _Lowering:
     def unknown_call(self, e: sx.Call) -> _Failed:
         known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]
         return self.fail("E102", f"there is no function `{e.fn}`", e.span, closest(e.fn, known))
+
+
+def _negative(e: pr.Expr) -> pr.Expr:
+    """-e for an integer."""
+    return pr.Const(-e.value, I64) if isinstance(e, pr.Const) else pr.Unary("-", e, I64)
 
 
 def _conjuncts(e: pr.Expr) -> list[pr.Expr]:

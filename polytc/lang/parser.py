@@ -8,7 +8,8 @@ import importlib.resources
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.blocks = 0
 
     def span(self, tree: Tree[Token]) -> Span:
         meta = tree.meta
@@ -204,7 +206,7 @@ class _Reader:
             return tuple(functions)
         outputs = self.visit(results[0].children[0]) if results else None
         span = self.span((rest or results)[0] if functions else tree)
-        body = self.items(rest)
+        body = self.flat(rest)
         return (*functions, syntax.Function("bare", "program", (), (), outputs, body, False, span))
 
     def visit(self, tree: Any) -> Any:
@@ -212,9 +214,10 @@ class _Reader:
 
     def read_def_(self, tree: Any, c: list[Any]) -> syntax.Function:
         precise = c[0].type == "PRECISE"
-        name, *params, outputs, body = c[1:] if precise else c
-        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), self.visit(outputs), self.visit(body),
-                               precise, _token_span(name))
+        name, *params, body = c[1:] if precise else c
+        outputs = self.visit(params.pop()) if params and params[-1].data == "outputs" else None
+        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), outputs, self.visit(body), precise,
+                               _token_span(name))
 
     def read_op_(self, tree: Any, c: list[Any]) -> syntax.Function:
         name, attributes, *params, outputs, body = c
@@ -239,14 +242,31 @@ class _Reader:
         return tuple(map(self.visit, c))
 
     def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Item, ...]:
-        return self.items(c)
+        return self.flat(c)
 
-    def items(self, trees: Iterable[Any]) -> tuple[syntax.Item, ...]:
-        """What stands in a body; a tuple reduction is several statements."""
-        return tuple(s for t in trees for s in (self.tuple_update(t) if t.data == "tuple_update" else (self.visit(t),)))
+    def flat(self, items: list[Any]) -> tuple[syntax.Item, ...]:
+        """Statements in order, those of blocks among them; a tuple reduction is several."""
+        found: list[syntax.Item] = []
+        for item in items:
+            found += self.block(item) if item.data == "loop" else \
+                self.tuple_update(item) if item.data == "tuple_update" else [self.visit(item)]
+        return tuple(found)
 
-    def read_loop(self, tree: Any, c: list[Any]) -> syntax.Unsupported:
-        return syntax.Unsupported("a `for` block", _token_span(c[0]))
+    def block(self, tree: Any) -> list[syntax.Item]:
+        """The statements of a `for` block."""
+        _, index, *bounds, body = tree.children
+        self.blocks += 1
+        low, high, *step = map(self.visit, bounds)
+        loop = syntax.Loop(f"L{self.blocks}", str(index), _token_span(index))
+        clause = syntax.RangeClause(loop.index, low, high, step[0] if step else None, False, _token_span(index))
+        inside = self.visit(body)
+        for s in inside:
+            refused = "a call of a definition" if isinstance(s, syntax.CallStatement) else \
+                "a reduction over a tuple" if isinstance(s, syntax.Statement) and s.components else ""
+            if refused:
+                raise errors.fail("E100", f"{refused} in a `for` is not in this version", s.span, source=self.text)
+        return [replace(s, loops=(loop, *s.loops), clauses=(clause, *s.clauses)) if isinstance(s, syntax.Statement) else s
+                for s in inside]
 
     def read_assumption(self, tree: Any, c: list[Any]) -> syntax.Assumption:
         return syntax.Assumption(self.visit(c[0]), self.span(tree))
@@ -308,12 +328,13 @@ class _Reader:
             raise errors.fail("E115", f"`{symbol}` needs tuples", _token_span(assign),
                               ["write `(M[i], J[i]) argmax= (X[i,j], j)`: the largest value, and what belongs to it"],
                               source=self.text)
+        of = self.visit(value)
         if symbol.startswith("-"):
-            raise errors.fail("E001", "`-=` is not an update", _token_span(assign), ["write `+= -(...)`"], source=self.text)
+            symbol, of = "+" + symbol[1:], syntax.Unary("-", of, of.span)
         op = None if assign.type == "ASSIGN" else symbol.rstrip("!").removesuffix("=")
         clauses = tuple(map(self.visit, c[3].children)) if len(c) > 3 else ()
         subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
-        return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), self.visit(value), clauses,
+        return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), of, clauses,
                                 left.data == "call_target", self.span(left), self.span(tree), accumulator=accumulator)
 
     def read_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:

@@ -41,12 +41,13 @@ class Param:
 @dataclass(frozen=True)
 class Signature:
     """name: of the def or op, 'program' for bare statements; inputs in signature order, or of first appearance; outputs:
-    their names; attrs: names of the attributes of an op."""
+    names of what a call gives back; attrs: names of the attributes of an op; inouts: names of the inputs written in place."""
 
     name: str
     inputs: tuple[Param, ...]
     outputs: tuple[str, ...]
     attrs: tuple[str, ...]
+    inouts: tuple[str, ...] = ()
 
 
 def signature(text: str, entry: str | None = None) -> Signature:
@@ -63,8 +64,10 @@ def signature(text: str, entry: str | None = None) -> Signature:
         inputs.sort(key=lambda p: order.index(p.name))
     else:
         inputs = [_param(f, p) for p in f.params]
-    outputs = implied_outputs(f) if f.outputs is None else tuple(p.name for p in f.outputs)
-    return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes))
+    inouts = tuple(p.name for p in f.params if p.inout)
+    outputs = implied_outputs(f) if f.kind == "bare" else inouts
+    outputs = outputs if f.outputs is None else tuple(p.name for p in f.outputs)
+    return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes), inouts)
 
 
 def choose(text: str, entry: str | None) -> sx.Function:

@@ -108,6 +108,7 @@ class _Renaming:
     def __init__(self, places: Mapping[str, _Place], own: Declarations, taken: set[str], span: Span) -> None:
         self.places, self.own, self.taken, self.span = places, own, taken, span
         self.indices: dict[str, str] = {}
+        self.loops: dict[str, sx.Loop] = {}
 
     def statement(self, s: sx.Statement, cast: DType | None, lowered: Lowered) -> sx.Statement:
         place = self.places[s.target]
@@ -117,7 +118,9 @@ class _Renaming:
         bound = lets | {c.index for c in s.clauses if isinstance(c, sx.RangeClause)}
         used = {n for e in _expressions(s) for n in names(e)} | bound
         taken = set(self.taken) | used
-        for n in sorted(used):
+        loops = tuple(self.loop(x, taken) for x in s.loops)
+        self.indices |= {old.index: new.index for old, new in zip(s.loops, loops, strict=True)}
+        for n in sorted(used - self.indices.keys()):
             if n in self.taken and (n in lets or (n not in self.own.numbers and n not in self.places)):
                 self.indices[n] = _fresh(n, taken)
         value = self.rewrite(s.value)
@@ -126,7 +129,14 @@ class _Renaming:
         subscripts = tuple(_plus(self.rewrite(e), k) for e, k in zip(s.subscripts, place.shift, strict=True))
         components = tuple(value if k == s.member else self.rewrite(e) for k, e in enumerate(s.components))
         return replace(s, target=place.name, subscripts=subscripts, value=value, clauses=tuple(map(self.clause, s.clauses)),
-                       call_style=False, components=components)
+                       call_style=False, components=components, loops=loops)
+
+    def loop(self, x: sx.Loop, taken: set[str]) -> sx.Loop:
+        """A loop of the definition in this call: a loop of its own, whose index has one name in all of its statements."""
+        if x.label not in self.loops:
+            index = _fresh(x.index, taken) if x.index in self.taken else x.index
+            self.loops[x.label] = sx.Loop(f"{x.label}_{self.span.start}", index, x.span)
+        return self.loops[x.label]
 
     def clause(self, c: sx.Clause) -> sx.Clause:
         match c:

@@ -146,12 +146,22 @@ Clause: TypeAlias = RangeClause | LetClause | Condition
 
 
 @dataclass(frozen=True)
+class Loop:
+    """`for index in ... { }` around a statement. label: the same for all statements of the block and for no other block."""
+
+    label: str
+    index: str
+    span: Span
+
+
+@dataclass(frozen=True)
 class Statement:
     """`target[subscripts] op= value where clauses`. op: None for '='. reset: written `op=!`.
 
     call_style: the left side was written with parentheses, as Tensor Comprehensions does.
     components: all values of a tuple reduction, which is one statement a target, in a row; member: which of them this one is.
     accumulator: the type in `acc(f64)` before the statement.
+    loops: the `for` blocks around it, outermost first; their ranges are the first clauses, in the same order.
     """
 
     target: str
@@ -166,6 +176,7 @@ class Statement:
     components: tuple[Expr, ...] = ()
     member: int = 0
     accumulator: str | None = None
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,7 +247,8 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Function:
-    """A whole program. kind: 'bare' (statements alone), 'def' or 'op'. outputs: None where a bare program names none."""
+    """A whole program. kind: 'bare' (statements alone), 'def' or 'op'. outputs: None where nothing names them.
+    body: statements in order, those of `for` blocks among them (Statement.loops)."""
 
     kind: str
     name: str

@@ -131,11 +131,16 @@ def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map
         return pairs
     if first == second and (a.op is not None or pr.scatters(a) or any(r.tensor == a.target for r in pr.reads(a))):
         depth = len(a.ranges)
-    strictly = [" and ".join([*(f"a{k} = b{k}" for k in range(d)), f"a{d} < b{d}"]) for d in range(depth)]
-    same = [" and ".join(f"a{k} = b{k}" for k in range(depth)) or "true"] if first < second else []
+    return pairs.intersect(earlier(scop.ctx, a, b, depth, True, first < second))
+
+
+def earlier(ctx: islpy.Context, a: pr.Statement, b: pr.Statement, depth: int, less: bool, same: bool) -> islpy.Map:
+    """The pairs of instances of two statements whose first `depth` indices are lexicographically less (if `less`), or are the
+    same (if `same`)."""
+    equal = [" and ".join(f"a{k} = b{k}" for k in range(depth)) or "true"] if same else []
+    strictly = [" and ".join([*(f"a{k} = b{k}" for k in range(d)), f"a{d} < b{d}"]) for d in range(depth)] if less else []
     ins, outs = (f"{isl.name(s.name)}[{', '.join(f'{x}{k}' for k in range(len(s.ranges)))}]" for s, x in ((a, "a"), (b, "b")))
-    order = f"{{ {ins} -> {outs} : {' or '.join(strictly + same) or 'false'} }}"
-    return pairs.intersect(islpy.Map.read_from_str(scop.ctx, order))
+    return islpy.Map.read_from_str(ctx, f"{{ {ins} -> {outs} : {' or '.join(strictly + equal) or 'false'} }}")
 
 
 def _meeting(scop: Scop) -> islpy.UnionMap:
