@@ -37,7 +37,7 @@ ROWS = [
     ("E006", "C[i] = " + "(" * 3000 + "v[i]" + ")" * 3000, None, "temporary"),
     ("E006", "C[i] = " + " + ".join(["v[i]"] * 3000), None, "temporary"),
     ("E007", "C[i] = v[i]  # " + "x" * 300 + "\nD[" + "x" * 201 + "] = v[i]", "x" * 201, "at most 200"),
-    ("E100", "for t in 0:3 { (M, J) argmax= (v[i], i) }", "M", ""),
+    ("E100", "for t in 0:3 { (M, J) argmax= (v[i], i) }", "(M, J) argmax= (v[i], i)", ""),
     ("E100", "C[i] += v[k] where k in n[i]:4", "n[i]", ""),
     ("E100", "C[i] += v[i] where n[i] > 0", "n[i] > 0", "as a value"),
     ("E100", "def g(f32[N] v) -> (C) { C[i] = v[i] }\ndef f(f32[N] v) -> (C) { for t in 0:3 { C = g(v) } }", "C = g(v)", ""),
