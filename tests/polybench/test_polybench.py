@@ -1,0 +1,105 @@
+"""The kernels of PolyBench/C: polytc, the references in NumPy, and checksums of the C programs' results."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+
+import polytc
+from examples.polybench import checksums
+from examples.polybench.kernels import KERNELS, Kernel
+
+ROOT = Path(__file__).parents[2]
+
+TOLERANCE = {"f": 1e-4, "d": 1e-9, "i": 0.0}
+"""By type of the elements, relative to the largest magnitude. durbin and trisolv amplify rounding errors most."""
+
+SIZES = ("MINI", "SMALL")
+OPTIONS: tuple[dict[str, Any], ...] = ({"threads": 1}, {"threads": 1, "schedule": "program"}, {"threads": 2})
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+def outputs(op: polytc.Op, result: Any) -> dict[str, np.ndarray]:
+    return dict(zip(op.outputs, result if len(op.outputs) > 1 else (result,)))
+
+
+def run(kernel: Kernel, size: str, **options: Any) -> dict[str, np.ndarray]:
+    op = polytc.compile(kernel.text, **options)
+    try:
+        return outputs(op, op(**kernel.arguments(size)))
+    except polytc.CompileError as error:
+        if "E100" in str(error):
+            pytest.skip("not in this version")
+        raise
+
+
+def assert_close(kernel: Kernel, size: str, found: Mapping[str, np.ndarray]) -> None:
+    """The found results are the reference's; the program may return more than those."""
+    found = kernel.determined(size, found)
+    expected = kernel.determined(size, reference.results(kernel.name, kernel.arguments(size)))
+    for name, array in expected.items():
+        error = abs(found[name].astype(np.float64) - array).max() / abs(array).max()
+        assert found[name].shape == array.shape
+        assert error <= TOLERANCE[found[name].dtype.char], f"{name} differs by {error:.1e}"
+
+
+def test_there_are_30_kernels() -> None:
+    assert len(KERNELS) == len(reference.REFERENCES) == 30
+    assert set(checksums.stored()) == set(KERNELS) == set(reference.REFERENCES)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@every_kernel
+def test_reference_agrees_with_c(kernel: Kernel, size: str) -> None:
+    """The NumPy implementations and the initial values are PolyBench's."""
+    results = reference.results(kernel.name, kernel.arguments(size))
+    assert checksums.largest_deviation(kernel, size, results) <= checksums.tolerance(kernel.name)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["automatic", "program", "threads"])
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+@every_kernel
+def test_mini(kernel: Kernel, target: str, options: dict[str, Any]) -> None:
+    assert_close(kernel, "MINI", run(kernel, "MINI", target=target, **options))
+
+
+@every_kernel
+def test_mini_by_definition(kernel: Kernel) -> None:
+    assert_close(kernel, "MINI", run(kernel, "MINI", target="evaluate"))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["automatic", "program", "threads"])
+@every_kernel
+def test_small(kernel: Kernel, options: dict[str, Any]) -> None:
+    found = run(kernel, "SMALL", **options)
+    assert_close(kernel, "SMALL", found)
+    assert checksums.largest_deviation(kernel, "SMALL", found) <= checksums.tolerance(kernel.name)
+
+
+def test_checksums_notice_a_changed_element() -> None:
+    x = np.random.default_rng(0).standard_normal((30, 40))
+    expected = checksums.checksum(x)
+    assert checksums.deviation(x, expected) == 0
+    for change in (np.nan, x[3, 4] + 1e-3):
+        other = x.copy()
+        other[3, 4] = change
+        assert not checksums.deviation(other, expected) <= 1e-7
+    assert checksums.deviation(x.T, expected) > 1e-3
+
+
+def test_command_line() -> None:
+    def main(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "examples.polybench", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = main("--size", "MINI", "atax", "bicg")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["right", "right"]
+    assert main("at").returncode == 2
