@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -72,5 +73,5 @@ class Contestant:
 
     def _obituary(self) -> str:
         _, errors = self._process.communicate()
-        last = errors.strip().splitlines()[-1:] or ["no message"]
-        return f"ended with code {self._process.returncode}: {last[0]}"
+        raised = [line for line in errors.splitlines() if re.match(r"[\w.]+: ", line)] or errors.splitlines() or ["no message"]
+        return f"ended with code {self._process.returncode}: {raised[-1]}"

@@ -25,8 +25,8 @@ class Runner:
     def __init__(self, kernel: Kernel, size: str, threads: int, schedule: str | None) -> None:
         polytc.compile("Y[i] = X[i]", threads=threads, shapes={"X": (64,)})  # the compiler's own start is not counted
         arguments = kernel.arguments(size)
-        self.initial = {n: a for n, a in arguments.items() if isinstance(a, np.ndarray)}
-        scalars = {n: a for n, a in arguments.items() if n not in self.initial}
+        scalars = {n: a for n, a in arguments.items() if isinstance(a, int)}  # numbers of steps; other numbers are data
+        self.initial = {n: np.asarray(a) for n, a in arguments.items() if n not in scalars}
         start = time.perf_counter()
         self.op = polytc.compile(kernel.text, threads=threads, schedule=schedule, scalars=scalars,
                                  shapes={n: a.shape for n, a in self.initial.items()},

@@ -139,7 +139,7 @@ def trisolv(N: int) -> Arguments:
 
 def deriche(W: int, H: int) -> Arguments:
     i, j = np.ogrid[:W, :H]
-    return {"alpha": 0.25, "imgIn": ((313 * i + 991 * j) % 65536).astype(np.float32) / np.float32(65535)}
+    return {"alpha": np.float32(0.25), "imgIn": ((313 * i + 991 * j) % 65536).astype(np.float32) / np.float32(65535)}
 
 
 def floyd_warshall(N: int) -> Arguments:
