@@ -101,7 +101,7 @@ def test_wrong_results_and_failed_builds_take_no_part(tmp_path: Path) -> None:
 
 def test_lost_contestants_are_noticed() -> None:
     with pytest.raises(Lost, match="ended with code 3: farewell"):
-        Contestant([sys.executable, "-c", "import sys; print("farewell", file=sys.stderr); sys.exit(3)"], {}, 60)
+        Contestant([sys.executable, "-c", "import sys; print('farewell', file=sys.stderr); sys.exit(3)"], {}, 60)
     with pytest.raises(Lost, match="no answer in 0 s"):
         Contestant([sys.executable, "-c", "import time; time.sleep(60)"], {}, 0.2)
 
