@@ -39,7 +39,7 @@ def interval(e: loops.Expr, env: Env) -> Interval:
         case loops.Var():
             return env.get(e.name, ANYTHING)
         case loops.Ramp():
-            base, last = interval(e.base, env), e.stride * ((e.active or e.lanes) - 1)
+            base, last = interval(e.base, env), e.stride * (e.reach - 1)
             return Interval(base.low + min(0, last), base.high + max(0, last))
         case loops.Broadcast():
             return interval(e.a, env)

@@ -162,15 +162,20 @@ class Load(Node):
 class Ramp(Node):
     """(base, base + stride, ..., base + (lanes-1)*stride), integers; stride is a known number.
 
-    active: as an index, only so many lanes count, from the first: the others are neither loaded (they hold anything) nor
-    stored. This is how a vector covers the end of a loop. None: all.
+    active: as an index, the lanes that count: so many from the first, or those where a vector of bool is true. The others are
+    neither loaded (they hold anything) nor stored. This is how a vector covers the end of a loop. None: all.
     """
 
     base: Expr
     stride: int
     lanes: int
     dtype: DType = I64
-    active: int | None = None
+    active: int | Expr | None = None
+
+    @property
+    def reach(self) -> int:
+        """Lanes from the first to the last that may count."""
+        return self.active if isinstance(self.active, int) else self.lanes
 
 
 @node
@@ -339,13 +344,17 @@ def format_expr(e: Expr) -> str:
         case Load():
             return f"{e.buffer.name}[{', '.join(map(format_expr, e.indices))}]"
         case Ramp():
-            return f"ramp({format_expr(e.base)}, {e.stride}, {e.lanes}{'' if e.active is None else f', active {e.active}'})"
+            return f"ramp({format_expr(e.base)}, {e.stride}, {e.lanes}{_active(e.active)})"
         case Broadcast():
             return f"x{e.lanes}({format_expr(e.a)})"
         case Reduce():
             return f"reduce_{e.op}({format_expr(e.a)})"
         case Shuffle():
             return f"shuffle({format_expr(e.a)}, {format_expr(e.b)}, {' '.join(map(str, e.order))})"
+
+
+def _active(active: int | Expr | None) -> str:
+    return "" if active is None else f", active {active if isinstance(active, int) else format_expr(active)}"
 
 
 def _buffer(b: Buffer) -> str:

@@ -20,7 +20,11 @@ _OPERANDS: dict[type, Callable[[Any], tuple[loops.Expr, ...]]] = {
     **dict.fromkeys((loops.Unary, loops.Cast, loops.Broadcast, loops.Reduce), lambda e: (e.a,)),
     **dict.fromkeys((loops.Binary, loops.Shuffle), lambda e: (e.a, e.b)), loops.Call: lambda e: e.args,
     loops.Select: lambda e: (e.cond, e.a, e.b),
-    loops.Load: lambda e: e.indices, loops.Ramp: lambda e: (e.base,)}
+    loops.Load: lambda e: e.indices, loops.Ramp: lambda e: _of_ramp(e)}
+
+
+def _of_ramp(e: loops.Ramp) -> tuple[loops.Expr, ...]:
+    return (e.base,) if e.active is None or isinstance(e.active, int) else (e.base, e.active)
 
 
 def with_operands(e: loops.Expr, new: tuple[loops.Expr, ...]) -> loops.Expr:
@@ -40,7 +44,7 @@ _REBUILD: dict[type, Callable[[Any, tuple[loops.Expr, ...]], loops.Expr]] = {
     loops.Call: lambda e, new: loops.Call(e.fn, new, e.dtype, e.lanes),
     loops.Select: lambda e, new: loops.Select(new[0], new[1], new[2], e.dtype, e.lanes),
     loops.Load: lambda e, new: loops.Load(e.buffer, new, e.dtype, e.lanes),
-    loops.Ramp: lambda e, new: replace(e, base=new[0]),
+    loops.Ramp: lambda e, new: replace(e, base=new[0], active=new[1] if len(new) > 1 else e.active),
     loops.Shuffle: lambda e, new: loops.Shuffle(new[0], new[1], e.order, e.dtype, e.lanes)}
 
 
@@ -68,10 +72,11 @@ def loads(e: loops.Expr) -> tuple[tuple[loops.Load, bool], ...]:
         return e._loads
 
 
-def active_lanes(indices: Iterable[loops.Expr]) -> int | None:
-    """How many lanes an access through these indices touches; None: all of them."""
+def active_lanes(indices: Iterable[loops.Expr]) -> int | loops.Expr | None:
+    """The lanes that an access through these indices touches, as `Ramp.active` says it; None: all of them. The ramps of one
+    access come from one loop, so that they agree."""
     ramps = (e for i in indices if i.lanes > 1 for e in walk_expr(i) if isinstance(e, loops.Ramp))
-    return min((r.active for r in ramps if r.active is not None), default=None)
+    return next((r.active for r in ramps if r.active is not None), None)
 
 
 def map_expr(e: loops.Expr, f: Callable[[loops.Expr], loops.Expr]) -> loops.Expr:

@@ -128,7 +128,9 @@ def _expression(e: loops.Expr, scope: _Scope) -> None:
             _lanes(e, e.indices)
         case loops.Ramp():
             _need(e.base.lanes == 1 and e.base.dtype == e.dtype and e.dtype.is_int, "a ramp has a scalar integer base", e)
-            _need(e.active is None or 0 < e.active < e.lanes, "some lanes of a partial ramp are active, not all", e)
+            _need(not isinstance(e.active, int) or 0 < e.active < e.lanes, "some lanes of a ramp are active, not all", e)
+            _need(e.active is None or isinstance(e.active, int) or (e.active.dtype == BOOL and e.active.lanes == e.lanes),
+                  "active lanes are a number or a mask", e)
         case loops.Broadcast():
             _need(e.a.lanes == 1 and e.a.dtype == e.dtype, "a broadcast repeats a scalar", e)
         case loops.Reduce():

@@ -8,7 +8,7 @@ import pytest
 import polytc
 from polytc.api import build
 from polytc.codegen.interp import InterpTarget
-from polytc.codegen.passes.vectorize import Chunk, chunks, masked_chunks
+from polytc.codegen.passes.vectorize import chunks, masked_chunks
 from polytc.compiler import compile_program, lower_program
 from polytc.machine import AVX512
 
@@ -38,11 +38,11 @@ def test_results(name: str, target: str) -> None:
 
 
 def test_the_rest_is_one_vector() -> None:
-    assert chunks(30, 16) == [Chunk(0, 16, 16), Chunk(16, 8, 8), Chunk(24, 4, 4), Chunk(28, 2, 2)]
-    assert masked_chunks(30, 16) == [Chunk(0, 16, 16), Chunk(16, 16, 14)]
-    assert masked_chunks(21, 16) == [Chunk(0, 16, 16), Chunk(16, 8, 5)]
-    assert masked_chunks(17, 16) == [Chunk(0, 16, 16), Chunk(16, 1, 1)]
-    assert masked_chunks(48, 16) == [Chunk(n, 16, 16) for n in (0, 16, 32)]
+    assert chunks(30, 16) == [(0, 16, 16), (16, 8, 8), (24, 4, 4), (28, 2, 2)]
+    assert masked_chunks(30, 16) == [(0, 16, 16), (16, 16, 14)]
+    assert masked_chunks(21, 16) == [(0, 16, 16), (16, 8, 5)]
+    assert masked_chunks(17, 16) == [(0, 16, 16), (16, 1, 1)]
+    assert masked_chunks(48, 16) == [(n, 16, 16) for n in (0, 16, 32)]
 
 
 def test_nothing_beyond_the_end_is_touched() -> None:

@@ -100,8 +100,8 @@ class _KernelWriter(Emitter):
         idle = [a for a in axes if a not in self.open_axes]
         guard = f"if {' and '.join(f'_t{a} == 0' for a in idle)}: " if idle else ""
         args = [repr(s.buffer.name), self.names.buffer(s.buffer), self.value(s.value), *map(self.index, s.indices)]
-        first = traverse.active_lanes(s.indices)
-        self.line(f"{guard}_store({', '.join(args)}{'' if first is None else f', active={first}'})")
+        active = traverse.active_lanes(s.indices)
+        self.line(f"{guard}_store({', '.join(args)}{'' if active is None else f', active={self.active(active, s.indices)}'})")
 
     def emit_alloc(self, s: loops.Alloc) -> None:
         if not (self.inside_item and s.buffer.space == "local"):
@@ -160,8 +160,8 @@ class _KernelWriter(Emitter):
             case loops.Select():
                 return self.select(e)
             case loops.Load():
-                first = traverse.active_lanes(e.indices)
-                masks = ["m"] * bool(self.masked) + [f"_first({first}, {e.lanes})"] * (first is not None)
+                active = traverse.active_lanes(e.indices)
+                masks = ["m"] * bool(self.masked) + ([self.active(active, e.indices)] if active is not None else [])
                 mask = f", mask={' & '.join(masks)}" if masks else ""
                 args = [repr(e.buffer.name), self.names.buffer(e.buffer), *map(self.index, e.indices)]
                 return f"_load({', '.join(args)}{mask})"
@@ -174,6 +174,11 @@ class _KernelWriter(Emitter):
                 return f"_reduce({e.op!r}, {self.value(e.a)})"
             case loops.Shuffle():
                 return f"_np.concatenate(({self.value(e.a)}, {self.value(e.b)}))[{list(e.order)}]"
+
+    def active(self, active: int | loops.Expr, indices: tuple[loops.Expr, ...]) -> str:
+        """The mask of the lanes that an access touches."""
+        lanes = max(i.lanes for i in indices)
+        return f"_first({active}, {lanes})" if isinstance(active, int) else self.value(active)
 
     def binary(self, e: loops.Binary) -> str:
         a, b = self.value(e.a), self.value(e.b)

@@ -53,11 +53,13 @@ def first(count: int, lanes: int) -> np.ndarray:
     return np.arange(lanes) < count
 
 
-def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: int | None = None) -> None:
-    """array[indices] = value, lane by lane; active: only so many, from the first."""
+def store(name: str, array: np.ndarray, value: Any, *indices: Any, active: np.ndarray | None = None) -> None:
+    """array[indices] = value, lane by lane; active: only in these lanes."""
     if active is not None:
-        value = value[:active] if np.ndim(value) else value
-        indices = tuple(i[:active] if isinstance(i, np.ndarray) else i for i in indices)
+        if not np.any(active):
+            return
+        value = value[active] if np.ndim(value) else value
+        indices = tuple(i[active] if isinstance(i, np.ndarray) else i for i in indices)
     _check(name, array, indices)
     if not array.flags.writeable:
         raise errors.fail("E521", f"the kernel writes '{name}', which is not among its written buffers",

@@ -28,7 +28,7 @@ class Body:
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
     mask: ir.Value | None = None
-    loaded: dict[str, dict[tuple[affine.Affine, int, int | None], ir.Value]] = field(default_factory=dict)
+    loaded: dict[str, dict[tuple[affine.Affine, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
 
 
@@ -193,11 +193,12 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
     return total
 
 
-def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0) -> ir.Value:
+def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0, active: memory.Active = None) -> ir.Value:
     """Pointer to the element at a known distance of a form's base. The distance is a step of its own from the pointer to the
-    base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer)."""
+    base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer; under a mask neither
+    does the element)."""
     base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.offset + lane
-    inside = body.mask is None
+    inside = body.mask is None and not isinstance(active, ir.Value)
     if total is None or offset == 0:
         index = ir.constant(offset, "i64") if total is None else total
         return _shared(body, (base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
@@ -206,7 +207,7 @@ def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0
     return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
 
 
-def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> ir.Value:
+def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int, active: memory.Active) -> ir.Value:
     """One pointer a lane, for any indices."""
     total = ir.constant(0, ir.vector("i64", lanes))
     for e, stride in zip(indices, buffer.strides, strict=True):
@@ -214,7 +215,8 @@ def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], 
         if stride != 1:
             value = body.fn.binary("mul nsw", value, ir.constant(stride, value.type))
         total = value if total.ref == "splat (i64 0)" else body.fn.binary("add nsw", total, value)
-    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total, body.mask is None)
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total,
+                          body.mask is None and not isinstance(active, ir.Value))
 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
@@ -234,14 +236,24 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
 
 
 def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
-    mask, active = body.mask, traverse.active_lanes(e.indices)
+    mask, active = body.mask, _active(body, e.indices)
     if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
         if mask is not None:
             return body.fn.splat(_load_one_masked(body, e, form, mask), e.lanes)
         return body.fn.splat(memory.load(body.fn, e.dtype, pointer(body, e.buffer, form)), e.lanes)
     if form is None:
-        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes), mask, active)
-    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane), mask, active)
+        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes, active), mask, active)
+    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane, active), mask,
+                               active)
+
+
+def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:
+    """The lanes that an access touches."""
+    active = traverse.active_lanes(indices)
+    if active is None or isinstance(active, int):
+        return active
+    mask = active
+    return emit(body, mask) if _has_load(mask) else _shared(body, mask, lambda: emit(body, mask))
 
 
 def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
@@ -255,15 +267,15 @@ def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
     form = affine.flatten(s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
-    value, active = _wide(body, s.value, lanes), traverse.active_lanes(s.indices)
+    value, active = _wide(body, s.value, lanes), _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)
     if form is None:
-        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes), value, active)
+        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes, active), value, active)
     elif not form.lanes:
         memory.store(body.fn, s.buffer.dtype, pointer(body, s.buffer, form), value)
     else:
-        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane), value,
-                             active)
+        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane, active),
+                             value, active)
 
 
 def known(bounds: intervals.Env, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:

@@ -6,9 +6,13 @@ Buffers promise no alignment beyond that of their element, so vector accesses sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from polytc.codegen.llvm import ir
 from polytc.lang.scalars import DType
+
+Active: TypeAlias = int | ir.Value | None
+"""The lanes that count: so many from the first, those of a mask, or all."""
 
 MAX_WINDOWS = 4
 """A strided vector is read as at most so many contiguous vectors and shuffled; beyond that lane by lane."""
@@ -79,10 +83,17 @@ def first_lanes(active: int, lanes: int) -> ir.Value:
     return ir.constants([i < active for i in range(lanes)], "i1")
 
 
-def gather(fn: ir.Function, dtype: DType, pointers: ir.Value, mask: ir.Value | None, active: int | None = None) -> ir.Value:
-    """One element a lane from a vector of pointers, only in the lanes of the mask and of the first `active` (others 0)."""
+def both(fn: ir.Function, mask: ir.Value | None, other: ir.Value | None) -> ir.Value | None:
+    """The lanes of two masks; None is all of them."""
+    return other if mask is None else mask if other is None else fn.binary("and", mask, other)
+
+
+def gather(fn: ir.Function, dtype: DType, pointers: ir.Value, mask: ir.Value | None, active: Active = None) -> ir.Value:
+    """One element a lane from a vector of pointers, only in the lanes of the mask that count (others 0)."""
     lanes = ir.lanes_of(pointers.type)
     type_ = ir.memory_type(dtype, lanes)
+    if isinstance(active, ir.Value):
+        mask, active = both(fn, mask, active), None
     if mask is not None:
         mask = mask if active is None else fn.binary("and", mask, first_lanes(active, lanes))
         args = (pointers, ir.Value("i32", str(dtype.bytes)), mask, ir.constant(0, type_))
@@ -96,9 +107,13 @@ def gather(fn: ir.Function, dtype: DType, pointers: ir.Value, mask: ir.Value | N
     return _from_memory(fn, dtype, result)
 
 
-def scatter(fn: ir.Function, dtype: DType, pointers: ir.Value, value: ir.Value, active: int | None = None) -> None:
-    """One element a lane, in lane order; active: only so many, from the first."""
+def scatter(fn: ir.Function, dtype: DType, pointers: ir.Value, value: ir.Value, active: Active = None) -> None:
+    """One element a lane that counts, in lane order."""
     memory = _to_memory(fn, dtype, value)
+    if isinstance(active, ir.Value):
+        args = (memory, pointers, ir.Value("i32", str(dtype.bytes)), active)
+        fn.call_void(f"llvm.masked.scatter.{ir.mangle(memory.type)}.{ir.mangle(pointers.type)}", args)
+        return
     for lane in range(ir.lanes_of(pointers.type))[:active]:
         fn.do(f"store {fn.extract(memory, lane)}, {fn.extract(pointers, lane)}, align {dtype.bytes}")
 
@@ -120,10 +135,12 @@ def windows(lanes: Sequence[int]) -> list[int] | None:
 
 
 def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value],
-                 mask: ir.Value | None, active: int | None = None) -> ir.Value:
+                 mask: ir.Value | None, active: Active = None) -> ir.Value:
     """A vector whose lanes lie at known distances. at: the pointer to an element, by distance. mask: None for all lanes.
-    active: how many lanes count, from the first; the others repeat the last of them, or read nothing."""
+    Lanes that do not count repeat the last of those that do, or read nothing."""
     count = len(lanes)
+    if isinstance(active, ir.Value):
+        mask, active = both(fn, mask, active), None
     if active is not None and list(lanes[:active]) == list(range(lanes[0], lanes[0] + active)):
         prefix = first_lanes(active, count)
         return load_masked(fn, dtype, at(lanes[0]), prefix if mask is None else fn.binary("and", mask, prefix))
@@ -186,8 +203,14 @@ def store_masked(fn: ir.Function, dtype: DType, pointer: ir.Value, value: ir.Val
 
 
 def store_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value], value: ir.Value,
-                  active: int | None = None) -> None:
-    """A vector to elements at known distances. active: how many lanes are stored, from the first."""
+                  active: Active = None) -> None:
+    """A vector to elements at known distances, in the lanes that count."""
+    if isinstance(active, ir.Value):
+        if list(lanes) == list(range(lanes[0], lanes[0] + len(lanes))):
+            store_masked(fn, dtype, at(lanes[0]), value, active)
+        else:
+            scatter(fn, dtype, _pointers(fn, lanes, at), value, active)
+        return
     stored = list(lanes[:active])
     if stored == list(range(lanes[0], lanes[0] + len(stored))):
         first = at(lanes[0])

@@ -199,7 +199,7 @@ def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[
     scalar = ramp.base if ramp is not None else index
     if scalar.lanes != 1:
         return None
-    span = ((ramp.active or ramp.lanes) - 1) * ramp.stride if ramp is not None else 0
+    span = (ramp.reach - 1) * ramp.stride if ramp is not None else 0
     terms = simplify.linear(scalar)
     base: simplify.Terms = {atom: c for atom, c in terms.items() if isinstance(atom, loops.Var) and atom.name in shared}
     low, high = simplify.interval(simplify.build({a: c for a, c in terms.items() if a not in base}), known)

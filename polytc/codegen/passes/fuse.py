@@ -114,7 +114,7 @@ def _use(b: loops.Buffer, indices: tuple[loops.Expr, ...], store: bool, known: d
 def _span(index: loops.Expr, known: dict[str, simplify.Interval]) -> simplify.Interval:
     if isinstance(index, loops.Ramp):
         low, high = simplify.interval(index.base, known)
-        reach = ((index.active or index.lanes) - 1) * index.stride
+        reach = (index.reach - 1) * index.stride
         return None if low is None else low + min(0, reach), None if high is None else high + max(0, reach)
     return simplify.interval(index, known) if index.lanes == 1 else (None, None)
 
@@ -155,5 +155,5 @@ def _steps(i: loops.Expr, j: loops.Expr, var: str) -> bool:
 def _base(index: loops.Expr) -> tuple[loops.Expr | None, int]:
     """(first coordinate, coordinates spanned) of an index."""
     if isinstance(index, loops.Ramp):
-        return (index.base, ((index.active or index.lanes) - 1) * index.stride + 1) if index.stride > 0 else (None, 0)
+        return (index.base, (index.reach - 1) * index.stride + 1) if index.stride > 0 else (None, 0)
     return (index, 1) if index.lanes == 1 else (None, 0)

@@ -137,7 +137,7 @@ def _span(index: loops.Expr) -> _Span | None:
     """The coordinates of an index, if it is a scalar or a rising ramp."""
     width, first = 1, index
     if isinstance(index, loops.Ramp) and index.stride > 0:
-        width, first = ((index.active or index.lanes) - 1) * index.stride + 1, index.base
+        width, first = (index.reach - 1) * index.stride + 1, index.base
     if first.lanes > 1:
         return None
     terms = simplify.linear(first)

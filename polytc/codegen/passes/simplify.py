@@ -47,15 +47,21 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
 
 def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
     lower, upper = expr(s.lower, known), expr(s.upper, known)
-    low, high = interval(lower, known)[0], interval(upper, known)[1]
     count = interval(expr(loops.binary("-", upper, lower), known), known)
     if count[1] is not None and count[1] <= 0:
         return loops.Block(())
-    if count == (1, 1) and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
+    once = count[0] is not None and count[1] is not None and 1 <= count[0] <= count[1] <= s.step
+    if once and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
         return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
             simplify(substitute(s.body, {s.var: lower}), known)
-    inside = known | {s.var: (low, None if high is None else high - 1)}
+    inside = known | {s.var: values(s, known)}
     return replace(s, lower=lower, upper=upper, body=simplify(s.body, inside))
+
+
+def values(s: loops.For, known: dict[str, Interval]) -> Interval:
+    """What the variable of a loop lies between, in its body."""
+    low, high = interval(s.lower, known)[0], interval(s.upper, known)[1]
+    return low, None if high is None else high - 1
 
 
 def at(s: loops.Stmt, var: str, number: int, known: dict[str, Interval]) -> loops.Stmt:
@@ -141,6 +147,8 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """A node that is no sum, with simplified operands."""
     match e:
+        case loops.Ramp(active=loops.Const() as all_or_none) if all_or_none.value:
+            return replace(e, active=None)
         case loops.Load() | loops.Ramp() | loops.Broadcast():
             return e
         case loops.Binary(op="//" | "%", lanes=1) if e.dtype is I64:
@@ -149,7 +157,9 @@ def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
             return _extremum(e, known)
         case loops.Binary(lanes=1) if e.a.dtype is I64 and e.op in ("==", "!=", "<", "<=", ">", ">="):
             return _comparison(e, known)
-        case loops.Binary(op="&&" | "||", lanes=1):
+        case loops.Binary() if e.a.dtype is I64 and e.op in ("<", ">="):
+            return _lanes_compared(e, known)
+        case loops.Binary(op="&&" | "||"):
             return _logic(e)
         case loops.Unary(op="!", a=loops.Const() as a):
             return loops.Const(not a.value, BOOL, e.lanes)
@@ -321,9 +331,21 @@ def _comparison(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     return loops.Const(True, BOOL) if true else loops.Const(False, BOOL) if false else e
 
 
+def _lanes_compared(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    """A comparison of a ramp with a number that all lanes decide alike."""
+    if not isinstance(e.a, loops.Ramp) or not isinstance(e.b, loops.Broadcast | loops.Const):
+        return e
+    number = e.b.a if isinstance(e.b, loops.Broadcast) else loops.const(int(e.b.value))
+    low, high = _difference(e.a.base, number, known)
+    last = e.a.stride * (e.a.lanes - 1)
+    above = low is not None and low + min(0, last) >= 0
+    below = high is not None and high + max(0, last) < 0
+    return loops.Const(above == (e.op == ">="), BOOL, e.lanes) if above or below else e
+
+
 def _logic(e: loops.Binary) -> loops.Expr:
     for a, b in ((e.a, e.b), (e.b, e.a)):
-        if isinstance(a, loops.Const) and a.lanes == 1:
+        if isinstance(a, loops.Const) and a.lanes == b.lanes:
             neutral = a.value == (e.op == "&&")
             return b if neutral else a
     return e

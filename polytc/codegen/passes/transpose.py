@@ -98,7 +98,8 @@ def _columns(e: loops.Expr) -> Iterator[_Column]:
     if isinstance(e, loops.Load):
         wide = [d for d, i in enumerate(e.indices) if i.lanes > 1]
         gathers = any(isinstance(x, loops.Load) for i in e.indices for x in traverse.walk_expr(i))
-        single = len(wide) == 1 and wide[0] < len(e.indices) - 1 and isinstance(e.indices[wide[0]], loops.Ramp)
+        ramp = e.indices[wide[0]] if len(wide) == 1 and wide[0] < len(e.indices) - 1 else None
+        single = isinstance(ramp, loops.Ramp) and (ramp.active is None or isinstance(ramp.active, int))
         if single and not gathers and e.dtype != BOOL:
             terms = simplify.linear(e.indices[-1])
             number = sum(c for atom, c in terms.items() if isinstance(atom, loops.Const))
@@ -138,7 +139,7 @@ def _transposed(block: list[_Column], taken: set[str]) -> tuple[list[loops.Store
     stores = []
     for k in range(lanes):
         value: loops.Expr = loops.Const(0, buffer.dtype, lanes)
-        if k < (first.ramp.active or lanes):
+        if k < first.ramp.reach:
             at = simplify.expr(loops.binary("+", first.ramp.base, loops.const(k * first.ramp.stride)), {})
             indices = (*first.load.indices[:first.across], at, *first.load.indices[first.across + 1:-1], along)
             value = loops.Load(buffer, indices, buffer.dtype, lanes)

@@ -1,0 +1,166 @@
+"""Statements of a loop as vector statements: lane by lane what the iterations did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from polytc.codegen import loops, traverse
+from polytc.codegen.passes import simplify
+from polytc.lang.scalars import BOOL, I64
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Iterations base, base + stride, ... of a loop as one vector of `lanes`. active: the lanes that count (see Ramp)."""
+
+    base: loops.Expr
+    stride: int
+    lanes: int
+    active: int | loops.Expr | None = None
+
+
+def divides(s: loops.Stmt) -> bool:
+    """Does it divide integers by other than numbers? In idle lanes, which hold 0, that would trap."""
+    return any(isinstance(e, loops.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int and not isinstance(e.b, loops.Const)
+               for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top))
+
+
+def straight(s: loops.Stmt, var: str, masks: bool) -> bool:
+    """Can it be made vectors of the values of `var`? Stores of scalars can, in loops that all lanes run alike, and under
+    conditions that all lanes meet alike, or, if there are masks, one by one."""
+    match s:
+        case loops.Block():
+            return all(straight(x, var, masks) for x in s.stmts)
+        case loops.Store():
+            return not any(e.lanes > 1 for top in (*s.indices, s.value) for e in traverse.walk_expr(top))
+        case loops.For(kind="sequential"):
+            return _alike(s.lower, var) and _alike(s.upper, var) and straight(s.body, var, masks)
+        case loops.If():
+            return (masks or _alike(s.cond, var)) and straight(s.then, var, masks) and \
+                (s.orelse is None or straight(s.orelse, var, masks))
+        case _:
+            return False
+
+
+def _alike(e: loops.Expr, var: str) -> bool:
+    """Has an index expression the same value in all lanes?"""
+    return var not in traverse.variables(e) and not traverse.loads(e)
+
+
+def widest(s: loops.Stmt) -> int:
+    """Bytes of the widest element that the statement touches."""
+    sizes = [x.buffer.dtype.bytes for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
+    sizes += [e.dtype.bytes for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)
+              if isinstance(e, loops.Load | loops.Cast)]
+    return max(sizes, default=4)
+
+
+def vectors(s: loops.Stmt, var: str, chunks: Sequence[Chunk]) -> loops.Stmt:
+    """A straight statement for the iterations of all chunks; a loop in it runs once, for all of them together."""
+    if not any(isinstance(x, loops.For) for x in traverse.walk_stmt(s)):
+        return loops.block(*(vector(s, var, c) for c in chunks))
+    match s:
+        case loops.For():
+            return replace(s, body=vectors(s.body, var, chunks))
+        case loops.Block():
+            return loops.block(*(vectors(x, var, chunks) for x in s.stmts))
+        case loops.If() if _alike(s.cond, var):
+            return replace(s, then=vectors(s.then, var, chunks),
+                           orelse=vectors(s.orelse, var, chunks) if s.orelse is not None else None)
+        case _:
+            return loops.block(*(vector(s, var, c) for c in chunks))
+
+
+def vector(s: loops.Stmt, var: str, chunk: Chunk) -> loops.Stmt:
+    """A straight statement for the iterations of one chunk."""
+    if chunk.lanes == 1:
+        return simplify.at(s, var, int(chunk.base.value), {}) if isinstance(chunk.base, loops.Const) else \
+            simplify.simplify(simplify.substitute(s, {var: chunk.base}), {})
+    match s:
+        case loops.Block():
+            return loops.block(*(vector(x, var, chunk) for x in s.stmts))
+        case loops.For():
+            return replace(s, body=vector(s.body, var, chunk))
+        case loops.If() if _alike(s.cond, var):
+            return replace(s, then=vector(s.then, var, chunk),
+                           orelse=vector(s.orelse, var, chunk) if s.orelse is not None else None)
+        case loops.If():
+            return _masked(s, var, chunk)
+        case loops.Store():
+            ramp = loops.Ramp(chunk.base, chunk.stride, chunk.lanes, active=chunk.active)
+            indices = tuple(vector_expr(i, var, ramp) for i in s.indices)
+            return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var, ramp), chunk.lanes))
+        case _:
+            raise AssertionError("lanewise: not straight")
+
+
+def _masked(s: loops.If, var: str, chunk: Chunk) -> loops.Stmt:
+    """Each branch in the lanes that take it."""
+    ramp = loops.Ramp(chunk.base, chunk.stride, chunk.lanes, active=chunk.active)
+    cond = broadcast(vector_expr(s.cond, var, ramp), chunk.lanes)
+    parts = [vector(s.then, var, replace(chunk, active=both(chunk, cond)))]
+    if s.orelse is not None:
+        other = loops.Unary("!", cond, BOOL, chunk.lanes)
+        parts.append(vector(s.orelse, var, replace(chunk, active=both(chunk, other))))
+    return loops.block(*parts)
+
+
+def both(chunk: Chunk, cond: loops.Expr) -> loops.Expr:
+    """The lanes of a chunk that count and meet a condition."""
+    if chunk.active is None:
+        return cond
+    mask = chunk.active
+    if isinstance(mask, int):
+        mask = loops.binary("<", loops.Ramp(loops.const(0), 1, chunk.lanes), loops.const(mask, chunk.lanes))
+    return loops.binary("&&", mask, cond)
+
+
+def broadcast(e: loops.Expr, lanes: int) -> loops.Expr:
+    """A scalar in every lane; vectors stay."""
+    if e.lanes == lanes:
+        return e
+    if isinstance(e, loops.Const):
+        return replace(e, lanes=lanes)
+    return loops.Broadcast(e, lanes, e.dtype)
+
+
+def vector_expr(e: loops.Expr, var: str, ramp: loops.Ramp) -> loops.Expr:
+    """`e` for the values `ramp` of the variable: a vector where it depends on it, else the scalar it was."""
+    if isinstance(e, loops.Var):
+        return ramp if e.name == var else e
+    old = traverse.operands(e)
+    new = tuple(vector_expr(o, var, ramp) for o in old)
+    if all(o.lanes == 1 for o in new):
+        return traverse.with_operands(e, new) if old else e
+    if e.dtype == I64 and isinstance(e, loops.Binary):
+        moved = _ramp(e.op, new[0], new[1])
+        if moved is not None:
+            return moved
+    if isinstance(e, loops.Load):
+        return replace(e, indices=new, lanes=ramp.lanes)
+    wide = tuple(broadcast(o, ramp.lanes) for o in new)
+    result = traverse.with_operands(e, wide)
+    assert not isinstance(result, loops.Ramp | loops.Reduce), "vectorize: nested vectors"
+    return replace(result, lanes=ramp.lanes)
+
+
+def _ramp(op: str, a: loops.Expr, b: loops.Expr) -> loops.Ramp | None:
+    """Ramps stay ramps under sums with scalars and products with numbers."""
+    if isinstance(b, loops.Ramp) and isinstance(a, loops.Ramp) and op in ("+", "-"):
+        sign = 1 if op == "+" else -1
+        return replace(a, base=_simple(loops.binary(op, a.base, b.base)), stride=a.stride + sign * b.stride)
+    if isinstance(b, loops.Ramp) and a.lanes == 1 and op in ("+", "*"):
+        a, b = b, a
+    if not isinstance(a, loops.Ramp):
+        return replace(b, base=_simple(loops.binary("-", a, b.base)), stride=-b.stride) \
+            if isinstance(b, loops.Ramp) and op == "-" and a.lanes == 1 else None
+    if op in ("+", "-") and b.lanes == 1:
+        return replace(a, base=_simple(loops.binary(op, a.base, b)))
+    if op == "*" and isinstance(b, loops.Const) and abs(a.stride * int(b.value)) < simplify.SMALL:
+        return replace(a, base=_simple(loops.binary("*", a.base, b)), stride=a.stride * int(b.value))
+    return None
+
+
+def _simple(e: loops.Expr) -> loops.Expr:
+    return simplify.expr(e, {})
