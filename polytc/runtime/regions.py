@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Callable, Sequence
 
 SPINS = 10000
 """Pauses of a worker before it sleeps: some hundred microseconds, longer than Python takes between the calls of a loop."""
@@ -48,14 +49,23 @@ _PAUSE = {"x86_64": ("llvm.x86.sse2.pause()", "()"), "aarch64": ("llvm.aarch64.h
 """Architecture -> the call that tells the processor that we spin, and its parameters."""
 
 
-def _pause() -> str:
+def pause() -> str:
+    """The line that tells the processor that we spin; none where there is no such instruction."""
     call = _PAUSE.get(_machine())
     return f"  call void @{call[0]}\n" if call else ""
 
 
-def _pause_declaration() -> str:
+def declare_pause(declare: Callable[[str, str, Sequence[str]], None]) -> None:
+    """Make known what `pause` calls. declare: takes a name, a result and parameters."""
     call = _PAUSE.get(_machine())
-    return f"declare void @{call[0].partition('(')[0]}{call[1]}\n" if call else ""
+    if call:
+        declare(call[0].partition("(")[0], "void", [p for p in (call[1][1:-1],) if p])
+
+
+def _pause_declaration() -> str:
+    lines: list[str] = []
+    declare_pause(lambda name, result, params: lines.append(f"declare {result} @{name}({', '.join(params)})\n"))
+    return "".join(lines)
 
 
 _WAIT_BITSET, _WAKE_BITSET = 128 | 9, 128 | 10
@@ -186,7 +196,7 @@ yield:
   %y = call i32 @sched_yield()
   br label %pause
 pause:
-{_pause()}  br label %wait
+{pause()}  br label %wait
 end:
   store atomic i32 0, ptr %p.lock seq_cst, align 4
   ret void
@@ -233,7 +243,7 @@ spin:
   %changed = icmp ne i32 %now, %seen
   br i1 %changed, label %fresh, label %idle
 idle:
-{_pause()}  %n1 = add i32 %n, 1
+{pause()}  %n1 = add i32 %n, 1
   %tired = icmp sgt i32 %n1, {SPINS}
   br i1 %tired, label %sleep, label %spin
 sleep:

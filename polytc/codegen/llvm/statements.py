@@ -3,14 +3,16 @@
 A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`. Its parallel
 loops become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
 arena, arena_bytes)` of runtime/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
+Where sequential loops lie around parallel ones, the threads run them together, see teams.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import expressions, ir
+from polytc.codegen.llvm import expressions, ir, teams
 from polytc.codegen.llvm.expressions import Body
 from polytc.machine import Machine
 
@@ -46,7 +48,7 @@ def emit_kernel(emission: Emission) -> None:
     fn.extra = "noinline "
     body = Body(fn, emission.machine, emission.flags)
     body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args}
-    _Writer(emission, body, 0, False).statement(k.body)
+    Writer(emission, body, 0, False).statement(k.body)
     fn.do("ret void")
 
 
@@ -68,19 +70,24 @@ def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
-    we are inside of a parallel loop already."""
+    we are inside of a parallel loop already; team: whose function this is, if it is one."""
 
     emission: Emission
     body: Body
     used: int
     parallel: bool
+    team: teams.Team | None = None
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
+            case _ if self.team is not None and teams.region(self, self.team, s):
+                pass
             case loops.For(kind="parallel") if not self.parallel and not _runs_once(s):
                 self._parallel(s)
+            case loops.For() if not self.parallel and self.team is None and teams.is_team(s) and not _runs_once(s):
+                self._team(s)
             case loops.For():
                 self._loop(s)
             case loops.If():
@@ -169,22 +176,26 @@ class _Writer:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         buffers, names = _needs(s, self.body)
         fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
-        name = f"{entry_of(self.emission.kernel)}.{self.emission.bodies}"
-        self.emission.bodies += 1
-        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
-        self._outline(s, name, buffers, names, bounds)
+        name = self._name()
+        self._outline(s, name, buffers, names)
+        self._unpack(name, len(buffers), len(names) + 2)
+        span = fn.binary("sub nsw", upper, lower)
+        rounded = fn.binary("add nsw", span, ir.constant(s.step - 1, "i64"))
+        count = rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
+        single = fn.compare("icmp sle", ir.Value("i64", "%threads"), ir.constant(1, "i64"))
+        few = fn.compare("icmp sle", count, ir.constant(1, "i64"))
+        self._launch(name, fields, count, fn.binary("or", single, few))
+
+    def _launch(self, name: str, fields: list[ir.Value], count: ir.Value, alone: ir.Value) -> None:
+        """Run the function `name` on 0..count with a context of these fields; without other threads if `alone`."""
+        fn = self.body.fn
         context = fn.alloca("i64", len(fields), 8)
         for i, value in enumerate(fields):
             at = fn.emit("ptr", f"getelementptr inbounds i64, {context}, i64 {i}")
             fn.do(f"store {value}, {at}, align 8")
-        span = fn.binary("sub nsw", upper, lower)
-        rounded = fn.binary("add nsw", span, ir.constant(s.step - 1, "i64"))
-        count = rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
-        alone, team, end = fn.fresh("alone"), fn.fresh("team"), fn.fresh("done")
-        single = fn.compare("icmp sle", ir.Value("i64", "%threads"), ir.constant(1, "i64"))
-        few = fn.compare("icmp sle", count, ir.constant(1, "i64"))
-        fn.do(f"br {fn.binary('or', single, few)}, label %{alone}, label %{team}")
-        fn.start(alone)
+        here, team, end = fn.fresh("alone"), fn.fresh("team"), fn.fresh("done")
+        fn.do(f"br {alone}, label %{here}, label %{team}")
+        fn.start(here)
         fn.do(f"call void @{name}(i64 0, {count}, {context}, ptr %arena)")
         fn.do(f"br label %{end}")
         fn.start(team)
@@ -193,19 +204,18 @@ class _Writer:
         fn.do(f"br label %{end}")
         fn.start(end)
 
-    def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str],
-                 bounds: intervals.Interval) -> None:
-        """Two functions: one that unpacks the context, and the loop with its buffers as arguments that do not alias."""
-        written = set(self.emission.kernel.writes)
-        written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
-        params = [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
-        inner = ir.Function(self.emission.text, f"{name}.loop",
-                            ["i64 %begin", "i64 %end", *params, "i64 %lower", "i64 %upper", "ptr %arena"])
+    def _name(self) -> str:
+        """A name for the next function beside the kernel's."""
+        self.emission.bodies += 1
+        return f"{entry_of(self.emission.kernel)}.{self.emission.bodies - 1}"
+
+    def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str]) -> None:
+        """The function `name.loop`: the loop with its buffers as arguments that do not alias."""
+        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        params = ["i64 %begin", "i64 %end", *self._params(s, buffers, names), "i64 %lower", "i64 %upper", "ptr %arena"]
+        inner = ir.Function(self.emission.text, f"{name}.loop", params)
         inner.extra = "noinline "
-        body = Body(inner, self.emission.machine, self.emission.flags)
-        body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
-        body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
-        body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
+        writer = Writer(self.emission, self._inside(inner, buffers, names), self.used, True)
         first, last = ir.Value("i64", "%begin"), ir.Value("i64", "%end")
         if s.step != 1:
             step = ir.constant(s.step, "i64")
@@ -214,10 +224,66 @@ class _Writer:
         last = inner.binary("add nsw", ir.Value("i64", "%lower"), last)
         if s.step != 1:
             last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
-        writer = _Writer(self.emission, body, self.used, True)
         writer._count(s.var, first, last, s.step, bounds, s.body)
         inner.do("ret void")
-        self._unpack(name, len(buffers), len(names) + 2)
+
+    def _params(self, s: loops.For, buffers: list[loops.Buffer], names: list[str]) -> list[str]:
+        written = set(self.emission.kernel.writes)
+        written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
+        return [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
+
+    def _inside(self, fn: ir.Function, buffers: list[loops.Buffer], names: list[str]) -> Body:
+        """The body of a function with the parameters of `_params`."""
+        body = Body(fn, self.emission.machine, self.emission.flags)
+        body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
+        body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
+        body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
+        return body
+
+    # ---- parallel loops inside sequential ones
+
+    def _team(self, s: loops.For) -> None:
+        """Outline the sequential loop, and have all threads run it."""
+        fn = self.body.fn
+        teams.define(self.emission.text)
+        buffers, names = _needs(s, self.body)
+        threads = ir.Value("i64", "%threads")
+        hands = fn.call("llvm.smax.i64", "i64", (fn.call("llvm.smin.i64", "i64", (threads, ir.constant(teams.HANDS, "i64"))),
+                                                 ir.constant(1, "i64")))
+        fields = [self.body.pointers[b.name] for b in buffers] + [teams.memory(fn)]
+        fields += [self.body.values[n] for n in names] + [hands]
+        name = self._name()
+        inner = ir.Function(self.emission.text, f"{name}.loop",
+                            ["i64 %begin", "i64 %end", *self._params(s, buffers, []), "ptr %team",
+                             *(f"i64 %in.{symbol(n)}" for n in names), "i64 %hands", "ptr %arena"])
+        inner.extra = "noinline "
+        counters = [inner.alloca("i64", 1, 8) for _ in range(2)]
+        for place in counters:
+            inner.do(f"store i64 0, {place}, align 8")
+        team = teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
+        Writer(self.emission, self._inside(inner, buffers, names), self.used, False, team).statement(s)
+        inner.do("ret void")
+        self._unpack(name, len(buffers) + 1, len(names) + 1)
+        self._launch(name, fields, hands, fn.compare("icmp sle", hands, ir.constant(1, "i64")))
+
+    def outlined(self, s: loops.For) -> Callable[[ir.Value, ir.Value, ir.Value, ir.Value], None]:
+        """A parallel loop of a team as a function; how to call it for iterations begin..end, given lower and upper."""
+        buffers, names = _needs(s, self.body)
+        name = self._name()
+        self._outline(s, name, buffers, names)
+        args = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
+
+        def call(begin: ir.Value, end: ir.Value, lower: ir.Value, upper: ir.Value) -> None:
+            every = ", ".join(map(str, (begin, end, *args, lower, upper, ir.Value("ptr", "%arena"))))
+            self.body.fn.do(f"call void @{name}.loop({every})")
+        return call
+
+    def alone(self, s: loops.Stmt) -> None:
+        """Write what one thread of a team does for all."""
+        self.body.loaded.clear()
+        self.team, team, self.parallel, parallel = None, self.team, True, self.parallel
+        self._scoped(s)
+        self.team, self.parallel = team, parallel
 
     def _unpack(self, name: str, pointers: int, numbers: int) -> None:
         fn = ir.Function(self.emission.text, name, ["i64 %begin", "i64 %end", "ptr %context", "ptr %arena"])
