@@ -119,7 +119,8 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
     kind = "unroll" if s.name == tile.straight else "sequential"
     loops = [Member(((s.name, _own_loop(s, r.index, tile)),), kind) for r in inner if r is not own_vector]
-    if own_vector is not None and own_vector.extent > _strip(own_vector, lanes):
+    strips = own_vector is not None and own_vector.extent > _strip(own_vector, lanes) and not s.where
+    if own_vector is not None and strips:
         loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
     rows = [r for r in range(len(group.rows)) if tile.sizes[r] > 1 and r != tile.vector]
     rows += [tile.vector] if tile.vector is not None else []
@@ -128,7 +129,7 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     if own_vector is not None:
         size, reduced = _strip(own_vector, lanes), own_vector.index in reduced_indices(s)
         text = isl.name(own_vector.index)
-        jam.append(Member(((s.name, f"{text} mod {size}" if own_vector.extent > size else f"{text} - {own_vector.lower}"),),
+        jam.append(Member(((s.name, f"{text} mod {size}" if strips else f"{text} - {own_vector.lower}"),),
                           "reduce" if reduced else "vector", coincident=not reduced))
     nest: Nest = Leaf(s.name)
     if jam:
@@ -149,7 +150,7 @@ def _strip(r: pr.Range, lanes: int) -> int:
 
 def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, ...], lanes: int) -> pr.Range | None:
     """The statement's own index that vectorises best, if any does."""
-    if s.where or not inner:
+    if not inner:
         return None
     accesses = of_statement(program, s)
     reduced = set(reduced_indices(s))
@@ -168,7 +169,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     """Point-loop sizes and order for the shared loops of a group."""
     rows = range(len(group.rows))
     flat = Tile((1,) * len(group.rows), None, tuple(rows))
-    if not group.rows or any(s.where for s in group.statements):
+    if not group.rows:
         return flat
     heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     s = group.statements[heavy]
@@ -187,6 +188,9 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
         return _square(group, vector, other, panel, max(a.width for a in accesses), machine)
+    if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
+        sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
+        return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
     return _streaming(group, vector, panel or 2 * lanes)
 
 
@@ -237,7 +241,7 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
     chosen = tiles.best(s, accesses, tuple(index), lanes, machine)
     if chosen is None:
         flat = Tile((1,) * len(index), None, tuple(range(len(index))))
-        return _unrolled(s, group, accesses, index, machine) if is_contraction(s) else flat
+        return _unrolled(s, group, accesses, index, machine) if is_contraction(s) and not s.where else flat
     vector, jam = index.index(chosen.vector), index.index(chosen.jam) if chosen.jam is not None else None
     sizes = [1] * len(index)
     panel = panel_width(s, chosen.vector)

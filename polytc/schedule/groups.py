@@ -8,6 +8,7 @@ Polyhedral Parallelizer and Locality Optimizer, PLDI 2008, for programs whose lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -116,7 +117,8 @@ def _units(statements: tuple[pr.Statement, ...]) -> list[tuple[pr.Statement, ...
     for s in statements:
         place = next((n for n, u in enumerate(units) if len(u) == 1 and _initialises(u[0], s)), None)
         between = units[place + 1:] if place is not None else []
-        if place is None or any(_conflicts(units[place][0], x) for u in between for x in u):
+        apart = place is None or not _same_domain(units[place][0], s)
+        if place is None or apart or any(_conflicts(units[place][0], x) for u in between for x in u):
             units.append((s,))
         else:
             units.append((*units.pop(place), s))
@@ -125,6 +127,28 @@ def _units(statements: tuple[pr.Statement, ...]) -> list[tuple[pr.Statement, ...
 
 def _initialises(a: pr.Statement, update: pr.Statement) -> bool:
     return update.op is not None and a.op is None and a.target == update.target and len(a.subscripts) == len(update.subscripts)
+
+
+def _same_domain(init: pr.Statement, update: pr.Statement) -> bool:
+    """Do the conditions let both write the same elements, as far as they are about the target's indices alone? Tiles of a
+    triangle would have to tell what is written from what is only initialised."""
+    pairs = [(index, other) for index in coincident_indices(update) if (other := _counterpart(update, index, init)) is not None]
+    return region(update, [a for a, _ in pairs]) == region(init, [b for _, b in pairs])
+
+
+def region(s: pr.Statement, indices: Sequence[str]) -> frozenset[pr.Expr]:
+    """The conditions of a statement that are about these indices alone, which are numbered."""
+    numbers: dict[str, pr.Expr] = {name: pr.Index(str(n)) for n, name in enumerate(indices)}
+    return frozenset(pr.substitute(c, numbers) for c in s.where
+                     if all(e.name in numbers for e in pr.walk(c) if isinstance(e, pr.Index)))
+
+
+def _same_region(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
+    """Do all statements run for the same iterations of the shared loops?"""
+    regions = {region(s, [part.rows[r][n] for r in rows])
+               for part, rows in ((group, [a for a, _ in shared]), (new, [b for _, b in shared]))
+               for n, s in enumerate(part.statements)}
+    return len(regions) == 1
 
 
 def _conflicts(a: pr.Statement, b: pr.Statement) -> bool:
@@ -144,7 +168,7 @@ def _join(group: Group, new: Group) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or not _pays(group, new, shared) or hides(group, new):
+    if not related or not _pays(group, new, shared) or hides(group, new) or not _same_region(group, new, shared):
         return None
     rows = tuple(group.rows[a] + new.rows[b] for a, b in shared)
     return Group(group.statements + new.statements, rows, tuple(group.ranges[a] for a, _ in shared))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import loop_programs as P
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, traverse, verify
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
+from polytc.codegen.passes import simplify
 from polytc.lang.scalars import F64, I64, DType
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 
@@ -132,7 +133,16 @@ def test_what_divides_integers_has_no_idle_lanes() -> None:
     np.testing.assert_array_equal(b, expected)
 
 
+def test_a_quotient_whose_parts_hold_the_same_quotient() -> None:
+    """(i + 2*(i//2)) // 2 is i//2 + i//2: one term twice."""
+    half = L.binary("//", I, L.const(2))
+    e = L.binary("//", P.add(I, P.mul(half, L.const(2))), L.const(2))
+    assert simplify.expr(e, {}) == simplify.expr(P.mul(half, L.const(2)), {})
+
+
 @settings(max_examples=40, deadline=None)
+@example(low=(0, 0), high=(1, 13), step=2, machine="AVX2")          # quotients in the bounds of the rest
+@example(low=(0, 0), high=(-1, 1), step=1, machine="AVX512")        # at most one iteration: its variable is a number
 @given(low=st.tuples(st.integers(-2, 2), st.integers(-9, 9)), high=st.tuples(st.integers(-2, 2), st.integers(-9, 40)),
        step=st.integers(1, 4), machine=st.sampled_from(sorted(MACHINES)))
 def test_any_bounds(low: tuple[int, int], high: tuple[int, int], step: int, machine: str) -> None:

@@ -7,7 +7,19 @@ from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import collapse, contract, fuse, grid, promote, reciprocal, simplify, split, transpose, vectorize
+from polytc.codegen.passes import (
+    collapse,
+    contract,
+    fuse,
+    grid,
+    promote,
+    reciprocal,
+    simplify,
+    split,
+    transpose,
+    vectorize,
+    version,
+)
 from polytc.machine import Machine
 
 
@@ -17,6 +29,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
     module = _each(module, (
         simplify.simplify_kernel,
         split.split_kernel,
+        lambda k: version.version_kernel(k, machine),
         lambda k: vectorize.expand_kernel(k, machine),
         fuse.fuse_kernel,
         grid.map_kernel,
@@ -29,7 +42,8 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         reciprocal.use_reciprocals,
         collapse.collapse_kernel,
     ))
-    return replace(module, kernels=tuple(rebuilt(k.name, k.body, k.precise) for k in module.kernels))
+    kernels = (rebuilt(k.name, k.body, k.precise) for k in module.kernels if k.body != loops.Block(()))
+    return replace(module, kernels=tuple(kernels))
 
 
 def _each(module: loops.Module, passes: Sequence[Callable[[loops.Kernel], loops.Kernel]]) -> loops.Module:

@@ -116,6 +116,35 @@ def both(chunk: Chunk, cond: loops.Expr) -> loops.Expr:
     return loops.binary("&&", mask, cond)
 
 
+def widened(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
+    """The statement with masked loads that read whole vectors where all lanes lie in the buffer, whether they count or not:
+    what is computed from the others is not stored. Buffers that the kernel stores keep their masks: loads match stores."""
+    def load(e: loops.Expr) -> loops.Expr:
+        if not isinstance(e, loops.Load) or e.buffer.name in stored or not _inside(e, known):
+            return e
+        return replace(e, indices=tuple(replace(i, active=None) if isinstance(i, loops.Ramp) else i for i in e.indices))
+    return traverse.map_stmt(s, lambda x: x, lambda e: traverse.map_expr(e, load))
+
+
+def scalars_safe(s: loops.For, known: dict[str, simplify.Interval]) -> bool:
+    """May the loads that all lanes of a loop share happen, even if it has no iterations: do they lie in their buffers, whatever
+    the variables in their intervals? Loads under a condition of their own are no matter."""
+    return all(conditional or s.var in traverse.variables(e) or _inside(e, known) for x in traverse.walk_stmt(s.body)
+               for top in traverse.expressions(x) for e, conditional in traverse.loads(top))
+
+
+def _inside(e: loops.Load, known: dict[str, simplify.Interval]) -> bool:
+    """Do all lanes of a load through ramps and scalars lie in its buffer?"""
+    for index, extent in zip(e.indices, e.buffer.shape, strict=True):
+        ramp = index if isinstance(index, loops.Ramp) else None
+        scalar = ramp.base if ramp is not None else index
+        low, high = simplify.interval(scalar, known) if scalar.lanes == 1 else (None, None)
+        span = (ramp.lanes - 1) * ramp.stride if ramp is not None else 0
+        if low is None or high is None or low + min(0, span) < 0 or high + max(0, span) >= extent:
+            return False
+    return True
+
+
 def broadcast(e: loops.Expr, lanes: int) -> loops.Expr:
     """A scalar in every lane; vectors stay."""
     if e.lanes == lanes:

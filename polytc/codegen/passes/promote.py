@@ -55,6 +55,24 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
         return _inside(s, facts, done)                               # threads would share the private array
     uses: list[_Use] = []
     _collect(s, uses, looped=False, conditional=False)
+    promoted, chosen = _chosen(s, uses, facts, done)
+    return _inside(promoted, facts, done | chosen)
+
+
+def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
+    """A loop that may not run, with what can be promoted around it for the case that it does; then in the regions inside."""
+    if s.kind == "sequential" and not _runs(s):
+        uses: list[_Use] = []
+        _collect(s.body, uses, looped=True, conditional=False)
+        promoted, chosen = _chosen(s, uses, facts, done)
+        if chosen:
+            runs = simplify.expr(loops.binary("<", s.lower, s.upper), {})
+            return loops.If(runs, _inside(promoted, facts, done | chosen))
+    return replace(s, body=_region(s.body, facts, done))
+
+
+def _chosen(s: loops.Stmt, uses: list[_Use], facts: _Facts, done: frozenset[str]) -> tuple[loops.Stmt, frozenset[str]]:
+    """A region with promoted what can be; the names of these buffers."""
     moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     chosen: dict[str, list[Access]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
@@ -63,13 +81,13 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
             chosen[name] = slots
     if chosen:
         s = _promote(s, [u for u in uses if u.buffer.name in chosen], chosen, facts.taken)
-    return _inside(s, facts, done | set(chosen))
+    return s, frozenset(chosen)
 
 
 def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     match s:
         case loops.For() if s.kind not in ("unroll", "vector"):
-            return replace(s, body=_region(s.body, facts, done))
+            return _loop(s, facts, done)
         case loops.If():
             return replace(s, then=_region(s.then, facts, done),
                            orelse=_region(s.orelse, facts, done) if s.orelse is not None else None)
@@ -90,8 +108,7 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
         case loops.Store():
             uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped))
         case loops.For():
-            runs = isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
-            _collect(s.body, uses, looped=True, conditional=conditional or not runs)
+            _collect(s.body, uses, looped=True, conditional=conditional or not _runs(s))
         case loops.If():
             _collect(s.then, uses, looped=looped, conditional=True)
             if s.orelse is not None:
@@ -103,6 +120,11 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
             _collect(s.body, uses, looped=looped, conditional=conditional)
         case _:
             pass
+
+
+def _runs(s: loops.For) -> bool:
+    """Has a loop iterations for certain?"""
+    return isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const) and s.lower.value < s.upper.value
 
 
 def _lanes(indices: tuple[loops.Expr, ...]) -> int:

@@ -54,8 +54,8 @@ def _for(s: loops.For, known: dict[str, Interval]) -> loops.Stmt:
     if once and s.kind in ("sequential", "parallel", "unroll", "vector", "reduce"):
         return at(s.body, s.var, int(lower.value), known) if isinstance(lower, loops.Const) else \
             simplify(substitute(s.body, {s.var: lower}), known)
-    inside = known | {s.var: values(s, known)}
-    return replace(s, lower=lower, upper=upper, body=simplify(s.body, inside))
+    body = simplify(s.body, known | {s.var: values(s, known)})
+    return body if body == loops.Block(()) else replace(s, lower=lower, upper=upper, body=body)
 
 
 def values(s: loops.For, known: dict[str, Interval]) -> Interval:
@@ -301,7 +301,7 @@ def _division(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
         return build(_plus(rest, -quotient * divisor))
     if whole and rest:
         inner = loops.Binary(e.op, build(rest), e.b, I64)
-        return inner if e.op == "%" else build({**whole, inner: 1})
+        return inner if e.op == "%" else build(_added(whole, {inner: 1}, 1))
     return e
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
+from polytc.lang.scalars import I64
 
 _POINT = ("unroll", "vector", "reduce")
 
@@ -39,21 +40,20 @@ def _split(s: loops.Stmt, known: dict[str, simplify.Interval]) -> loops.Stmt:
 
 
 def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
-    low, high = _constant(s.lower), _constant(s.upper)
-    inside = known | {s.var: (low, None if high is None else high - 1)}
-    if low is None or high is None or s.step != 1:
+    low, last = simplify.values(s, known)
+    inside = known | {s.var: (low, last)}
+    if low is None or last is None or s.step != 1 or traverse.loads(s.lower) or traverse.loads(s.upper):
         return replace(s, body=_split(s.body, inside))
+    high = last + 1
     cuts = sorted({low, high, *(c for c in _cuts(s.body, s.var, inside) if low < c < high)})
     parts: list[loops.Stmt] = []
     for a, b in pairwise(cuts):
         here = known | {s.var: (a, b - 1)}
         body = _split(simplify.simplify(s.body, here), here)
-        parts.append(replace(s, lower=loops.const(a), upper=loops.const(b), body=body))
+        lower = simplify.expr(loops.Call("max", (s.lower, loops.const(a)), I64), known)
+        upper = simplify.expr(loops.Call("min", (s.upper, loops.const(b)), I64), known)
+        parts.append(replace(s, lower=lower, upper=upper, body=body))
     return loops.block(*parts)
-
-
-def _constant(e: loops.Expr) -> int | None:
-    return int(e.value) if isinstance(e, loops.Const) else None
 
 
 def _cuts(s: loops.Stmt, var: str, known: dict[str, simplify.Interval]) -> set[int]:

@@ -28,10 +28,11 @@ PAIR = 4
 
 @dataclass(frozen=True)
 class Facts:
-    """What holds for a kernel. taken: names of its buffers."""
+    """What holds for a kernel. taken: names of its buffers; stored: of those that it writes."""
 
     machine: Machine
     taken: set[str]
+    stored: frozenset[str]
 
 
 def within(ramp: loops.Ramp, lower: loops.Expr, upper: loops.Expr) -> loops.Expr:

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify, strips
-from polytc.codegen.passes.lanewise import Chunk, divides, straight, vectors, widest
+from polytc.codegen.passes.lanewise import Chunk, divides, scalars_safe, straight, vectors, widened, widest
 from polytc.codegen.passes.strips import Facts
 from polytc.machine import Machine
 
 UNROLL_LIMIT = 512
 """Statements that unrolling may make out of one loop nest."""
-COVER = 4
+COVER = 8
 """Vectors of a loop of unknown bounds that are masked one by one, instead of a loop over whole ones and a rest."""
 
 
@@ -28,7 +28,7 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with its point loops expanded for vectors of `machine`."""
     names = {b.name for b in kernel.args}
     names |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
-    return replace(kernel, body=_expand(kernel.body, Facts(machine, names), {}))
+    return replace(kernel, body=_expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {}))
 
 
 def _expand(s: loops.Stmt, facts: Facts, known: dict[str, simplify.Interval]) -> loops.Stmt:
@@ -57,7 +57,9 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return _unroll(s, extent)
     lanes = machine.lanes(widest(s.body))
     masks = machine.masked and not divides(s.body)
-    if not straight(s.body, s.var, masks or s.kind == "reduce"):
+    moves = s.kind == "reduce" or all(any(s.var in traverse.variables(i) for i in x.indices)
+                                      for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store))
+    if not moves or not straight(s.body, s.var, masks or s.kind == "reduce"):
         return replace(s, kind="sequential")
     if extent is None or (s.kind == "reduce" and not isinstance(s.body, loops.Store)):
         return _unknown(s, facts, known, lanes, masks)
@@ -75,8 +77,9 @@ def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], la
     if s.kind == "reduce":
         return strips.partial_results(s, facts, lanes, masks)
     low, high = simplify.values(s, known)
-    if masks and s.step == 1 and low is not None and high is not None and high - low < COVER * lanes:
-        return vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known))
+    small = s.step == 1 and low is not None and high is not None and high - low < COVER * lanes
+    if masks and small and low is not None and high is not None and scalars_safe(s, known):
+        return widened(vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known)), known, facts.stored)
     return strips.strips(s, lanes, masks)
 
 
@@ -84,6 +87,7 @@ def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simpl
     """Masked vectors for all that the bounds of a loop may reach, low..high."""
     found = []
     for at, width, count in masked_chunks(high - low, lanes):
+        width = max(width, 2)                                         # a scalar has no mask
         base = loops.const(low + at)
         mask = simplify.expr(strips.within(loops.Ramp(base, 1, width), s.lower, s.upper), known)
         active: int | loops.Expr | None = count if count < width else None
