@@ -23,6 +23,10 @@ BUDGET = 1_000_000
 """isl operations that one stage may take, half a second to three seconds; ordinary programs need 1 000 to 300 000."""
 
 
+LARGEST = 4
+"""Coefficients of rows that the scheduler looks for at most: skews of stencils."""
+
+
 class QuotaExceeded(Exception):
     """An isl computation needed more operations than its budget."""
 
@@ -34,6 +38,7 @@ def new_context() -> islpy.Context:
     ctx.set_tile_scale_tile_loops(0)
     ctx.set_tile_shift_point_loops(1)
     ctx.set_schedule_serialize_sccs(1)
+    ctx.set_schedule_max_coefficient(LARGEST)
     return ctx
 
 

@@ -66,11 +66,11 @@ def statements(n: Nest) -> tuple[str, ...]:
 
 def program_order(program: pr.Program) -> Nest:
     """The order the text asks for: `for` loops around what is in them; one band of all its other indices a statement."""
-    return _in_order(pr.nested(program.statements), 0)
+    return in_order(pr.nested(program.statements), 0)
 
 
-def _in_order(body: tuple[pr.Nested, ...], depth: int) -> Nest:
-    """depth: loops around, which are bands already."""
+def in_order(body: tuple[pr.Nested, ...], depth: int) -> Nest:
+    """The order of the text for statements and loops of it. depth: loops around, which are bands already."""
     children = tuple(_loop(x, depth) if isinstance(x, pr.Loop) else own_band(x, depth) for x in body)
     return children[0] if len(children) == 1 else Sequence(children)
 
@@ -78,7 +78,7 @@ def _in_order(body: tuple[pr.Nested, ...], depth: int) -> Nest:
 def _loop(loop: pr.Loop, depth: int) -> Band:
     """A `for` loop: one sequential member over all its statements."""
     rows = tuple((s.name, isl.name(s.indices[depth])) for s in loop.statements)
-    return Band(loop.label, (Member(rows),), _in_order(loop.body, depth + 1))
+    return Band(loop.label, (Member(rows),), in_order(loop.body, depth + 1))
 
 
 def own_band(s: pr.Statement, depth: int = 0) -> Nest:

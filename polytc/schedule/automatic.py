@@ -7,7 +7,7 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.schedule import affine, cpu, gpu
+from polytc.schedule import affine, cpu, gpu, sequential
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
@@ -44,12 +44,14 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
-    if scop.program.sequential:
-        return Schedule(scop.original, "program order: `for` loops")
     try:
-        plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
+        notes: list[str] = []
+        if scop.program.sequential:
+            plan, notes = sequential.plan(scop, deps, machine)
+        else:
+            plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
-        how = f"{machine.kind} strategy{wide}"
+        how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))
     except errors.IllegalTransform as e:
         reason = f"the {machine.kind} strategy was refused ({e.diagnostics[0].message})"

@@ -43,10 +43,10 @@ class Tile:
     caches: tuple[tuple[int, int], ...] = ()
 
 
-def nest(program: pr.Program, machine: Machine) -> Nest:
-    """The loop nest of a whole program."""
+def nest(program: pr.Program, machine: Machine, prefix: str = "G") -> Nest:
+    """The loop nest of a whole program. prefix: the names of its bands begin with it."""
     found = clusters(program, partition(program), machine)
-    parts = tuple(_cluster(program, c, machine, f"G{n}", _kind(c.groups), 1) for n, c in enumerate(found))
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(c.groups), 1) for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 

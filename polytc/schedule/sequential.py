@@ -1,0 +1,86 @@
+"""The strategy for programs with `for` loops: each loop nest through isl's scheduler and tiles, what is between as before.
+
+isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed time
+loops where need be; `wavefront` tiles them and finds parallel loops, `points` orders what is inside of tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy
+
+from polytc.lang import program as pr
+from polytc.machine import Machine
+from polytc.poly import isl, nest, symbolic, uniform
+from polytc.poly.dependences import Dependences
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop
+from polytc.schedule import bands, cpu, points, sizes, wavefront
+from polytc.schedule.conflicts import Conflicts, Rows
+
+OPERATIONS = 3_000_000
+"""isl operations that the scheduler may take for one nest."""
+
+
+def plan(scop: Scop, deps: Dependences, machine: Machine) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved."""
+    parts: list[Nest] = []
+    notes: list[str] = []
+    flat: list[pr.Statement] = []
+    for x in (*pr.nested(scop.program.statements), None):
+        if isinstance(x, pr.Statement):
+            flat.append(x)
+            continue
+        if flat:
+            parts.append(cpu.nest(replace(scop.program, statements=tuple(flat)), machine, f"F{len(parts)}"))
+            flat = []
+        if x is not None:
+            part, found = _loop(scop, deps, machine, x, f"N{len(parts)}")
+            parts.append(part)
+            notes += found
+    return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
+
+
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str) -> tuple[Nest, list[str]]:
+    """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
+    program = scop.program
+    try:
+        tree, conflicts = isl.bounded(scop.ctx, OPERATIONS, lambda: _scheduled(scop, deps, loop.statements))
+    except (isl.QuotaExceeded, bands.Unreadable) as e:
+        return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
+    scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
+    notes: list[str] = []
+    return _tree(scene, tree, name, {s: () for s in scene.statements}, notes), notes
+
+
+def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> tuple[bands.Tree, Conflicts]:
+    """The bands that isl finds for some statements, and their dependences, with symbolic sizes."""
+    indices = {isl.name(s.name): tuple(map(isl.name, s.indices)) for s in chosen}
+    known = symbolic.symbols(chosen)
+    ours = islpy.UnionSet.empty(scop.domain.get_space())
+    for piece in isl.sets(scop.domain):
+        if piece.get_tuple_name() in indices:
+            ours = ours.union(piece.to_union_set())
+
+    def lifted(u: islpy.UnionMap) -> islpy.UnionMap:
+        return symbolic.relation(u.intersect_domain(ours).intersect_range(ours), known)
+    order, everything, flow = lifted(deps.order), lifted(deps.all), lifted(deps.flow)
+    instances = symbolic.domain(ours, known)
+    near = uniform.nearest((order, everything, flow), instances)
+    constraints = (islpy.ScheduleConstraints.on_domain(instances).set_context(symbolic.context(scop.ctx, known))
+                   .set_validity(near[0]).set_coincidence(near[1]).set_proximity(near[2]))
+    tree = bands.read(constraints.compute_schedule(), known.number, indices)
+    return tree, Conflicts.of(indices, order, everything, lifted(deps.reduction))
+
+
+def _tree(scene: points.Scene, tree: bands.Tree, name: str, fixed: dict[str, Rows], notes: list[str]) -> Nest:
+    match tree:
+        case bands.Leaf():
+            return nest.Leaf(scene.statements[tree.statement].name)
+        case bands.Sequence():
+            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", fixed, notes) for n, x in enumerate(tree.parts)))
+        case bands.Band():
+            chosen = sizes.plan(scene, tree, fixed)
+            notes.append(f"{', '.join(bands.statements(tree))}: tiles {chosen.sizes} {chosen.parallel} {chosen.wave}, {chosen.cycles:.3g} cycles")
+            return wavefront.nest(scene, tree, chosen, name)
