@@ -17,10 +17,10 @@ import islpy
 from polytc.lang import program as pr
 from polytc.poly import isl
 
-SMALLEST = 32
+SMALLEST = 6
 """Numbers below this stay numbers."""
 NEAR = 8
-"""Numbers that differ by at most this share a parameter."""
+"""Numbers that differ by at most this, and by at most a quarter, share a parameter."""
 MULTIPLE = 3
 """A number may be so many times a parameter (near it)."""
 
@@ -45,7 +45,7 @@ class Symbols:
         for factor in range(1, MULTIPLE + 1):
             for p, value in enumerate(self.values):
                 rest = abs(constant) - factor * value
-                if abs(rest) <= NEAR:
+                if abs(rest) <= _near(value):
                     sign = 1 if constant > 0 else -1
                     return p, sign * factor, sign * rest
         return None
@@ -55,9 +55,13 @@ def symbols(statements: Iterable[pr.Statement]) -> Symbols:
     """The parameters of some statements: one for each group of neighbouring bounds."""
     found: list[int] = []
     for value in sorted({r.upper for s in statements for r in s.ranges}, reverse=True):
-        if value >= SMALLEST and not any(abs(value - v) <= NEAR for v in found):
+        if value >= SMALLEST and not any(abs(value - v) <= _near(v) for v in found):
             found.append(value)
     return Symbols(tuple(found))
+
+
+def _near(value: int) -> int:
+    return min(NEAR, value // 4)
 
 
 def context(ctx: islpy.Context, known: Symbols) -> islpy.Set:

@@ -44,6 +44,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
+    if scop.program.sequential and machine.kind == "gpu":
+        return Schedule(scop.original, "program order: `for` loops")
     try:
         notes: list[str] = []
         if scop.program.sequential:

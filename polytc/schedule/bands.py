@@ -1,7 +1,7 @@
 """What isl's scheduler found, as plain data: bands of loops whose rows are linear forms of the statements' indices.
 
-Parameters (poly.symbolic) are back to numbers here. Rows of one statement that are constant, or follow from those outside, stay:
-they place the statement among the others.
+Parameters (poly.symbolic) are back to numbers here. Rows of one statement that are constant, or follow from those outside,
+stay: they place the statement among the others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def read(schedule: islpy.Schedule, number: Callable[[str], int], known: dict[str
     return _node(schedule.get_root().child(0), number, known, frozenset(known))
 
 
-def _node(node: islpy.ScheduleNode, number: Callable[[str], int], known: dict[str, tuple[str, ...]], here: frozenset[str]) -> Tree:
+def _node(node: islpy.ScheduleNode, number: Callable[[str], int], known: dict[str, tuple[str, ...]],
+          here: frozenset[str]) -> Tree:
     """here: the statements that get to this node."""
     match node.get_type():
         case islpy.schedule_node_type.leaf:

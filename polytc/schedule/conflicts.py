@@ -95,12 +95,13 @@ class Conflicts:
                 home.append(a)
         ordered: list[list[int]] = []
         while groups:
-            ready = next(g for g in groups if not any(o is not g and any((x, y) in edges for x in o for y in g) for o in groups))
+            ready = next(g for g in groups if not any((x, y) in edges for o in groups if o is not g for x in o for y in g))
             groups.remove(ready)
             ordered.append(ready)
         return ordered
 
-    def _where(self, pairs: islpy.Map, source: str, sink: str, rows: Iterable[tuple[Linear, Linear]], more: str = "") -> islpy.Map:
+    def _where(self, pairs: islpy.Map, source: str, sink: str, rows: Iterable[tuple[Linear, Linear]], more: str = ""
+               ) -> islpy.Map:
         """The pairs that agree in `rows`, with one more condition."""
         conditions = [f"{text(a)} = {text(b, QUOTE)}" for a, b in rows] + ([more] if more else [])
         ins, outs = ", ".join(self.indices[source]), ", ".join(f"{i}{QUOTE}" for i in self.indices[sink])

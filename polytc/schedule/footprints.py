@@ -1,7 +1,7 @@
 """How much memory a tile touches, from the rows of its band and the subscripts of the statements; and what that costs.
 
-The indices of a statement follow from the rows of the band and of the loops outside; a tile is a box of rows, so that each index
-spans an interval, each subscript too, and each tensor a box.
+The indices of a statement follow from the rows of the band and of the loops outside; a tile is a box of rows, so that each
+index spans an interval, each subscript too, and each tensor a box.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     for t, i, j { S0;  S1 }   ->   for t { for i { vector j: S0 };  for i { vector j: S1 } }
 
 Statements are distributed at the outermost loop at which no dependence goes round in a circle (Allen & Kennedy, Automatic
-Translation of Fortran Programs to Vector Form, TOPLAS 1987); then each takes for its innermost loop the one in which its accesses
-are contiguous and nothing is carried, or in which it reduces along memory.
+Translation of Fortran Programs to Vector Form, TOPLAS 1987); then each takes for its innermost loop the one in which its
+accesses are contiguous and nothing is carried, or in which it reduces along memory.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ CHAIN = 4.0
 """Cycles of an operation that waits for the one of the iteration before."""
 HORIZONTAL = 14.0
 """Cycles to combine the lanes of a vector."""
-START = 10.0
+START = 25.0
 """Cycles that a loop over vectors costs beside its vectors."""
 
 
 @dataclass(frozen=True)
 class Own:
     """The loops of one statement by itself, outermost first; kind: of the innermost, 'sequential', 'vector' or 'reduce'; free:
-    which loops carry nothing of the statement's own; cycles: of an instance, estimated, where vectors are full; start: of each run
-    of the innermost loop, beside; lanes: iterations of the innermost loop at once."""
+    which loops carry nothing of the statement's own; cycles: of an instance, estimated, where vectors are full; start: of each
+    run of the innermost loop, beside; lanes: iterations of the innermost loop at once."""
 
     statement: str
     loops: Rows
@@ -168,7 +168,7 @@ class _Search:
 
     def alone(self, tree: bands.Tree, rest: list[int], fixed: dict[str, Rows]) -> Points:
         """A part of the band's child under the members that are left."""
-        loops = [(self.band.loops[m].only(bands.statements(tree)), m) for m in rest]
+        loops: list[tuple[bands.Loop, int | None]] = [(self.band.loops[m].only(bands.statements(tree)), m) for m in rest]
         while isinstance(tree, bands.Band) and len(bands.statements(tree)) == 1:
             loops += [(loop, None) for loop in tree.loops]
             tree = tree.child
@@ -228,7 +228,8 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | Non
     kind = "vector"
     if scene.conflicts.carries(statement, outside, loops[-1]):
         kind = "reduce"
-        if s.op is None or scene.program.precise or strides[0] != 0 or not scene.conflicts.reduces(statement, outside, loops[-1]):
+        commutes = s.op is not None and not scene.program.precise and strides[0] == 0
+        if not commutes or not scene.conflicts.reduces(statement, outside, loops[-1]):
             return None
     elif strides[0] == 0:
         return None

@@ -1,12 +1,14 @@
 """The strategy for programs with `for` loops: each loop nest through isl's scheduler and tiles, what is between as before.
 
-isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed time
-loops where need be; `wavefront` tiles them and finds parallel loops, `points` orders what is inside of tiles.
+isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed
+time loops where need be; `wavefront` tiles them and finds parallel loops, `points` orders what is inside of tiles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import islpy
 
@@ -19,12 +21,14 @@ from polytc.poly.scop import Scop
 from polytc.schedule import bands, cpu, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
 
+Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
+"""Decides how a band runs, inside of loops whose rows stand still."""
 OPERATIONS = 3_000_000
 """isl operations that the scheduler may take for one nest."""
 
 
-def plan(scop: Scop, deps: Dependences, machine: Machine) -> tuple[Nest, list[str]]:
-    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved."""
+def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. choose: how a band runs."""
     parts: list[Nest] = []
     notes: list[str] = []
     flat: list[pr.Statement] = []
@@ -36,13 +40,14 @@ def plan(scop: Scop, deps: Dependences, machine: Machine) -> tuple[Nest, list[st
             parts.append(cpu.nest(replace(scop.program, statements=tuple(flat)), machine, f"F{len(parts)}"))
             flat = []
         if x is not None:
-            part, found = _loop(scop, deps, machine, x, f"N{len(parts)}")
+            part, found = _loop(scop, deps, machine, x, f"N{len(parts)}", choose)
             parts.append(part)
             notes += found
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
 
 
-def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str) -> tuple[Nest, list[str]]:
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, choose: Choice
+          ) -> tuple[Nest, list[str]]:
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
     try:
@@ -51,7 +56,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
     notes: list[str] = []
-    return _tree(scene, tree, name, {s: () for s in scene.statements}, notes), notes
+    return _tree(scene, tree, name, choose, notes), notes
 
 
 def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> tuple[bands.Tree, Conflicts]:
@@ -74,13 +79,13 @@ def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) 
     return tree, Conflicts.of(indices, order, everything, lifted(deps.reduction))
 
 
-def _tree(scene: points.Scene, tree: bands.Tree, name: str, fixed: dict[str, Rows], notes: list[str]) -> Nest:
+def _tree(scene: points.Scene, tree: bands.Tree, name: str, choose: Choice, notes: list[str]) -> Nest:
     match tree:
         case bands.Leaf():
             return nest.Leaf(scene.statements[tree.statement].name)
         case bands.Sequence():
-            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", fixed, notes) for n, x in enumerate(tree.parts)))
+            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.parts)))
         case bands.Band():
-            chosen = sizes.plan(scene, tree, fixed)
-            notes.append(f"{', '.join(bands.statements(tree))}: tiles {chosen.sizes} {chosen.parallel} {chosen.wave}, {chosen.cycles:.3g} cycles")
+            chosen = choose(scene, tree, dict.fromkeys(bands.statements(tree), ()))
+            notes.append(sizes.describe(scene, tree, chosen))
             return wavefront.nest(scene, tree, chosen, name)

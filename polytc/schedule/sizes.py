@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 
 from polytc.schedule import bands, footprints, points
-from polytc.schedule.conflicts import Rows
+from polytc.schedule.conflicts import Rows, text
 from polytc.schedule.points import Own, Parts, Points, Scene, Shared
 
 NOMINAL = 64
@@ -25,8 +25,8 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """sizes: iterations of each member in a tile, None: not tiled; inside: the structure of a tile; cycles: estimated; wave: the
-    two members whose tiles make a wavefront, of which the second is parallel; parallel: 'tiles', 'inside' or ''."""
+    """sizes: iterations of each member in a tile, None: not tiled; inside: the structure of a tile; cycles: estimated; wave:
+    the two members whose tiles make a wavefront, of which the second is parallel; parallel: 'tiles', 'inside' or ''."""
 
     sizes: tuple[int | None, ...]
     inside: Points
@@ -40,7 +40,7 @@ def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
     model = _Model.of(scene, band, fixed)
     whole: tuple[int | None, ...] = (None,) * len(band.loops)
     best = model.plan(whole)
-    if len(band.loops) == 1 and not band.loops[0].coincident:
+    if not tileable(band):
         return best
     for start in (tuple(NOMINAL for _ in whole), (16, *(None for _ in whole[1:])), (16, 64, *(None for _ in whole[2:]))):
         here = model.plan(model.clipped(start[:len(whole)]))
@@ -53,6 +53,28 @@ def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
                 break
         best = min((best, here), key=lambda p: p.cycles)
     return best
+
+
+def tileable(band: bands.Band) -> bool:
+    """Is there more than one loop, or a parallel one? (Tiles of one loop that carries something gain nothing.)"""
+    return len(band.loops) > 1 or band.loops[0].coincident
+
+
+def given(scene: Scene, band: bands.Band, fixed: dict[str, Rows], sizes: Sequence[int | None]) -> Plan:
+    """The plan with these sizes, one a member of the band."""
+    return _Model.of(scene, band, fixed).plan(tuple(sizes))
+
+
+def describe(scene: Scene, band: bands.Band, chosen: Plan) -> str:
+    """The plan in a line."""
+    loops = [text(loop.rows[0][1]) for loop in band.loops]
+    tiles = ", ".join(f"{loop}: {n}" for loop, n in zip(loops, chosen.sizes, strict=True) if n is not None)
+    wave = f" in wavefronts of {' and '.join(loops[m] for m in chosen.wave)}" if chosen.wave is not None else ""
+    vectors = [f"{scene.statements[o.statement].name} {o.kind} {text(o.loops[-1])}" for o in points.owns(chosen.inside)
+               if o.kind != "sequential"]
+    parts = [f"band ({', '.join(loops)})", f"tiles of {tiles}{wave}" if tiles else "no tiles", *vectors,
+             f"{chosen.cycles:.2g} cycles estimated"]
+    return ", ".join(parts)
 
 
 def extent(scene: Scene, loop: bands.Loop) -> int:
