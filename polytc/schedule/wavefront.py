@@ -4,7 +4,8 @@
 
 Coincident members are parallel as they are. Where there are none, the tiles on a diagonal do not depend on each other, as every
 dependence goes forward in both loops or stays (Lamport, The Parallel Execution of DO Loops, CACM 1974; Irigoin & Triolet,
-Supernode Partitioning, POPL 1988; Bondhugula et al., A Practical Automatic Polyhedral Parallelizer and Locality Optimizer, PLDI 2008).
+Supernode Partitioning, POPL 1988; Bondhugula et al., A Practical Automatic Polyhedral Parallelizer and Locality Optimizer,
+PLDI 2008).
 """
 
 from __future__ import annotations

@@ -48,19 +48,19 @@ def fields(t, n, m):
     edge = ls.statement("S0", "E", (0, "j"), None, ls.read("F", "t"), [("t", 0, t), ("j", 0, m)], (), ["L"])
     electric = ls.statement("S1", "E", "ij", "+", ls.calc("*", ls.number(-0.5), ls.calc(
         "-", ls.read("H", "i", "j"), ls.read("H", ls.plus("i", -1), "j"))), [("t", 0, t), ("i", 1, n), ("j", 0, m)], (), ["L"])
-    magnetic = ls.statement("S2", "H", "ij", "+", ls.calc("*", ls.number(-0.7), ls.calc(
-        "-", ls.read("E", ls.plus("i", 1), "j"), ls.read("E", "i", "j"))), [("t", 0, t), ("i", 0, n - 1), ("j", 0, m)], (), ["L"])
+    change = ls.calc("-", ls.read("E", ls.plus("i", 1), "j"), ls.read("E", "i", "j"))
+    magnetic = ls.statement("S2", "H", "ij", "+", ls.calc("*", ls.number(-0.7), change),
+                            [("t", 0, t), ("i", 0, n - 1), ("j", 0, m)], (), ["L"])
     return pr.Program("fields", (ls.tensor("F", t), ls.tensor("E", n, m), ls.tensor("H", n, m)), (edge, electric, magnetic),
                       ("F", "E", "H"), ("E", "H"))
 
 
 def lu(n):
     """A[n,n] in place, row by row: each element waits for those before it in its row and its column."""
-    def minus(last):
-        return pr.Unary("-", ls.calc("*", ls.read("A", "i", "k"), ls.read("A", "k", "j")), ls.F64), last
-    value, _ = minus(None)
+    value = pr.Unary("-", ls.calc("*", ls.read("A", "i", "k"), ls.read("A", "k", "j")), ls.F64)
     box = [("i", 0, n), ("j", 0, n)]
-    lower = ls.statement("S1", "A", "ij", "+", value, [*box, ("k", 0, n)], [ls.below("j", "i"), ls.below("k", "j")], ["L1", "L2"])
+    lower = ls.statement("S1", "A", "ij", "+", value, [*box, ("k", 0, n)], [ls.below("j", "i"), ls.below("k", "j")],
+                         ["L1", "L2"])
     scale = ls.statement("S2", "A", "ij", None, ls.calc("/", ls.read("A", "i", "j"), ls.read("A", "j", "j")), box,
                          [ls.below("j", "i")], ["L1", "L2"])
     upper = ls.statement("S3", "A", "ij", "+", value, [*box, ("k", 0, n)], [ls.below("i", ls.plus("j", 1)), ls.below("k", "i")],
@@ -73,15 +73,17 @@ def substitution(n):
     start = ls.statement("S1", "x", "i", None, ls.read("b", "i"), [("i", 0, n)], (), ["L1"])
     rest = ls.statement("S2", "x", "i", "+", pr.Unary("-", ls.calc("*", ls.read("A", "i", "j"), ls.read("x", "j")), ls.F64),
                         [("i", 0, n), ("j", 0, n)], [ls.below("j", "i")], ["L1"])
-    scale = ls.statement("S3", "x", "i", None, ls.calc("/", ls.read("x", "i"), ls.read("A", "i", "i")), [("i", 0, n)], (), ["L1"])
+    scale = ls.statement("S3", "x", "i", None, ls.calc("/", ls.read("x", "i"), ls.read("A", "i", "i")), [("i", 0, n)], (),
+                         ["L1"])
     return pr.Program("substitution", (ls.tensor("A", n, n), ls.tensor("b", n), ls.tensor("x", n)), (start, rest, scale),
                       ("A", "b"), ("x",))
 
 
 def rows(n, m):
     """A recurrence along each row; rows are independent."""
-    step = ls.statement("S1", "Y", "ij", None, ls.calc("+", ls.calc("*", ls.number(0.5), ls.read("Y", "i", ls.plus("j", -1), default=1.0)),
-                                                       ls.read("X", "i", "j")), [("i", 0, n), ("j", 0, m)], (), ["L1", "L2"])
+    before = ls.calc("*", ls.number(0.5), ls.read("Y", "i", ls.plus("j", -1), default=1.0))
+    step = ls.statement("S1", "Y", "ij", None, ls.calc("+", before, ls.read("X", "i", "j")), [("i", 0, n), ("j", 0, m)], (),
+                        ["L1", "L2"])
     return pr.Program("rows", (ls.tensor("X", n, m), ls.tensor("Y", n, m)), (step,), ("X",), ("Y",))
 
 
