@@ -129,7 +129,7 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
         built = program.written(shapes, dtypes)
     else:
         built = build(program, shapes, dtypes, attrs, scalars)
-    return recipe.start(built, exact)
+    return replace(recipe.start(built, exact), machine_of=lambda target: compiler.target(target).here().machine)
 
 
 def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,

@@ -34,7 +34,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import packages
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import algebra, automatic, lanes, pack, tree
+from polytc.schedule import algebra, automatic, copies, lanes, pack, tree
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -181,8 +181,10 @@ def _build(lowered: Lowered, key: str | None) -> Package:
 
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> tuple[Program | None, Program]:
     """(what is computed once, what the schedule is for): the program as written if the request is for that one."""
-    if schedule == "program" or schedule is not None and schedule.startswith(tree.WRITTEN):
+    if schedule == "program":
         return None, program
+    if schedule is not None and schedule.startswith(tree.WRITTEN):
+        return None, copies.applied(program, copies.of(schedule))
     once, rewritten = _rewrite(program, machine)
     if schedule in (None, "isl") or tree.made_for(schedule, polyhedra.extract(rewritten)):
         return once, rewritten

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from polytc import errors
+from polytc.lang import program as pr
 from polytc.lang.program import Program
 from polytc.schedule import loopnest, recipe
 from polytc.schedule.recipe import Recipe
@@ -34,6 +35,10 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
         return s.distribute(a, b, depth=draw.draw(st.sampled_from([None, 0, 1])))
     loop, other = draw.draw(st.sampled_from(own)), draw.draw(st.sampled_from(own))
     size = draw.draw(st.integers(1, 5))
+    reads = [r.tensor for r in pr.reads(s.program.statement(a))]
+    if what == "cache":
+        return s if not reads else s.cache(a, draw.draw(st.sampled_from(reads)), at=draw.draw(st.sampled_from([None, loop])),
+                                           space=draw.draw(st.sampled_from(["local", "packed"])))
     note(f"{what} {a} {loop} {other} {size}")
     match what:
         case "tile":
@@ -59,7 +64,7 @@ def step(s: Recipe, draw: st.DataObject) -> Recipe:
             return s.parallel(a, loop)
 
 
-STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel"]
+STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "cache"]
 
 
 def transformed(program: Program, draw: st.DataObject) -> Recipe:
@@ -91,7 +96,7 @@ def test_transformed_programs_compute_the_same(program: Program, data: st.DataOb
 @SETTINGS
 def test_saved_schedules_read_the_same(program: Program, data: st.DataObject) -> None:
     s = transformed(program, data)
-    again = s.read(s.yaml())
+    again = recipe.start(program).read(s.yaml())
     assert [(x.title, x.kind) for x in loopnest.walk(again.body)] == [(x.title, x.kind) for x in loopnest.walk(s.body)]
     assert again.schedule.tree.get_map().is_equal(s.schedule.tree.get_map())
     assert again.steps == s.steps

@@ -16,7 +16,7 @@ from polytc import errors
 from polytc.lang import program as pr
 from polytc.lang.scalars import I64
 from polytc.poly import isl
-from polytc.schedule import loopnest, quasi
+from polytc.schedule import copies, loopnest, quasi
 from polytc.schedule.directives import tiling
 from polytc.schedule.loopnest import Body, Leaf, Loop, Row
 
@@ -29,7 +29,8 @@ def steps(text: str) -> tuple[str, ...]:
     for line in text.splitlines():
         if not line.startswith("#"):
             break
-        found.append(line.removeprefix("#").strip())
+        if not line.startswith(copies.HEAD):
+            found.append(line.removeprefix("#").strip())
     return tuple(found[1:])
 
 

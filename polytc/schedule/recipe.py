@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from polytc import errors
 from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import dependences, nest
 from polytc.poly import scop as polyhedra
-from polytc.schedule import completion, loopnest, pseudocode, reading, tree
+from polytc.schedule import completion, copies, extents, loopnest, pseudocode, reading, tree
+from polytc.schedule.directives import caching
 from polytc.schedule.steps import Steps
 
 
@@ -23,10 +26,53 @@ class Recipe(Steps):
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A, B, schedule=s)
 
     A loop is named by a statement in it and what that statement calls it: an index, or what a transformation made of one
-    ('i.0', 'i.1'). exact: nothing is added when it is compiled.
+    ('i.0', 'i.1'). exact: nothing is added when it is compiled. copied: what
+    statements have copies of, in the program `base`. machine_of: the machine of a target, by the target's name.
     """
 
     exact: bool = False
+    copied: tuple[copies.Copy, ...] = ()
+    base: pr.Program | None = None
+    machine_of: Callable[[str], Machine] | None = None
+
+    def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Recipe:
+        """Let a statement read a copy of a tensor, which a statement of its own makes: `S1_A` makes `A_S1` for S1.
+
+            for i.0: for i.1: S1 reads A   ->   for i.0: { for i: S1_A copies what i.0 reads;  for i.1: S1 reads the copy }
+
+        at: the loop around the statement in each of whose iterations the copy is made, each element when it is first read;
+        None: all of it before the outermost loop. space: 'local' keeps the order of the dimensions; where each iteration of
+        the loops outside uses elements of its own, code generation keeps only these, in memory of the thread (or private
+        memory of a work-item). 'packed' has the dimensions in the order in which the loops walk them, the innermost last.
+        Elements that one vector or register tile uses stay in registers without being asked for.
+        Raises E707 for what the statement does not read, E708 where it changes meanwhile, E701 where a read would come first.
+        """
+        if space not in ("local", "packed"):
+            raise errors.fail("E708", f"there is no space {space!r} for copies", notes=[
+                "the spaces are local and packed; what a register tile uses is in registers without being asked for"])
+        depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
+        loopnest.loops(self.body, statement)
+        rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
+        order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
+        wanted = copies.Copy(statement, tensor, order)
+        program, make = copies.apply(self.program, wanted)
+        values = copies.source(program.statement(statement), make, make.target)
+        instances = extents.domains(self.scop)
+        body = caching.place(self.body, statement, make, depth, values, lambda loop: extents.of(loop, instances)[0])
+        made = replace(start(program), exact=self.exact, steps=self.steps, base=self.base or self.program,
+                       copied=(*self.copied, wanted), machine_of=self.machine_of)
+        return made.step(f"cache {tensor} of {statement}" + (f" at {at}" if at is not None else ""), body)
+
+    def _walked(self, statement: str, tensor: str) -> tuple[int, ...]:
+        """The tensor's dimensions in the order in which the loops around the statement walk them."""
+        reads = [r for r in pr.reads(self.program.statement(statement)) if r.tensor == tensor]
+        around = loopnest.loops(self.body, statement)
+        values = [next(r.value for r in x.rows if r.statement == statement) for x in around]
+        depths = {e.name: n for n, value in enumerate(values) for e in pr.walk(value) if isinstance(e, pr.Index)}
+
+        def innermost(d: int) -> int:
+            return max((depths[e.name] for e in pr.walk(reads[0].subscripts[d]) if isinstance(e, pr.Index)), default=-1)
+        return tuple(sorted(range(len(reads[0].subscripts)), key=innermost)) if reads else ()
 
     def __str__(self) -> str:
         return pseudocode.text(self.body, self.scop)
@@ -36,8 +82,8 @@ class Recipe(Steps):
 
     def yaml(self) -> str:
         """The schedule tree in isl's YAML, which `polytc.compile(schedule=...)` takes as it is, without adding to it."""
-        steps = "".join(f"# {step}\n" for step in self.steps)
-        return f"{tree.WRITTEN}\n{steps}{self.schedule}\n"
+        head = [str(c) for c in self.copied] + [f"# {step}" for step in self.steps]
+        return "\n".join([tree.WRITTEN, *head, f"{self.schedule}\n"])
 
     def save(self, path: str | Path) -> None:
         """Write the YAML to a file."""
@@ -50,15 +96,20 @@ class Recipe(Steps):
 
     def read(self, text: str) -> Recipe:
         """The schedule of a YAML text, for this program; see `load`."""
-        found = self.bounded(lambda: tree.from_yaml(text, self.scop, self.deps))
-        return replace(self, body=reading.body(found.tree, self.program), steps=reading.steps(text))
+        written, wanted = self.base or self.program, copies.of(text)
+        made = replace(start(copies.applied(written, wanted), self.exact), base=written, copied=wanted,
+                       machine_of=self.machine_of)
+        found = made.bounded(lambda: tree.from_yaml(text, made.scop, made.deps))
+        return replace(made, body=reading.body(found.tree, made.program), steps=reading.steps(text))
 
     def request(self, machine: Machine) -> str:
         """The YAML of what is compiled for a machine: completed unless it is exact."""
         return (self if self.exact else self.complete(machine)).yaml()
 
-    def complete(self, machine: Machine) -> Recipe:
-        """The recipe with what it leaves open decided for a machine; see schedule.completion."""
+    def complete(self, target: str | Machine = "cpu") -> Recipe:
+        """The recipe with what it leaves open decided for a target; see schedule.completion."""
+        assert self.machine_of is not None or isinstance(target, Machine), "recipe: no targets are known here"
+        machine = target if isinstance(target, Machine) else self.machine_of(target)  # type: ignore[misc]
         return completion.complete(self, machine)
 
 

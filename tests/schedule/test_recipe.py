@@ -36,7 +36,7 @@ def chain() -> Recipe:
 
 def right(s: Recipe) -> Recipe:
     """The recipe itself, whose program computes what it should on every target that needs no device."""
-    p = s.program
+    p = s.base or s.program
     rng = np.random.default_rng(0)
     given = {n: rng.random(p.tensor(n).shape).astype(p.tensor(n).dtype.numpy) for n in p.inputs}
     if p.name == "cholesky":
@@ -143,6 +143,47 @@ def seidel() -> Recipe:
 def test_bind(golden: Golden) -> None:
     s = matmul().tile("S1", i=4, j=8).bind("S1", {"i.0": "grid.y", "j.0": "grid.x", "i.1": "block.y", "j.1": "block.x"})
     golden("bound.txt", str(right(s)))
+
+
+def test_a_copy_inside_a_loop_keeps_one_iteration(golden: Golden) -> None:
+    s = matmul().tile("S1", i=4, j=8).cache("S1", "A", at="i.0").parallel("S1", "i.0")
+    golden("cached.txt", str(right(s)))
+    low = compiler.lower_program(matmul().program, "cpu", s.yaml())
+    assert low.loops.scratch == ()
+    assert "alloc local f32 A_S1_slice[4, 10]" in str(low.loops)
+    again = matmul().read(s.yaml())
+    assert (str(again), again.yaml(), again.copied) == (str(s), s.yaml(), s.copied)
+
+
+def test_a_packed_copy_walks_along_memory() -> None:
+    s = start("C[i,j] += A[i,k]*B[j,k]", {"A": (6, 10), "B": (20, 10)}).reorder("S1", "i", "k", "j")
+    made = right(s.cache("S1", "B", space="packed"))
+    assert "S1_B: B_S1[k, j] = B[j, k]" in str(made)
+    assert "# copy S1 B 1,0" in made.yaml()
+
+
+def test_copies_of_stencils_guards_and_gathers() -> None:
+    stencil = start("Y[i] = X[i-1] + X[i+1] + (X[i+30] else 0)", {"X": (40,)}).tile("S1", i=8)
+    for at in (None, "i.0", "i.1"):
+        right(stencil.cache("S1", "X", at=at))
+    program = build("Y[i] = X[N[i]] + X[i]", {"N": (9,), "X": (9,)}, {"N": I64})
+    made = recipe.start(program).cache("S1", "N", at="i").cache("S1", "X")
+    x, n = np.arange(9.0, dtype="f4"), np.arange(9)[::-1].copy()
+    out = np.zeros(9, "f4")
+    given = {"X": x, "N": n}
+    compiler.compile_program(program, "cpu", 1, made.yaml()).run([*(given[t] for t in program.inputs), out])
+    np.testing.assert_array_equal(out, x[n] + x)
+
+
+def test_what_cannot_be_copied() -> None:
+    assert "did you mean `A`?" in refusal(lambda: matmul().cache("S1", "a"), "E707")
+    assert "it reads A, B" in refusal(lambda: matmul().cache("S1", "C"), "E707")
+    assert "no space 'shared'" in refusal(lambda: matmul().cache("S1", "A", space="shared"), "E708")
+    assert "S1 writes X where S1 reads it" in refusal(lambda: seidel().cache("S1", "X"), "E708")
+    assert "there is no statement 'S9'" in refusal(lambda: matmul().read("# x\n# copy S9 A 0,1\n"), "E707")
+    assert "is no order of the dimensions of A" in refusal(lambda: matmul().read("# x\n# copy S1 A 0\n"), "E708")
+    late = start("T[i] = X[i]; Y[i] = T[8-i]", {"X": (9,)})
+    assert "breaks S1[i=" in refusal(lambda: late.cache("S2", "T", at="i").fuse("S1", "S2"), "E701")
 
 
 # ---- what each refuses
