@@ -4,7 +4,10 @@ witness, and what is saved reads the same."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+import islpy
+import loop_statements as ls
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -12,12 +15,14 @@ from hypothesis import strategies as st
 from polytc import errors
 from polytc.lang import program as pr
 from polytc.lang.program import Program
+from polytc.machine import AVX2, AVX512, GENERIC_CPU
 from polytc.schedule import loopnest, recipe
 from polytc.schedule.recipe import Recipe
+from tests.schedule.test_recipe import right
 from tests.test_programs import check
 from tests.test_random_programs import programs
 
-SETTINGS = settings(max_examples=40, deadline=None, derandomize=True,
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large])
 REFUSALS = {"E701", "E704", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
@@ -92,13 +97,45 @@ def test_transformed_programs_compute_the_same(program: Program, data: st.DataOb
     check(program, data.draw(st.sampled_from(["cpu", "interp"])), s.yaml(), threads=data.draw(st.sampled_from([1, 2])))
 
 
+@st.composite
+def time_loops(draw: Callable[..., object]) -> Program:
+    """One to three stencils inside a loop over t, some inside one over i too; in place, or from one array to the other."""
+    steps, n = draw(st.integers(1, 4)), draw(st.integers(4, 9))
+    found = [ls.statement("S0", "Y", "i", None, ls.read("X", "i"), [("i", 0, n)])]
+    for k in range(1, draw(st.integers(1, 3)) + 1):
+        target, of = draw(st.sampled_from([("X", "Y"), ("Y", "X"), ("X", "X")]))
+        offsets = draw(st.lists(st.integers(-1, 1), min_size=1, max_size=3, unique=True))
+        value = ls.number(0.5)
+        for c in offsets:
+            value = ls.calc("+", value, ls.calc("*", ls.number(0.25), ls.read(of, ls.plus("i", c))))
+        labels = ("T", f"I{k}") if target == of or draw(st.booleans()) else ("T",)
+        where = [ls.below("i", ls.plus("t", 3))] if draw(st.integers(0, 3)) == 0 else []
+        found.append(ls.statement(f"S{k}", target, "i", None, value, [("t", 0, steps), ("i", 1, n - 1)], where, labels))
+    return pr.Program("random", (ls.tensor("X", n), ls.tensor("Y", n)), tuple(found), ("X",), ("X", "Y"))
+
+
+@given(time_loops(), st.data())
+@SETTINGS
+def test_transformed_time_loops_compute_the_same(program: Program, data: st.DataObject) -> None:
+    note(str(program))
+    right(transformed(program, data))
+
+
+@given(programs(), st.data())
+@SETTINGS
+def test_completed_schedules_compute_the_same(program: Program, data: st.DataObject) -> None:
+    s = transformed(program, data).complete(data.draw(st.sampled_from([AVX2, AVX512, GENERIC_CPU])))
+    note(str(s))
+    check(program, data.draw(st.sampled_from(["cpu", "interp"])), s.yaml(), threads=2)
+
+
 @given(programs(), st.data())
 @SETTINGS
 def test_saved_schedules_read_the_same(program: Program, data: st.DataObject) -> None:
     s = transformed(program, data)
     again = recipe.start(program).read(s.yaml())
     assert [(x.title, x.kind) for x in loopnest.walk(again.body)] == [(x.title, x.kind) for x in loopnest.walk(s.body)]
-    assert again.schedule.tree.get_map().is_equal(s.schedule.tree.get_map())
+    assert islpy.UnionMap.read_from_str(s.scop.ctx, str(again.schedule.tree.get_map())).is_equal(s.schedule.tree.get_map())
     assert again.steps == s.steps
 
 
