@@ -102,8 +102,11 @@ class Recipe(Steps):
         found = made.bounded(lambda: tree.from_yaml(text, made.scop, made.deps))
         return replace(made, body=reading.body(found.tree, made.program), steps=reading.steps(text))
 
-    def request(self, machine: Machine) -> str:
-        """The YAML of what is compiled for a machine: completed unless it is exact."""
+    def request(self, machine: Machine) -> str | None:
+        """The YAML of what is compiled for a machine: completed unless it is exact; None, the automatic schedule, if nothing
+        was said at all."""
+        if not self.steps and not self.exact and self.body == loopnest.of(nest.program_order(self.program), self.program):
+            return None
         return (self if self.exact else self.complete(machine)).yaml()
 
     def complete(self, target: str | Machine = "cpu") -> Recipe:

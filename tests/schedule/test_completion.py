@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import loop_statements as ls
 import numpy as np
@@ -66,6 +67,12 @@ def test_gpus_get_blocks() -> None:
     made = start().tile("S1", i=16, j=16).complete(GENERIC_GPU)
     assert kinds(made, "S1")[0] == "parallel"
     assert any(k.startswith("block") for k in kinds(made, "S2"))
+
+
+def test_without_a_step_it_is_the_automatic_schedule() -> None:
+    s = polytc.schedule(TEXT, shapes=SHAPES)
+    assert str(polytc.lower(TEXT, shapes=SHAPES, schedule=s).schedule) == str(polytc.lower(TEXT, shapes=SHAPES).schedule)
+    assert str(polytc.lower(TEXT, shapes=SHAPES, schedule=replace(s, exact=True)).schedule) == str(s.schedule)
 
 
 def test_compile_completes_unless_it_is_exact() -> None:
