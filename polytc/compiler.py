@@ -34,7 +34,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import packages
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import algebra, automatic, copies, lanes, pack, tree
+from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, tree
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -197,7 +197,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         return hoist.hoist(program) if program.constants else (None, program)
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:
-        rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
+        rewritten = lanes.split_reductions(pack.pack(dots.group(rewritten, machine), machine), machine)
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
 
 

@@ -56,6 +56,19 @@ class Machine:
         """Whether a fused multiply-add is one instruction."""
         return self.vector_bytes >= 32 or self.has("fma") or self.has("neon") or _is_arm()
 
+    @property
+    def dots(self) -> tuple[str, ...]:
+        """The dot products of words (lang.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
+        if self.kind != "cpu":
+            return ()
+        arm = self.has("neon")
+        vnni = self.has("avx512vnni") or (self.has("avxvnni") and self.vector_bytes == 32)
+        found = {"dot_u8i8": self.has("i8mm") if arm else vnni,
+                 "dot_i8i8": arm and self.has("dotprod"), "dot_u8u8": arm and self.has("dotprod"),
+                 "dot_i16i16": not arm and self.vector_bytes >= 32,
+                 "dot_bf16": self.has("avx512bf16") and self.vector_bytes == 64}
+        return tuple(name for name, there in found.items() if there)
+
     def has(self, feature: str) -> bool:
         """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
         return f"+{feature}" in self.features.split(",")

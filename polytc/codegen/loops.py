@@ -122,7 +122,7 @@ class Binary(Node):
 
 @node
 class Call(Node):
-    """An intrinsic of scalars.INTRINSICS, or 'fma' (a*b + c in one rounding, floats)."""
+    """An intrinsic of scalars.INTRINSICS, a call of lang.words, or 'fma' (a*b + c in one rounding, floats)."""
 
     fn: str
     args: tuple[Expr, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
+from polytc.lang import words
 from polytc.lang.affine import affine
 from polytc.lang.scalars import BOOL, I64, INTRINSICS
 
@@ -77,7 +78,7 @@ class Lowering:
             case pr.Binary():
                 return loops.Binary(e.op, self.expr(e.a, values), self.expr(e.b, values), e.dtype)
             case pr.Call():
-                assert e.fn in INTRINSICS, f"lower: unknown intrinsic {e.fn}"
+                assert e.fn in INTRINSICS or words.is_word_call(e.fn), f"lower: unknown intrinsic {e.fn}"
                 return loops.Call(e.fn, tuple(self.expr(a, values) for a in e.args), e.dtype)
             case pr.Cast():
                 a = self.expr(e.a, values)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.lang import scalars
-from polytc.lang.scalars import BOOL, I64
+from polytc.lang import scalars, words
+from polytc.lang.scalars import BOOL, I64, U32
 
 _BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
 
@@ -168,6 +168,9 @@ def _operator(e: loops.Unary | loops.Binary | loops.Call | loops.Cast | loops.Se
 
 
 def _call(e: loops.Call) -> None:
+    if words.is_word_call(e.fn):
+        _word_call(e)
+        return
     row = scalars.INTRINSICS.get(e.fn)
     _need(row is not None or e.fn == "fma", f"no intrinsic {e.fn}", e)
     _need(len(e.args) == (row.arity if row else 3), "the number of arguments", e)
@@ -176,6 +179,15 @@ def _call(e: loops.Call) -> None:
     _need(e.dtype == (BOOL if row and row.result == "bool" else dtype), f"a {e.dtype} from {dtype}", e)
     needs_float = row is None or row.result == "float"
     _need(dtype.is_float or not needs_float, f"{e.fn} of {dtype}", e)
+
+
+def _word_call(e: loops.Call) -> None:
+    dot = words.DOTS.get(e.fn)
+    if dot is not None:
+        _need(len(e.args) == 2 and all(a.dtype == U32 for a in e.args) and e.dtype == dot.result, "a dot product of words", e)
+        return
+    same = len({a.dtype for a in e.args}) == 1
+    _need(same and e.dtype == U32 and len(e.args) * e.args[0].dtype.bits == U32.bits, "a word of equal parts", e)
 
 
 def _lanes(e: loops.Expr, parts: tuple[loops.Expr, ...]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polytc.lang import program as pr
-from polytc.lang import scalars
+from polytc.lang import scalars, words
 from polytc.lang.scalars import BOOL
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
@@ -169,6 +169,8 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
             return {"-": np.negative, "!": np.logical_not, "~": np.invert}[e.op](sub(e.a))
         case pr.Binary():
             return np.asarray(_BINARY[e.op](sub(e.a), sub(e.b))).astype(e.dtype.numpy, copy=False)
+        case pr.Call() if words.is_word_call(e.fn):
+            return words.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call():
             names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
             return np.asarray(eval(_reference(e.fn), {"np": np, "erf": _erf, **names})).astype(e.dtype.numpy, copy=False)

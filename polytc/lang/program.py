@@ -78,7 +78,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Call:
-    """An intrinsic of scalars.INTRINSICS, e.g. `exp(x)`, `max(a, b)`; all arguments have one type."""
+    """An intrinsic of scalars.INTRINSICS, e.g. `exp(x)`, `max(a, b)`, or a call of lang.words; all arguments have one type."""
 
     fn: str
     args: tuple[Expr, ...]

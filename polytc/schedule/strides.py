@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
+from polytc.lang.words import WORD
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,25 @@ class AccessStrides:
 
 def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, ...]:
     """The target first, then every read."""
-    accesses = [(s.target, s.subscripts, True)] + [(r.tensor, r.subscripts, False) for r in pr.reads(s)]
-    return tuple(_strides(program.tensor(t), subs, write) for t, subs, write in accesses)
+    target = _strides(program.tensor(s.target), s.subscripts, True)
+    numbers = _in_word(s)
+    if numbers:
+        first, size = of_access(program, numbers[0]), len(numbers)
+        near = tuple((i, 1 if stride == size and _along(numbers, i) else stride) for i, stride in first.strides)
+        return target, replace(first, strides=near)
+    return (target, *(of_access(program, r) for r in pr.reads(s)))
+
+
+def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:
+    """The reads of a statement that puts them side by side into words (schedule.dots), if it is one."""
+    words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn == WORD]
+    numbers = pr.reads(s)
+    return numbers if len(words) == 1 and len(numbers) == len(words[0].args) else ()
+
+
+def _along(numbers: tuple[pr.Read, ...], index: str) -> bool:
+    """Does the index move the last dimension, in which the reads are neighbours?"""
+    return all(any(e == pr.Index(index) for e in pr.walk(r.subscripts[-1])) for r in numbers)
 
 
 def of_access(program: pr.Program, read: pr.Read) -> AccessStrides:

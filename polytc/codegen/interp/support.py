@@ -6,6 +6,7 @@ variables and index arithmetic are Python integers.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.lang import scalars
+from polytc.lang import scalars, words
 
 errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
                 E522="work-items do not meet at the same barrier")
@@ -166,11 +167,17 @@ def run_group(item: Callable[..., Iterator[None]], sizes: tuple[int, ...]) -> No
         waiting = arrived
 
 
+def _of_words(name: str, *args: Any) -> Any:
+    result = words.apply(name, list(args))
+    return result if np.ndim(result) else result[()]
+
+
 def _intrinsics() -> dict[str, Callable[..., Any]]:
     env: dict[str, Any] = {"np": np, "erf": erf}
     table = {f"fn_{row.name}": eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", env)
              for row in scalars.INTRINSICS.values()}
-    return table | {"fn_fma": fma, "fn_pow": power}
+    own = {f"fn_{name}": functools.partial(_of_words, name) for name in (words.WORD, *words.DOTS)}
+    return table | own | {"fn_fma": fma, "fn_pow": power}
 
 
 NAMESPACE: dict[str, Any] = {

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import affine, arithmetic, intrinsics, ir, memory
+from polytc.codegen.llvm import affine, arithmetic, dots, intrinsics, ir, memory
+from polytc.lang import words
 from polytc.lang.scalars import BF16, F32, I64
 from polytc.machine import Machine
 
@@ -34,6 +35,8 @@ class Body:
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
     """The value of an expression."""
+    if isinstance(e, loops.Call) and e.fn == words.WORD:
+        return _word(body, e)
     if isinstance(e, loops.Unary | loops.Binary | loops.Call | loops.Reduce) and traverse.operands(e)[0].dtype == BF16:
         return emit(body, _in_single(e))
     match e:
@@ -45,6 +48,8 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return arithmetic.unary(body.fn, e.op, emit(body, e.a), e.dtype)
         case loops.Binary():
             return _binary(body, e)
+        case loops.Call() if e.fn in words.DOTS:
+            return _dot(body, e, None)
         case loops.Call():
             args = [_wide(body, a, e.lanes) for a in e.args]
             return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
@@ -84,6 +89,10 @@ def _binary(body: Body, e: loops.Binary) -> ir.Value:
         fused = _fused(body, e)
         if fused is not None:
             return fused
+    if e.op == "+":
+        for product, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(product, loops.Call) and product.fn in words.DOTS:
+                return _dot(body, product, _wide(body, other, e.lanes), e.lanes)
     a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
     if e.op in ("<<", ">>") and e.b.dtype.bits != dtype.bits:
         b = arithmetic.cast(body.fn, b, e.b.dtype, dtype)
@@ -110,6 +119,33 @@ def _fused(body: Body, e: loops.Binary) -> ir.Value | None:
 
 def _product(e: loops.Expr) -> loops.Binary | None:
     return e if isinstance(e, loops.Binary) and e.op == "*" else None
+
+
+def _dot(body: Body, e: loops.Call, total: ir.Value | None, lanes: int = 0) -> ir.Value:
+    """A dot product of words, added to `total`."""
+    lanes = lanes or e.lanes
+    x, y = (_wide(body, a, lanes) for a in e.args)
+    start = total if total is not None else ir.number(0, e.dtype, lanes)
+    return dots.emit(body.fn, e.fn, start, x, y, body.machine)
+
+
+def _word(body: Body, e: loops.Call) -> ir.Value:
+    """Numbers side by side in words: one load, if they are neighbours in memory."""
+    parts = [a.a if isinstance(a, loops.Cast) else a for a in e.args]
+    loaded = [p for p in parts if isinstance(p, loops.Load)]
+    if body.mask is None and len(loaded) == len(parts) and len({(p.buffer, p.lanes) for p in loaded}) == 1:
+        first, group = loaded[0], len(parts)
+        forms = [affine.flatten(p.buffer, p.indices) for p in loaded]
+        start = forms[0]
+        if start is not None and start.lanes == tuple(range(0, group * first.lanes, group)[:len(start.lanes)]) \
+                and first.lanes == max(1, len(start.lanes)) \
+                and all(f == replace(start, offset=start.offset + n) for n, f in enumerate(forms)):
+            active, at = traverse.active_lanes(first.indices), pointer(body, first.buffer, start)
+            count = first.lanes * group
+            wide = memory.load(body.fn, first.dtype, at, count) if active is None else \
+                memory.load_masked(body.fn, first.dtype, at, memory.first_lanes(active * group, count))
+            return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
+    return dots.interleave(body.fn, [_wide(body, a, e.lanes) for a in e.args])
 
 
 def _has_load(e: loops.Expr) -> bool:

@@ -1,0 +1,170 @@
+"""Sums of products of narrow numbers as dot products of words: exact for all types, extents and machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from polytc.codegen.interp import InterpTarget
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.codegen.target import Target
+from polytc.compiler import compile_program, lower_program
+from polytc.lang import build, evaluate
+from polytc.lang import program as pr
+from polytc.lang.scalars import named
+from polytc.lang.words import DOTS
+from polytc.machine import AVX2, AVX512, NEON, Machine
+from polytc.runtime import jit
+from polytc.schedule import dots
+
+VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
+VNNI256 = replace(AVX2, features="+avxvnni")
+DOTPROD = replace(NEON, features="+neon,+dotprod")
+I8MM = replace(NEON, features="+neon,+dotprod,+i8mm")
+MACHINES = {"VNNI": VNNI, "AVX-VNNI": VNNI256, "AVX2": AVX2, "dotprod": DOTPROD, "i8mm": I8MM}
+TARGETS: dict[str, Target | str] = {"cpu": "cpu"} | {name: InterpTarget(m) for name, m in MACHINES.items()}
+BYTES = ("i8", "u8")
+MATMUL = "C[i,j] += i32(A[i,k]) * i32(B[k,j])"
+
+
+def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], extreme: bool) -> np.ndarray:
+    """Numbers of the whole range, or only its ends."""
+    limits = np.iinfo(named(dtype).numpy)
+    if extreme:
+        return rng.choice(np.array([limits.min, limits.max], limits.dtype), shape)
+    return rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
+
+
+def run(program: pr.Program, target: Target | str, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    t = program.tensor(program.outputs[0])
+    out = np.full(t.shape, 77, t.dtype.numpy)
+    compile_program(program, target).run([*(arrays[n] for n in program.inputs), out])
+    return out
+
+
+def has_dots(program: pr.Program, machine: Machine) -> bool:
+    text = str(lower_program(program, InterpTarget(machine)).loops)
+    return any(name in text for name in DOTS)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(("i8", "u8", "i16")),
+       st.sampled_from(("i8", "u8", "i16")), st.booleans(), st.sampled_from(list(TARGETS)), st.integers(0, 99))
+@example(33, 35, 37, "i8", "i8", True, "cpu", 0)
+@example(33, 35, 37, "u8", "u8", True, "cpu", 0)
+@example(33, 35, 37, "u8", "i8", True, "cpu", 0)
+@example(33, 35, 37, "i8", "u8", True, "cpu", 0)
+@example(33, 35, 37, "i16", "i16", True, "cpu", 0)
+def test_matrix_products(m: int, n: int, k: int, a: str, b: str, extreme: bool, target: str, seed: int) -> None:
+    program = build(MATMUL, {"A": (m, k), "B": (k, n)}, {"A": a, "B": b})
+    rng = np.random.default_rng(seed)
+    arrays = {"A": numbers(rng, a, (m, k), extreme), "B": numbers(rng, b, (k, n), extreme)}
+    expected = (arrays["A"].astype(np.int64) @ arrays["B"].astype(np.int64)).astype(np.int32)
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("a", BYTES)
+@pytest.mark.parametrize("b", BYTES)
+def test_each_machine_uses_what_it_has(machine: str, a: str, b: str) -> None:
+    program = build(MATMUL, {"A": (32, 64), "B": (64, 32)}, {"A": a, "B": b})
+    assert has_dots(program, MACHINES[machine])
+    assert not has_dots(program, NEON), "without such instructions the sums stay as they are"
+    assert not has_dots(replace(program, precise=True), MACHINES[machine])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("a", "b"), [("i8", "i8"), ("u8", "i8"), ("u8", "u8"), ("i16", "i8")])
+def test_zero_points(target: str, a: str, b: str) -> None:
+    """Numbers, and tensors that the sum does not depend on."""
+    text = "C[i,j] += (i32(A[i,k]) - 7) * (i32(B[k,j]) - i32(Z[j]))"
+    program = build(text, {"A": (24, 19), "B": (19, 37), "Z": (37,)}, {"A": a, "B": b, "Z": b})
+    rng = np.random.default_rng(0)
+    arrays = {"A": numbers(rng, a, (24, 19), True), "B": numbers(rng, b, (19, 37), True), "Z": numbers(rng, b, (37,), False)}
+    wide = {n: x.astype(np.int64) for n, x in arrays.items()}
+    expected = ((wide["A"] - 7) @ (wide["B"] - wide["Z"])).astype(np.int32)
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+    assert has_dots(program, VNNI)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("weights", [(), ("W",)])
+def test_convolutions_with_padding(target: str, weights: tuple[str, ...]) -> None:
+    text = "O[m,h,w] += (i32(X[c,h+r-1,w+s-1] else 0) - 3) * i32(W[m,c,r,s]) where h in 0:9, w in 0:17"
+    program = replace(build(text, {"X": (10, 9, 17), "W": (16, 10, 3, 3)}, {"X": "u8", "W": "i8"}), constants=weights)
+    rng = np.random.default_rng(0)
+    arrays = {"X": numbers(rng, "u8", (10, 9, 17), False), "W": numbers(rng, "i8", (16, 10, 3, 3), True)}
+    padded = np.pad(arrays["X"].astype(np.int64), ((0, 0), (1, 1), (1, 1))) - 3
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    expected = np.einsum("chwrs,mcrs->mhw", windows, arrays["W"].astype(np.int64)).astype(np.int32)
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+    assert has_dots(program, VNNI)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("text", [
+    "C[i,j] = i32(A[i,j])\nC[i,j] += i32(A[i,k]) * i32(B[k,j])",
+    "C[i,j] = i32(A[i,j])\nS[j] += C[i,j]\nC[i,j] += i32(A[i,k]) * i32(B[k,j])\nY[i,j] = C[i,j] + S[j]",
+    "C[j,i] += i32(A[i,k]) * i32(B[j,k])",
+    "C[i,j] += i32(A[i,k]) * i32(B[k,j])\nC[i,j] += i32(A[i,k]) * i32(B[j,k])",
+    "C[n,i,j] += (i32(A[i,k]) - 1) * (i32(D[n,k,j]) - 2)",
+    "C[i] += i32(A[i,k]) * i32(B[k,5])",
+    "C[i,j] max= i32(A[i,k]) * i32(B[k,j])",
+    "C[i,j] += i32(A[i,k]) * i32(B[k,j]) where k <= i",
+])
+def test_what_surrounds_the_sum(target: str, text: str) -> None:
+    shapes = {n: s for n, s in {"A": (33, 33), "B": (33, 33), "D": (3, 33, 33)}.items() if f"{n}[" in text}
+    program = build(text, shapes, dict.fromkeys(shapes, "i8"))
+    rng = np.random.default_rng(0)
+    arrays = {n: numbers(rng, "i8", s, False) for n, s in shapes.items()}
+    expected = evaluate(program, arrays)[program.outputs[0]]
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 40), st.sampled_from(["cpu", "VNNI"]), st.integers(0, 99))
+@example(24, 35, 37, "cpu", 0)
+@example(24, 35, 37, "VNNI", 0)
+def test_bf16_accumulated_in_f32(m: int, n: int, k: int, target: str, seed: int) -> None:
+    program = build("C[i,j] += f32(A[i,k]) * f32(B[k,j])", {"A": (m, k), "B": (k, n)}, {"A": "bf16", "B": "bf16"})
+    rng = np.random.default_rng(seed)
+    arrays = {name: rng.standard_normal(s).astype(ml_dtypes.bfloat16) for name, s in {"A": (m, k), "B": (k, n)}.items()}
+    a, b = (x.astype(np.float64) for x in arrays.values())
+    error = np.abs(run(program, TARGETS[target], arrays) - a @ b)
+    assert (error <= (k + 2) * 2.0 ** -24 * (np.abs(a) @ np.abs(b))).all()
+
+
+def test_bf16_uses_words() -> None:
+    program = build("C[i,j] += f32(A[i,k]) * f32(B[k,j])", {"A": (32, 64), "B": (64, 32)}, {"A": "bf16", "B": "bf16"})
+    assert "dot_bf16" in str(lower_program(program, InterpTarget(VNNI)).loops)
+
+
+def test_rewritten_programs_mean_the_same() -> None:
+    """The rewrite alone, by the reference evaluator."""
+    program = build("C[i,j] += (i32(A[i,k]) - 5) * (i32(B[k,j]) + -9)", {"A": (20, 21), "B": (21, 22)}, {"A": "i8", "B": "u8"})
+    rng = np.random.default_rng(0)
+    arrays = {"A": numbers(rng, "i8", (20, 21), True), "B": numbers(rng, "u8", (21, 22), True)}
+    expected = evaluate(program, arrays)["C"]
+    for machine in MACHINES.values():
+        assert np.array_equal(evaluate(dots.group(program, machine), arrays)["C"], expected)
+
+
+@pytest.mark.parametrize(("machine", "cpu", "operands", "instruction"), [
+    (DOTPROD, "neoverse-n1", ("i8", "i8"), "sdot"), (DOTPROD, "neoverse-n1", ("u8", "u8"), "udot"),
+    (I8MM, "neoverse-n2", ("u8", "i8"), "usdot"),
+    (VNNI, "cascadelake", ("u8", "i8"), "vpdpbusd"), (VNNI, "cascadelake", ("i8", "i8"), "vpdpbusd"),
+    (VNNI, "cooperlake", ("bf16", "bf16"), "vdpbf16ps"), (VNNI, "cascadelake", ("i16", "i16"), "vpdpwssd"),
+    (VNNI256, "alderlake", ("u8", "i8"), "vpdpbusd"), (AVX2, "haswell", ("i8", "i8"), "vpmaddwd")])
+def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], instruction: str) -> None:
+    triple = "aarch64-unknown-linux-gnu" if machine.has("neon") else "x86_64-unknown-linux-gnu"
+    wide = "f32" if operands[0] == "bf16" else "i32"
+    text = MATMUL.replace("i32", wide)
+    program = build(text, {"A": (64, 64), "B": (64, 64)}, dict(zip("AB", operands, strict=True)))
+    source = lower_program(program, LLVMTarget(replace(machine, cpu=cpu))).source
+    tuning = jit.Tuning(slp=False, vectorize=False, level=1)
+    assert instruction in jit.assembly(source.text, cpu, machine.features, tuning, triple)
