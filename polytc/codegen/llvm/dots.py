@@ -23,7 +23,7 @@ def emit(fn: ir.Function, name: str, total: ir.Value, x: ir.Value, y: ir.Value, 
     """total + the dot product of the words x and y in each lane. machine: has this dot product (machine.dots)."""
     lanes = ir.lanes_of(total.type)
     if lanes < FEWEST:
-        wide = emit(fn, name, *(_widened(fn, v) for v in (total, x, y)), machine)
+        wide = emit(fn, name, _widened(fn, total), _widened(fn, x), _widened(fn, y), machine)
         return fn.extract(wide, 0) if lanes == 1 else fn.shuffle(wide, None, range(lanes))
     bits, dot = lanes * WORD_BITS, DOTS[name]
     part = "bfloat" if dot.a.is_float else f"i{dot.a.bits}"
