@@ -69,6 +69,11 @@ class Machine:
                  "dot_bf16": self.has("avx512bf16") and self.vector_bytes == 64}
         return tuple(name for name, there in found.items() if there)
 
+    def multiplies_tiles(self, dot: str) -> bool:
+        """Whether a matrix unit does this dot product for all pairs of 16 rows and 16 columns of 16 words (x86's AMX)."""
+        feature = {"dot_u8i8": "amx-int8", "dot_bf16": "amx-bf16"}.get(dot)
+        return feature is not None and self.vector_bytes == 64 and self.has(feature)
+
     def has(self, feature: str) -> bool:
         """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
         return f"+{feature}" in self.features.split(",")
@@ -112,6 +117,8 @@ def detect_caches() -> tuple[Cache, ...]:
 
 def detect(cpu: str, features: str) -> Machine:
     """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
+    if "+amx-tile" in features and not processors.allow_tiles():
+        features = features.replace("+amx-", "-amx-")
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if _is_arm() or "avx512f" in have else 16

@@ -6,8 +6,10 @@ threads are stopped together whenever the quota of a period (100 ms) is spent.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import platform
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -19,6 +21,15 @@ def usable() -> int:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = quota()
     return max(1, count if allowed is None else min(count, math.ceil(allowed)))
+
+
+def allow_tiles() -> bool:
+    """Ask Linux for the registers of the matrix unit (AMX), for all threads of this process and what it forks; whether it has
+    allowed that."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    arch_prctl, request, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request, tile_data) == 0
 
 
 def quota(process: Path = PROCESS, root: Path = CGROUPS) -> float | None:

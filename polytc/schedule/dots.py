@@ -30,6 +30,7 @@ from polytc.lang.scalars import I8, I32, I64, U8, U32, DType
 from polytc.lang.words import DOTS, WORD, Dot
 from polytc.machine import Machine
 from polytc.schedule.groups import is_contraction, reduced_indices
+from polytc.schedule.tiles import MATRIX
 
 REUSE = 8
 """Times that each number of a variable factor must be used before it is put into words."""
@@ -47,13 +48,14 @@ class Factor:
 
 @dataclass(frozen=True)
 class Words:
-    """A factor in words of `group` numbers of type `kind` along dimension `dimension` of its tensor, `steps` numbers in all;
+    """A factor in `count` words of numbers of type `kind` along dimension `dimension` of its tensor, `steps` numbers in all;
     those beyond are 0. flipped: the top bit of each number is, so that it is 128 more (u8 from i8) or less (i8 from u8)."""
 
     factor: Factor
     kind: DType
     dimension: int
     steps: int
+    count: int
 
     @property
     def flipped(self) -> bool:
@@ -103,9 +105,18 @@ def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
         for a, b in (factors, factors[::-1]):
             index = _index(program, s, factors, dot.group)
             if index is not None and _fits(a, dot.a) and _fits(b, dot.b):
-                words = (Words(f, kind, _dimension(f.read, index.index), index.extent) for f, kind in ((a, dot.a), (b, dot.b)))
+                count = _count(dot, index.extent, machine)
+                words = (Words(f, kind, _dimension(f.read, index.index), index.extent, count)
+                         for f, kind in ((a, dot.a), (b, dot.b)))
                 plans.append(_Plan(dot, index.index, *words))
     return min(plans, key=lambda p: (-p.dot.group, _corrections(s, p, fixed)), default=None)
+
+
+def _count(dot: Dot, steps: int, machine: Machine) -> int:
+    """How many words: whole tiles of them for a matrix unit, which has no use for less."""
+    count = -(-steps // dot.group)
+    whole = -(-count // MATRIX) * MATRIX
+    return whole if machine.multiplies_tiles(dot.name) and 2 * count >= whole else count
 
 
 def _factors(s: pr.Statement) -> tuple[Factor, Factor] | None:
@@ -170,7 +181,7 @@ def _indices(read: pr.Read) -> tuple[str, ...]:
 def _applied(program: pr.Program, s: pr.Statement, plan: _Plan) -> pr.Program:
     new = _New(program)
     a, b = (new.words(x) for x in (plan.a, plan.b))
-    steps = tuple(pr.Range(r.index, 0, -(-r.extent // plan.dot.group)) if r.index == plan.index else r for r in s.ranges)
+    steps = tuple(pr.Range(r.index, 0, plan.a.count) if r.index == plan.index else r for r in s.ranges)
     update = replace(s, value=pr.Call(plan.dot.name, (a, b), plan.dot.result), ranges=steps)
     terms: pr.Expr | None = None
     if plan.a.zero is not None or plan.b.zero is not None:
@@ -196,7 +207,7 @@ class _New:
     def words(self, w: Words) -> pr.Read:
         """The read of the words in place of that of the factor."""
         source, d = self.old.tensor(w.factor.read.tensor), w.dimension
-        shape = tuple(-(-w.steps // w.group) if n == d else extent for n, extent in enumerate(source.shape))
+        shape = tuple(w.count if n == d else extent for n, extent in enumerate(source.shape))
         target = self._tensor(f"{source.name}_words", U32, shape, source.lower)
         ranges = [pr.Range(f"x{n}", lo, lo + extent) for n, (lo, extent) in enumerate(zip(source.lower, shape, strict=True))]
         whole, rest = divmod(w.steps, w.group)
@@ -207,6 +218,10 @@ class _New:
         if rest:
             cell[d] = pr.Const(whole, I64)
             self._assign(target, cell, self._word(w, pr.Const(whole * w.group, I64), rest), tuple(ranges[:d] + ranges[d + 1:]))
+        filled = whole + (rest > 0)
+        if filled < w.count:
+            cell[d], ranges[d] = pr.Index(f"x{d}"), pr.Range(f"x{d}", filled, w.count)
+            self._assign(target, cell, pr.Const(0, U32), tuple(ranges))
         return pr.Read(target.name, w.factor.read.subscripts, U32)
 
     def _word(self, w: Words, first: pr.Expr, count: int) -> pr.Expr:

@@ -25,6 +25,8 @@ SHORT = 64
 """Steps of a reduction that may be unrolled."""
 STRAIGHT = 256
 """Vector operations of a tile with its whole reduction, above which straight code would be too much of it."""
+MATRIX = 16
+"""Rows, columns and words of a tile of the matrix unit, and the cycles of its product."""
 WIDEST = 8
 """Vectors side by side."""
 
@@ -65,9 +67,32 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
             box = tuple((i, extent[i]) for i in reduced)
             found += _straight(accesses, vector, [(i, extent[i]) for i in shared if i != vector], box, lanes,
                                -(-extent[vector] // lanes), outer, machine)
+    found += _on_matrix_unit(s, accesses, shared, lanes, machine)
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
+
+
+def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
+                    machine: Machine) -> list[RegisterTile]:
+    """Two by two tiles of the matrix unit (codegen.llvm.amx), if there is one: one operand walks along the reduction, the other
+    along the vectors."""
+    reduced, extent = reduced_indices(s), {r.index: r.extent for r in s.ranges}
+    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or len(reduced) != 1 or len(accesses) != 3:
+        return []
+    found = []
+    for vector, jam in ((v, j) for v in shared for j in shared if v != j):
+        column = next((a for a in accesses[1:] if a.stride(vector) == 1), None)
+        row = next((a for a in accesses[1:] if a.stride(reduced[0]) == 1), None)
+        if column is None or row is None or column is row or accesses[0].stride(vector) != 1 \
+                or (column.stride(jam), row.stride(vector)) != (0, 0) or row.stride(jam) in (0, None):
+            continue
+        blocks = [-(-extent[i] // MATRIX) for i in (vector, jam, reduced[0])]
+        outer = prod(extent[i] for i in shared if i not in (vector, jam))
+        cycles = prod(blocks) * MATRIX * 2.0 + blocks[0] * blocks[1] * 4 * MATRIX
+        widths = _widths(s, vector, lanes)
+        found.append(RegisterTile(vector, jam, min(2 * MATRIX, extent[jam]), 2 if 2 in widths else widths[0], cycles * outer))
+    return found
 
 
 def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:

@@ -23,10 +23,11 @@ from polytc.runtime import jit
 from polytc.schedule import dots
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
+AMX = replace(VNNI, features=VNNI.features + ",+amx-tile,+amx-int8,+amx-bf16")
 VNNI256 = replace(AVX2, features="+avxvnni")
 DOTPROD = replace(NEON, features="+neon,+dotprod")
 I8MM = replace(NEON, features="+neon,+dotprod,+i8mm")
-MACHINES = {"VNNI": VNNI, "AVX-VNNI": VNNI256, "AVX2": AVX2, "dotprod": DOTPROD, "i8mm": I8MM}
+MACHINES = {"VNNI": VNNI, "AMX": AMX, "AVX-VNNI": VNNI256, "AVX2": AVX2, "dotprod": DOTPROD, "i8mm": I8MM}
 TARGETS: dict[str, Target | str] = {"cpu": "cpu"} | {name: InterpTarget(m) for name, m in MACHINES.items()}
 BYTES = ("i8", "u8")
 MATMUL = "C[i,j] += i32(A[i,k]) * i32(B[k,j])"
@@ -56,6 +57,11 @@ def has_dots(program: pr.Program, machine: Machine) -> bool:
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(("i8", "u8", "i16")),
        st.sampled_from(("i8", "u8", "i16")), st.booleans(), st.sampled_from(list(TARGETS)), st.integers(0, 99))
 @example(33, 35, 37, "i8", "i8", True, "cpu", 0)
+@example(16, 16, 64, "i8", "i8", True, "cpu", 0)
+@example(70, 90, 150, "i8", "i8", False, "cpu", 0)
+@example(49, 81, 131, "i8", "u8", True, "cpu", 0)
+@example(49, 81, 131, "u8", "i8", True, "AMX", 0)
+@example(64, 64, 256, "u8", "u8", True, "cpu", 0)
 @example(33, 35, 37, "u8", "u8", True, "cpu", 0)
 @example(33, 35, 37, "u8", "i8", True, "cpu", 0)
 @example(33, 35, 37, "i8", "u8", True, "cpu", 0)
@@ -130,6 +136,7 @@ def test_what_surrounds_the_sum(target: str, text: str) -> None:
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 40), st.sampled_from(["cpu", "VNNI"]), st.integers(0, 99))
 @example(24, 35, 37, "cpu", 0)
 @example(24, 35, 37, "VNNI", 0)
+@example(70, 90, 150, "cpu", 0)
 def test_bf16_accumulated_in_f32(m: int, n: int, k: int, target: str, seed: int) -> None:
     program = build("C[i,j] += f32(A[i,k]) * f32(B[k,j])", {"A": (m, k), "B": (k, n)}, {"A": "bf16", "B": "bf16"})
     rng = np.random.default_rng(seed)
@@ -158,7 +165,10 @@ def test_rewritten_programs_mean_the_same() -> None:
     (DOTPROD, "neoverse-n1", ("i8", "i8"), "sdot"), (DOTPROD, "neoverse-n1", ("u8", "u8"), "udot"),
     (I8MM, "neoverse-n2", ("u8", "i8"), "usdot"),
     (VNNI, "cascadelake", ("u8", "i8"), "vpdpbusd"), (VNNI, "cascadelake", ("i8", "i8"), "vpdpbusd"),
-    (VNNI, "cooperlake", ("bf16", "bf16"), "vdpbf16ps"), (VNNI, "cascadelake", ("i16", "i16"), "vpdpwssd"),
+    (AMX, "sapphirerapids", ("u8", "i8"), "tdpbusd"), (AMX, "sapphirerapids", ("i8", "i8"), "tdpbusd"),
+    (AMX, "sapphirerapids", ("bf16", "bf16"), "tdpbf16ps"),
+    (VNNI, "cooperlake", ("bf16", "bf16"), "vdpbf16ps"),
+    (VNNI, "cascadelake", ("i16", "i16"), "vpdpwssd"),
     (VNNI256, "alderlake", ("u8", "i8"), "vpdpbusd"), (AVX2, "haswell", ("i8", "i8"), "vpmaddwd")])
 def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], instruction: str) -> None:
     triple = "aarch64-unknown-linux-gnu" if machine.has("neon") else "x86_64-unknown-linux-gnu"
@@ -168,3 +178,30 @@ def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], ins
     source = lower_program(program, LLVMTarget(replace(machine, cpu=cpu))).source
     tuning = jit.Tuning(slp=False, vectorize=False, level=1)
     assert instruction in jit.assembly(source.text, cpu, machine.features, tuning, triple)
+
+
+def test_matrix_units_take_two_by_two_tiles() -> None:
+    """Four products for two loads of each operand; rows and columns beyond whole tiles are vector code."""
+    program = build(MATMUL, {"A": (70, 150), "B": (150, 90)}, {"A": "u8", "B": "i8"})
+    text = lower_program(program, LLVMTarget(AMX)).source.text
+    assert "u32[70, 48] A_words" in str(lower_program(program, LLVMTarget(AMX)).rewritten), "38 words are 3 whole tiles"
+    assert text.count("= call x86_amx @llvm.x86.tdpbusd.internal(") == 6, "2 x 2 tiles, and 2 x 1 in the last columns"
+    assert text.count("= call x86_amx @llvm.x86.tileloadd64.internal(") == 4 + 2 + 2 + 2 + 2 + 1
+    assert "llvm.x86.avx512.vpdpbusd.512" in text
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 300), st.sampled_from(["i8", "u8", "bf16"]),
+       st.sampled_from([(), ("B",)]))
+def test_any_extents_compile_for_a_matrix_unit(m: int, n: int, k: int, dtype: str, constants: tuple[str, ...]) -> None:
+    """LLVM aborts where tiles run out."""
+    text = MATMUL.replace("i32", "f32") if dtype == "bf16" else MATMUL
+    program = replace(build(text, {"A": (m, k), "B": (k, n)}, {"A": dtype, "B": dtype}), constants=constants)
+    source = lower_program(program, LLVMTarget(AMX)).source
+    jit.assembly(source.text, "sapphirerapids", AMX.features, jit.Tuning(slp=False, vectorize=False, level=1),
+                 "x86_64-unknown-linux-gnu")
+
+
+def test_a_machine_without_matrix_unit_has_no_tiles() -> None:
+    program = build(MATMUL, {"A": (64, 64), "B": (64, 64)}, {"A": "u8", "B": "i8"})
+    assert "tile" not in lower_program(program, LLVMTarget(VNNI)).source.text

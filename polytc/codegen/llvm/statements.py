@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import expressions, ir, teams
+from polytc.codegen.llvm import amx, expressions, ir, teams
 from polytc.codegen.llvm.expressions import Body
 from polytc.machine import Machine
 
@@ -108,6 +108,11 @@ class Writer:
         self.body.scopes.pop()
 
     def _loop(self, s: loops.For) -> None:
+        rest = amx.emit(self.body, s)
+        for x in (s,) if rest is None else rest:
+            self._plain_loop(x)
+
+    def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
         self._count(s.var, lower, upper, s.step, bounds, s.body)
