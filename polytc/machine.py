@@ -61,12 +61,12 @@ class Machine:
         """The dot products of words (lang.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
         if self.kind != "cpu":
             return ()
-        arm = self.has("neon")
-        vnni = self.has("avx512vnni") or (self.has("avxvnni") and self.vector_bytes == 32)
+        arm, words = self.has("neon"), self.has("avx512bw") or not self.features
+        vnni = (self.has("avx512vnni") and self.has("avx512vl")) or (self.has("avxvnni") and self.vector_bytes == 32)
         found = {"dot_u8i8": self.has("i8mm") if arm else vnni,
                  "dot_i8i8": arm and self.has("dotprod"), "dot_u8u8": arm and self.has("dotprod"),
-                 "dot_i16i16": not arm and self.vector_bytes >= 32,
-                 "dot_bf16": self.has("avx512bf16") and self.vector_bytes == 64}
+                 "dot_i16i16": not arm and (self.vector_bytes == 32 or (self.vector_bytes == 64 and words)),
+                 "dot_bf16": self.has("avx512bf16") and self.has("avx512vl") and self.vector_bytes == 64}
         return tuple(name for name, there in found.items() if there)
 
     def multiplies_tiles(self, dot: str) -> bool:

@@ -44,3 +44,12 @@ def test_the_smaller_of_mask_and_quota(monkeypatch: pytest.MonkeyPatch, allowed:
     monkeypatch.setattr(processors, "quota", lambda: allowed)
     assert processors.usable() == count
     assert machine.detect("", "").cores == count
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_matrix_unit_is_used_if_the_system_allows_it(monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+    monkeypatch.setattr(processors, "allow_tiles", lambda: allowed)
+    found = machine.detect("sapphirerapids", "+avx512f,+avx512vl,+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
+    assert found.multiplies_tiles("dot_u8i8") == found.multiplies_tiles("dot_bf16") == allowed
+    assert not found.multiplies_tiles("dot_i16i16")
+    assert "dot_u8i8" in found.dots

@@ -18,7 +18,7 @@ from polytc.lang import build, evaluate
 from polytc.lang import program as pr
 from polytc.lang.scalars import named
 from polytc.lang.words import DOTS
-from polytc.machine import AVX2, AVX512, NEON, Machine
+from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 from polytc.runtime import jit
 from polytc.schedule import dots
 
@@ -26,6 +26,7 @@ VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
 AMX = replace(VNNI, features=VNNI.features + ",+amx-tile,+amx-int8,+amx-bf16")
 VNNI256 = replace(AVX2, features="+avxvnni")
 DOTPROD = replace(NEON, features="+neon,+dotprod")
+SVE_DOTPROD = replace(SVE, features="+neon,+sve,+dotprod,+i8mm")
 I8MM = replace(NEON, features="+neon,+dotprod,+i8mm")
 MACHINES = {"VNNI": VNNI, "AMX": AMX, "AVX-VNNI": VNNI256, "AVX2": AVX2, "dotprod": DOTPROD, "i8mm": I8MM}
 TARGETS: dict[str, Target | str] = {"cpu": "cpu"} | {name: InterpTarget(m) for name, m in MACHINES.items()}
@@ -163,7 +164,7 @@ def test_rewritten_programs_mean_the_same() -> None:
 
 @pytest.mark.parametrize(("machine", "cpu", "operands", "instruction"), [
     (DOTPROD, "neoverse-n1", ("i8", "i8"), "sdot"), (DOTPROD, "neoverse-n1", ("u8", "u8"), "udot"),
-    (I8MM, "neoverse-n2", ("u8", "i8"), "usdot"),
+    (SVE_DOTPROD, "neoverse-v1", ("i8", "i8"), "sdot"), (I8MM, "neoverse-n2", ("u8", "i8"), "usdot"),
     (VNNI, "cascadelake", ("u8", "i8"), "vpdpbusd"), (VNNI, "cascadelake", ("i8", "i8"), "vpdpbusd"),
     (AMX, "sapphirerapids", ("u8", "i8"), "tdpbusd"), (AMX, "sapphirerapids", ("i8", "i8"), "tdpbusd"),
     (AMX, "sapphirerapids", ("bf16", "bf16"), "tdpbf16ps"),

@@ -25,6 +25,9 @@ def emit(fn: ir.Function, name: str, total: ir.Value, x: ir.Value, y: ir.Value, 
     if lanes < FEWEST:
         wide = emit(fn, name, _widened(fn, total), _widened(fn, x), _widened(fn, y), machine)
         return fn.extract(wide, 0) if lanes == 1 else fn.shuffle(wide, None, range(lanes))
+    if machine.has("neon") and lanes > FEWEST:
+        a, b = (emit(fn, name, *_part(fn, (total, x, y), range(at, at + lanes // 2)), machine) for at in (0, lanes // 2))
+        return fn.shuffle(a, b, range(lanes))
     bits, dot = lanes * WORD_BITS, DOTS[name]
     part = "bfloat" if dot.a.is_float else f"i{dot.a.bits}"
     a, b = (_bits(fn, v, ir.vector(part, lanes * dot.group)) for v in (x, y))
@@ -58,6 +61,12 @@ def _vector(fn: ir.Function, v: ir.Value) -> ir.Value:
         return v
     single = f"<1 x {v.type}>"
     return fn.emit(single, f"insertelement {single} poison, {v}, i64 0")
+
+
+def _part(fn: ir.Function, vectors: tuple[ir.Value, ir.Value, ir.Value], lanes: range) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Some neighbouring lanes of each vector."""
+    total, x, y = (fn.shuffle(v, None, lanes) for v in vectors)
+    return total, x, y
 
 
 def _widened(fn: ir.Function, v: ir.Value) -> ir.Value:
