@@ -133,19 +133,25 @@ def _word(body: Body, e: loops.Call) -> ir.Value:
     """Numbers side by side in words: one load, if they are neighbours in memory."""
     parts = [a.a if isinstance(a, loops.Cast) else a for a in e.args]
     loaded = [p for p in parts if isinstance(p, loops.Load)]
-    if body.mask is None and len(loaded) == len(parts) and len({(p.buffer, p.lanes) for p in loaded}) == 1:
-        first, group = loaded[0], len(parts)
-        forms = [affine.flatten(p.buffer, p.indices) for p in loaded]
-        start = forms[0]
-        if start is not None and start.lanes == tuple(range(0, group * first.lanes, group)[:len(start.lanes)]) \
-                and first.lanes == max(1, len(start.lanes)) \
-                and all(f == replace(start, offset=start.offset + n) for n, f in enumerate(forms)):
-            active, at = traverse.active_lanes(first.indices), pointer(body, first.buffer, start)
-            count = first.lanes * group
-            wide = memory.load(body.fn, first.dtype, at, count) if active is None else \
-                memory.load_masked(body.fn, first.dtype, at, memory.first_lanes(active * group, count))
-            return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
-    return dots.interleave(body.fn, [_wide(body, a, e.lanes) for a in e.args])
+    start = _neighbours(loaded) if body.mask is None and len(loaded) == len(parts) else None
+    active = traverse.active_lanes(loaded[0].indices) if start is not None else None
+    if start is None or not (active is None or isinstance(active, int)):
+        return dots.interleave(body.fn, [_wide(body, a, e.lanes) for a in e.args])
+    first, count = loaded[0], loaded[0].lanes * len(parts)
+    at = pointer(body, first.buffer, start)
+    wide = memory.load(body.fn, first.dtype, at, count) if active is None else \
+        memory.load_masked(body.fn, first.dtype, at, memory.first_lanes(active * len(parts), count))
+    return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
+
+
+def _neighbours(loaded: list[loops.Load]) -> affine.Affine | None:
+    """The address of the first of several loads that together, lane by lane, read memory without gaps; None if they do not."""
+    first, forms = loaded[0], [affine.flatten(p.buffer, p.indices) for p in loaded]
+    start = forms[0]
+    if start is None or len({(p.buffer, p.lanes) for p in loaded}) > 1 or first.lanes != max(1, len(start.lanes)):
+        return None
+    dense = start.lanes == tuple(range(0, len(loaded) * len(start.lanes), len(loaded)))
+    return start if dense and all(f == replace(start, offset=start.offset + n) for n, f in enumerate(forms)) else None
 
 
 def _has_load(e: loops.Expr) -> bool:
