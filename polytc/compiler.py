@@ -193,7 +193,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
     """(what is computed once, the rest)."""
-    if program.sequential:  # the rewrites take statements to run one after another
+    if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         return hoist.hoist(program) if program.constants else (None, program)
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:

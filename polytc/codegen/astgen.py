@@ -118,9 +118,8 @@ def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -
     arguments = [_expr(call.get_op_arg(1 + i), values) for i in range(len(s.ranges))]
     named = dict(zip(s.indices, arguments, strict=True))
     store = walk.lowering.statement(s, named)
-    if not walk.guarded or not s.where:
-        return store
-    return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in s.where]), store)
+    conditions = (*(s.where if walk.guarded else ()), *pr.within(s.bounds))
+    return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in conditions]), store) if conditions else store
 
 
 def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:

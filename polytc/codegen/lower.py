@@ -9,7 +9,7 @@ from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
 from polytc.lang import words
 from polytc.lang.affine import affine
-from polytc.lang.scalars import BOOL, I64, INTRINSICS
+from polytc.lang.scalars import BOOL, I64, INTRINSICS, identity
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,11 @@ class Lowering:
         indices = self._indices(s.target, s.subscripts, values)
         value = self.expr(s.value, values)
         old = loops.Load(buffer, indices, buffer.dtype)
-        if s.op is not None:
-            value = combine(s.op, old, value)
         inside = self._scatter_inside(s, values)
-        return loops.Store(buffer, indices, loops.Select(inside, value, old, buffer.dtype) if inside is not None else value)
+        if inside is not None:
+            neutral = loops.Const(identity(s.op, buffer.dtype), buffer.dtype) if s.op is not None else old
+            value = loops.Select(inside, value, neutral, buffer.dtype)
+        return loops.Store(buffer, indices, combine(s.op, old, value) if s.op is not None else value)
 
     def _scatter_inside(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Expr | None:
         """Does a scatter stay in its tensor? None for other statements. Where it does not, a clamped place keeps its value:

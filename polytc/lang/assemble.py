@@ -80,7 +80,7 @@ def _reset(s: Placed, dtype: DType) -> pr.Statement:
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:
     """What the first component of a tuple reduction is by itself."""
     target = s.lowered.target
-    return tuples.Lead(_init(s, hulls[target], types[target]), _statement(s, hulls, types[target]), _skips(s, hulls))
+    return tuples.Lead(_init(s, hulls[target], types[target]), _statement(s, hulls, types[target]), _tests(s, hulls))
 
 
 def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
@@ -106,21 +106,59 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
     lowered = s.lowered
-    value = weak.adapt(lowered.value, dtype)
-    if lowered.skipped:
-        assert lowered.op is not None
-        inside = _skips(s, hulls)
-        if inside:
-            identity = pr.Const(scalars.identity(lowered.op, dtype), dtype)
-            value = pr.Select(pr.conjunction(inside), value, identity, dtype)
-    bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in lowered.indices)
-    return pr.Statement(lowered.name, lowered.target, lowered.subscripts, lowered.op, value, bounds, s.domain.conditions,
-                        lowered.source.span, lowered.loops)
+    value, subscripts = weak.adapt(lowered.value, dtype), lowered.subscripts
+    tests = _tests(s, hulls)
+    if tests and lowered.op is not None:
+        test = pr.conjunction(tests)
+        value = pr.Select(test, shielded(value, test), pr.Const(scalars.identity(lowered.op, dtype), dtype), dtype)
+    elif tests and s.scattered:
+        test = pr.conjunction(tests)
+        value, subscripts = shielded(value, test), _nowhere(s, test, hulls[lowered.target])
+    elif tests:
+        test = pr.conjunction(tests)
+        value = pr.Select(test, shielded(value, test), pr.Read(lowered.target, subscripts, dtype), dtype)
+    ranges = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in _order(lowered.indices, lowered.limits))
+    return pr.Statement(lowered.name, lowered.target, subscripts, lowered.op, value, ranges, s.domain.conditions,
+                        lowered.source.span, lowered.loops, lowered.limits)
 
 
-def _skips(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
-    """The conditions under which the reads `else identity` are in bounds."""
-    return tuple(dict.fromkeys(c for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
+def _order(indices: tuple[str, ...], limits: tuple[pr.Bound, ...]) -> list[str]:
+    """The indices in their order, but for those with ranges in memory, which come after the indices that their ranges use."""
+    needs = {b.index: condition_indices(b.lower) | condition_indices(b.upper) for b in limits}
+    left, found = list(indices), list[str]()
+    while left:
+        ready = (i for i in left if needs.get(i, frozenset()) & set(indices) <= {*found, i})
+        found.append(next(ready, left[0]))
+        left.remove(found[-1])
+    return found
+
+
+def _tests(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
+    """The conditions under which an instance counts: its reads `else identity` are in bounds, and what `where` asks of memory,
+    each condition computed as if those before it held."""
+    found = list(dict.fromkeys(c for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
+    for mask in s.lowered.masks:
+        found.append(shielded(mask, pr.conjunction(tuple(found))) if found else mask)
+    return tuple(found)
+
+
+def _nowhere(s: Placed, test: pr.Expr, hull: Hull) -> tuple[pr.Expr, ...]:
+    """The subscripts of a scatter, outside of its tensor where the test fails."""
+    axis = next(d for d, e in enumerate(s.lowered.subscripts) if affine(e) is None)
+    subscripts = list(s.lowered.subscripts)
+    subscripts[axis] = pr.Select(test, shielded(subscripts[axis], test), pr.Const(hull[axis][0] - 1, I64), I64)
+    return tuple(subscripts)
+
+
+def shielded(e: pr.Expr, test: pr.Expr) -> pr.Expr:
+    """An expression that is computed even where the test fails, but does not matter there: it faults nowhere."""
+    def shield(x: pr.Expr) -> pr.Expr:
+        if isinstance(x, pr.Read) and x.default is None and None in map(affine, x.subscripts):
+            return replace(x, default=pr.Const(scalars.identity("+", x.dtype), x.dtype))
+        if isinstance(x, pr.Binary) and x.op in ("//", "%") and x.dtype.is_int and not isinstance(x.b, pr.Const):
+            return replace(x, b=pr.Select(test, x.b, pr.Const(1, x.dtype), x.dtype))
+        return x
+    return pr.map_expr(e, shield)
 
 
 def _half_open(ends: tuple[int, int]) -> tuple[int, int]:
@@ -141,8 +179,10 @@ def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:
 
 
 def _drop(s: pr.Statement) -> pr.Statement:
-    """The statement without its indices of extent 1, but for those of loops."""
-    fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges[s.depth:] if r.extent == 1}
+    """The statement without its indices of extent 1, but for those of loops and of ranges in memory."""
+    limited = {b.index for b in s.bounds}
+    fixed: dict[str, pr.Expr] = {r.index: pr.Const(r.lower, I64) for r in s.ranges[s.depth:]
+                                 if r.extent == 1 and r.index not in limited}
     if not fixed:
         return s
 
@@ -153,4 +193,5 @@ def _drop(s: pr.Statement) -> pr.Statement:
     assert all(condition_indices(c) or c == pr.Const(True, BOOL) for c in where), where
     return replace(s, subscripts=tuple(map(put, s.subscripts)), value=put(s.value),
                    ranges=tuple(r for r in s.ranges if r.index not in fixed),
+                   bounds=tuple(replace(b, lower=put(b.lower), upper=put(b.upper)) for b in s.bounds),
                    where=tuple(c for c in where if not isinstance(c, pr.Const)))

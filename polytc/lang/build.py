@@ -204,11 +204,13 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
     """The update operator and the declared type suit the value; `=` reduces nothing."""
     before = len(report.found)
     span, value = s.source.span, s.value
-    if s.op is None and len(s.indices) > s.left:
-        loose = set(s.indices[s.left:]) - s.subscripted
+    used = {n.name for b in s.limits for e in (b.lower, b.upper) for n in pr.walk(e) if isinstance(n, pr.Index)}
+    extra = [i for i in s.indices[s.left:] if i not in used]
+    if s.op is None and extra:
+        loose = set(extra) - s.subscripted
         unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
-        extra = ", ".join(f"`{i}`" for i in s.indices[s.left:])
-        report.add("E112", f"`=` does not reduce, and {extra} is not on the left side", span,
+        names = ", ".join(f"`{i}`" for i in extra)
+        report.add("E112", f"`=` does not reduce, and {names} is not on the left side", span,
                    "write `+=` (or `max=`, ...) to reduce, or use it on the left side", unknown)
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
@@ -293,13 +295,13 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
         fresh = s.lowered.target not in started
         started.add(s.lowered.target)
         check.check_independent(s, report)
-        for read in pr.reads(pr.Statement("", "", s.lowered.subscripts, None, s.lowered.value.expr, ())):
+        for read in dict.fromkeys(n for e in s.lowered.expressions for n in pr.walk(e) if isinstance(n, pr.Read)):
             if complete and read.tensor != s.lowered.target:
                 check.check_written(s, read, coverage[read.tensor], report)
             elif complete and not fresh:
                 check.check_written(s, read, own, report)
         if s.lowered.op is None:
-            if not s.scattered:
+            if not s.scattered and not s.lowered.limits:
                 check.check_injective(s, report)
         elif fresh:
             own.add(Image(own.hull))
@@ -308,7 +310,7 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
                        s.lowered.source.target_span)
         elif not s.lowered.source.reset and complete:
             check.check_written(s, None, own, report)
-        assigned = s.lowered.op is None and not s.scattered
+        assigned = s.lowered.op is None and not (s.scattered or s.lowered.limits or s.lowered.masks)
         if assigned or s.lowered.source.reset:  # other updates write only what is written already
             own.add_region(s.forms, s.domain)
             own.add(written)

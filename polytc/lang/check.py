@@ -204,7 +204,7 @@ def check_independent(s: Placed, report: Report) -> bool:
 
 
 def _own_reads(s: Lowered) -> list[pr.Read]:
-    return list(dict.fromkeys(n for n in pr.walk(s.value.expr) if isinstance(n, pr.Read) and n.tensor == s.target))
+    return list(dict.fromkeys(n for e in s.expressions for n in pr.walk(e) if isinstance(n, pr.Read) and n.tensor == s.target))
 
 
 def _apart(s: Placed, forms: tuple[Affine, ...]) -> bool:

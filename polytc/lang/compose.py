@@ -22,7 +22,8 @@ class Part:
 
 
 def _map_statement(s: Statement, f: Callable[[Expr], Expr]) -> Statement:
-    return replace(s, subscripts=tuple(map_expr(e, f) for e in s.subscripts), value=map_expr(s.value, f))
+    return replace(s, subscripts=tuple(map_expr(e, f) for e in s.subscripts), value=map_expr(s.value, f),
+                   bounds=tuple(replace(b, lower=map_expr(b.lower, f), upper=map_expr(b.upper, f)) for b in s.bounds))
 
 
 def concatenate(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str], name: str) -> Program:

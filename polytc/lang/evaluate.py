@@ -17,7 +17,6 @@ import numpy as np
 
 from polytc.lang import program as pr
 from polytc.lang import scalars, words
-from polytc.lang.scalars import BOOL
 
 Grid: TypeAlias = Mapping[str, np.ndarray]
 """index -> its values, broadcasting against each other."""
@@ -91,8 +90,7 @@ def _at(x: pr.Nested, depth: int, value: int) -> pr.Nested | None:
 
 def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Iterator[Grid]:
     """The points of the statement's domain in chunks: broadcasting grids for a box, flat lists of points otherwise."""
-    conditions = (*s.where, *(c for b in s.bounds for c in (
-        pr.Binary(">=", pr.Index(b.index), b.lower, BOOL), pr.Binary("<", pr.Index(b.index), b.upper, BOOL))))
+    conditions = (*s.where, *pr.within(s.bounds))
     extents = [r.extent for r in s.ranges]
     if 0 in extents:
         return

@@ -68,7 +68,7 @@ class Lowered:
     indices: of the `for` loops, then those of the left side, then the others, in order of appearance; left: how many of them
     are of loops or occur on the left.
     skipped: reads `else identity` inside a larger value; also: what else the instances of a tuple reduction compute, so that
-    its ranges suit all of it; spans: the place of every read.
+    its ranges suit all of it; spans: the place of every read. limits: ranges that memory decides; masks: conditions with reads.
     """
 
     name: str
@@ -82,6 +82,8 @@ class Lowered:
     left: int
     skipped: tuple[pr.Read, ...]
     also: tuple[pr.Expr, ...] = ()
+    limits: tuple[pr.Bound, ...] = ()
+    masks: tuple[pr.Expr, ...] = ()
     spans: Mapping[pr.Read, Span] = field(default_factory=dict, compare=False)
 
     @property
@@ -92,6 +94,12 @@ class Lowered:
     @property
     def op(self) -> str | None:
         return self.source.op
+
+    @property
+    def expressions(self) -> tuple[pr.Expr, ...]:
+        """All that the instances compute: every read of the statement is in one of these."""
+        ends = (e for b in self.limits for e in (b.lower, b.upper))
+        return (self.value.expr, *self.subscripts, *self.also, *self.masks, *ends)
 
     @property
     def subscripted(self) -> frozenset[str]:
@@ -134,6 +142,8 @@ class _Lowering:
         self.open_lets: set[str] = set()
         self.spans: dict[pr.Read, Span] = {}
         self.skipped: list[pr.Read] = []
+        self.limits: list[pr.Bound] = []
+        self.masks: list[pr.Expr] = []
         self.order: dict[str, None] = {}
         self.down: dict[str, str] = {}
 
@@ -152,7 +162,7 @@ class _Lowering:
                 rank = self.scope.ranks[index]
                 raise self.fail("E105", f"`{index}` is a tensor with {rank} dimensions, not an index", s.span)
         return Lowered(name, s, s.target, subscripts, value, bounds, conditions, tuple(self.order), left, tuple(self.skipped),
-                       also, self.spans)
+                       also, tuple(self.limits), tuple(self.masks), self.spans)
 
     def fail(self, code: str, message: str, span: Span, *notes: str) -> _Failed:
         self.report.add(code, message, span, *notes)
@@ -177,12 +187,18 @@ class _Lowering:
             if loop.index in (*self.order, *self.down, *self.scope.numbers, *self.scope.ranks):
                 raise self.fail("E114", f"`{loop.index}` already has a meaning here", loop.span, "choose another name")
             outer = set(self.order)
-            low, high = self.integer(c.lower), self.integer(c.upper)
+            low, high = self.subscript(c.lower), self.subscript(c.upper)
             unknown = next((i for i in self.order if i not in outer), None)
             if unknown is not None:
                 raise self.fail("E101", f"`{unknown}` is not known in the range of a `for`", c.span,
                                 "it may use sizes, numbers and the indices of the loops around it")
             step = self.step(c)
+            if _reading(low) or _reading(high):
+                if step != 1:
+                    raise self.fail("E114", "a `for` over a range in memory goes up by 1", c.span, "narrow it with `where`")
+                self.order.setdefault(loop.index)
+                self.limits.append(pr.Bound(loop.index, low, high))
+                continue
             index = loop.index if step > 0 else f"minus_{loop.index}"
             if step < 0:
                 self.down[loop.index] = index
@@ -206,7 +222,9 @@ class _Lowering:
         for c in self.s.clauses[len(self.s.loops):]:
             try:
                 if isinstance(c, sx.RangeClause):
-                    bounds.append(self.bound(c))
+                    bound = self.bound(c)
+                    if bound is not None:
+                        bounds.append(bound)
                 elif isinstance(c, sx.Condition):
                     conditions += [(e, c.span) for e in self.condition(c.value)]
                 elif c.name in self.order or c.name in self.scope.numbers or c.name in self.scope.ranks:
@@ -215,7 +233,8 @@ class _Lowering:
                 continue
         return tuple(bounds), tuple(conditions)
 
-    def bound(self, c: sx.RangeClause) -> Bound:
+    def bound(self, c: sx.RangeClause) -> Bound | None:
+        """A range of affine ends; None for one that reads tensors, which is noted as a limit."""
         if c.index in self.scope.numbers or c.index in self.scope.ranks or c.index in self.lets:
             raise self.fail("E114", f"`{c.index}` is not an index", c.span, "a range narrows an index of the statement")
         step = self.step(c)
@@ -225,28 +244,32 @@ class _Lowering:
             raise self.fail("E114", f"`{c.index}` counts down in a `for`: its range cannot be narrowed so", c.span,
                             f"write a condition: `{c.index} >= ...`")
         self.order.setdefault(c.index)
-        low, high = self.integer(c.lower), self.integer(c.upper)
-        return Bound(c.index, low, high, step, c.span)
-
-    def integer(self, e: sx.Expr) -> pr.Expr:
-        """A bound of a range: quasi-affine."""
-        found = self.subscript(e)
-        if any(isinstance(n, pr.Read) for n in pr.walk(found)):
-            raise self.fail("E100", "a range that reads a tensor is not in this version", e.span)
-        return found
+        low, high = self.subscript(c.lower), self.subscript(c.upper)
+        if not _reading(low) and not _reading(high):
+            return Bound(c.index, low, high, step, c.span)
+        limit = pr.Bound(c.index, low, high)
+        if c.index in (x.index for x in self.s.loops):  # a loop's range stays as it is
+            self.masks += pr.within((limit,))
+        else:
+            self.limits.append(limit)
+        if step > 1:
+            offset = pr.Binary("-", pr.Index(c.index), low, I64)
+            rest = pr.Binary("%", offset, pr.Const(step, I64), I64)
+            self.masks.append(pr.Binary("==", rest, pr.Const(0, I64), BOOL))
+        return None
 
     def condition(self, e: sx.Expr) -> list[pr.Expr]:
-        """A condition as a list of comparisons of quasi-affine forms."""
+        """A condition as a list of comparisons of quasi-affine forms; those that read tensors are noted as masks."""
         value = self.value(e)
         if value.dtype != BOOL:
             raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
-        if any(isinstance(n, pr.Read) for n in pr.walk(value.expr)):
-            raise self.fail("E100", "a `where` condition that reads a tensor is not in this version", e.span,
-                            "write it as a value: `c ? a : b`")
-        for node in pr.walk(value.expr):
+        tests = _conjuncts(value.expr)
+        self.masks += [t for t in tests if _reading(t)]
+        tests = [t for t in tests if not _reading(t)]
+        for node in (n for t in tests for n in pr.walk(t)):
             if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
                 raise self.fail("E111", "this condition is not affine in the indices", e.span)
-        return _conjuncts(value.expr)
+        return tests
 
     # ---- expressions
 
@@ -344,8 +367,7 @@ class _Lowering:
         if not value.dtype.is_int:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
                             "cast it: `i64(...)`" if value.dtype.is_float else "")
-        gathers = any(isinstance(n, pr.Read) for n in pr.walk(value.expr))
-        if not gathers and affine(value.expr) is None:
+        if not _reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span,
                             "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
         try:
@@ -415,6 +437,10 @@ class _Lowering:
 def _negative(e: pr.Expr) -> pr.Expr:
     """-e for an integer."""
     return pr.Const(-e.value, I64) if isinstance(e, pr.Const) else pr.Unary("-", e, I64)
+
+
+def _reading(e: pr.Expr) -> bool:
+    return any(isinstance(n, pr.Read) for n in pr.walk(e))
 
 
 def _conjuncts(e: pr.Expr) -> list[pr.Expr]:

@@ -123,7 +123,7 @@ class Placing:
 
 def read_names(s: Lowered) -> set[str]:
     """The tensors that a statement's expressions read."""
-    return {n.tensor for e in (s.value.expr, *s.subscripts, *s.also) for n in pr.walk(e) if isinstance(n, pr.Read)}
+    return {n.tensor for e in s.expressions for n in pr.walk(e) if isinstance(n, pr.Read)}
 
 
 def _left_forms(s: Lowered, domain: Domain, target: ranges.Hull | None, report: Report) -> check.Placed | None:
@@ -150,7 +150,7 @@ def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
 def _reachable(s: Lowered, domain: Domain, report: Report) -> bool:
     """No subscript leaves the integers that every target computes with (E306)."""
     places = [(s.subscripts, s.source.target_span)]
-    for e in (s.value.expr, *s.subscripts):
+    for e in s.expressions:
         places += [(n.subscripts, s.span(n)) for n in pr.walk(e) if isinstance(n, pr.Read)]
     good = True
     for subscripts, span in places:

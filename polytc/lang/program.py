@@ -231,6 +231,11 @@ class Program:
         return any(s.loops for s in self.statements)
 
     @property
+    def dynamic(self) -> bool:
+        """Does memory decide some range?"""
+        return any(s.bounds for s in self.statements)
+
+    @property
     def temporaries(self) -> tuple[str, ...]:
         outer = {*self.inputs, *self.outputs}
         return tuple(t.name for t in self.tensors if t.name not in outer)
@@ -341,6 +346,17 @@ def common_loops(a: Statement, b: Statement) -> int:
 def scatters(s: Statement) -> bool:
     """Does memory decide where the statement writes?"""
     return any(isinstance(n, Read) for e in s.subscripts for n in walk(e))
+
+
+def overlaps(s: Statement) -> bool:
+    """May instances of an assignment write one element, because memory decides where they write, or which there are?"""
+    return s.op is None and (scatters(s) or bool(s.bounds))
+
+
+def within(bounds: tuple[Bound, ...]) -> tuple[Expr, ...]:
+    """The conditions that ranges decided by memory are."""
+    return tuple(c for b in bounds for c in (Binary(">=", Index(b.index), b.lower, BOOL),
+                                             Binary("<", Index(b.index), b.upper, BOOL)))
 
 
 def conjunction(conditions: tuple[Expr, ...]) -> Expr:

@@ -76,7 +76,7 @@ def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False)
     """What the unguarded (or the guarded) reads of a statement demand; a subscript with a read in it (a gather) demands
     nothing."""
     found: list[Constraint] = []
-    for e in (s.value.expr, *s.subscripts, *s.also):
+    for e in s.expressions:
         for read in pr.walk(e):
             if isinstance(read, pr.Read) and (read.default is not None) == guarded and read.tensor in hulls:
                 found += _of_access(read.tensor, read.subscripts, hulls[read.tensor], s.span(read))
@@ -99,7 +99,7 @@ class _Solver:
         self.stated: dict[str, list[Bound]] = {}
         for b in s.bounds:
             self.stated.setdefault(b.index, []).append(b)
-        self.conditions = [c for b in s.bounds for c in _conditions(b)]
+        self.conditions = [c for b in s.bounds for c in _conditions(b)] + [c for b in s.limits for c in _affine_ends(b)]
         self.used: dict[str, list[Constraint]] = {}
 
     def run(self) -> dict[str, tuple[int, int]]:
@@ -209,6 +209,11 @@ def _conditions(b: Bound) -> list[pr.Expr]:
         offset: pr.Expr = index if b.lower == pr.Const(0, I64) else pr.Binary("-", index, b.lower, I64)
         out.append(pr.Binary("==", pr.Binary("%", offset, pr.Const(b.step, I64), I64), pr.Const(0, I64), BOOL))
     return out
+
+
+def _affine_ends(b: pr.Bound) -> list[pr.Expr]:
+    """What a range says whose other end is in memory."""
+    return [c for c, end in zip(pr.within((b,)), (b.lower, b.upper), strict=True) if affine(end) is not None]
 
 
 def _list(names: list[str]) -> str:

@@ -24,8 +24,8 @@ from polytc.lang.scalars import BOOL, I32, I64, DType
 
 @dataclass(frozen=True)
 class Lead:
-    """The first component: init and update are its statements as those of any update; inside: conditions under which its reads
-    `else identity` are in bounds."""
+    """The first component: init and update are its statements as those of any update; inside: the conditions under which an
+    instance counts."""
 
     init: pr.Statement
     update: pr.Statement
@@ -88,7 +88,7 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
         identity = pr.Const(scalars.identity(update.op or "", dtype), dtype)
         own = pr.Select(pr.conjunction(lead.inside), value, identity, dtype)
     out += [lead.init, replace(update, value=own)]
-    place = _place(s, update, hulls)
+    place = _place(s, lead, hulls)
     made.append(place.tensor)
     out += _numbers(lead, place, value)
     return out + [_component(m, place, hulls[m.lowered.target], types[m.lowered.target]) for m in members[1:]], made
@@ -107,7 +107,8 @@ def _repeatable(e: pr.Expr) -> bool:
     return all(map(_repeatable, pr.children(e)))
 
 
-def _place(s: Placed, update: pr.Statement, hulls: Mapping[str, Hull]) -> _Place:
+def _place(s: Placed, lead: Lead, hulls: Mapping[str, Hull]) -> _Place:
+    update = lead.update
     hull = hulls[update.target]
     plain = [f.index if f.index is not None and f.index not in [g.index for g in s.forms[:d]] else None
              for d, f in enumerate(s.forms)]
@@ -115,7 +116,7 @@ def _place(s: Placed, update: pr.Statement, hulls: Mapping[str, Hull]) -> _Place
     for d, index in enumerate(plain):
         names.append(index or _fresh(f"d{d}", dict.fromkeys((*update.indices, *names), ())))
     numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in plain)
-    everywhere = None not in plain and not update.where and not s.scattered
+    everywhere = None not in plain and not (update.where or s.scattered or lead.inside or update.bounds)
     dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
     tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
                        tuple(low for low, _ in hull))

@@ -123,13 +123,13 @@ def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map
 
     Statements that share loops run in the order of these loops' indices, within one iteration in the order of the text. The
     instances of one statement are in the order of all its indices if it reads what it writes (updates, scans), or if memory
-    decides where it writes (scatters): others are independent within one iteration.
+    decides where it writes (scatters, ranges in memory): others are independent within one iteration.
     """
     a, b = scop.program.statements[first], scop.program.statements[second]
     depth = pr.common_loops(a, b)
     if first < second and not depth:
         return pairs
-    if first == second and (a.op is not None or pr.scatters(a) or any(r.tensor == a.target for r in pr.reads(a))):
+    if first == second and (a.op is not None or pr.overlaps(a) or any(r.tensor == a.target for r in pr.reads(a))):
         depth = len(a.ranges)
     return pairs.intersect(earlier(scop.ctx, a, b, depth, True, first < second))
 

@@ -150,8 +150,8 @@ class _Proof:
             ).map_from_set()))
 
     def written_once(self, s: pr.Statement) -> Iterator[Diagnostic]:
-        """`=` writes each element at most once in an iteration; a scatter may: its last instance counts."""
-        if s.op is None and not _determined(s) and None not in map(affine, s.subscripts):
+        """`=` writes each element at most once in an iteration; what memory decides may do so: its last instance counts."""
+        if s.op is None and not s.bounds and not _determined(s) and None not in map(affine, s.subscripts):
             yield from self.ask(s, None, f"that the left side writes each element of `{s.target}` once", lambda: self.twice(s))
 
     def twice(self, s: pr.Statement) -> Diagnostic | None:
@@ -167,7 +167,7 @@ class _Proof:
 
     def independent(self, s: pr.Statement) -> Iterator[Diagnostic]:
         """No instance reads what another one of the same iteration writes."""
-        for r in dict.fromkeys(e for e in pr.walk(s.value) if isinstance(e, pr.Read) and e.tensor == s.target):
+        for r in (r for r in pr.reads(s) if r.tensor == s.target):
             if r.subscripts == s.subscripts and _determined(s):
                 continue
             yield from self.ask(s, r, f"that no instance reads what another one writes to `{s.target}`",

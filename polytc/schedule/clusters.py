@@ -55,6 +55,8 @@ def _fixed(s: pr.Statement, values: dict[str, int]) -> pr.Statement:
     numbers: dict[str, pr.Expr] = {name: pr.Const(value, I64) for name, value in values.items()}
     return replace(s, value=pr.substitute(s.value, numbers), subscripts=tuple(pr.substitute(x, numbers) for x in s.subscripts),
                    where=tuple(pr.substitute(x, numbers) for x in s.where),
+                   bounds=tuple(replace(b, lower=pr.substitute(b.lower, numbers), upper=pr.substitute(b.upper, numbers))
+                                for b in s.bounds if b.index not in values),
                    ranges=tuple(r for r in s.ranges if r.index not in values))
 
 

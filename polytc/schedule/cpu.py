@@ -150,7 +150,7 @@ def _strip(r: pr.Range, lanes: int) -> int:
 
 def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, ...], lanes: int) -> pr.Range | None:
     """The statement's own index that vectorises best, if any does."""
-    if not inner:
+    if s.bounds or not inner:
         return None
     accesses = of_statement(program, s)
     reduced = set(reduced_indices(s))
@@ -169,7 +169,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     """Point-loop sizes and order for the shared loops of a group."""
     rows = range(len(group.rows))
     flat = Tile((1,) * len(group.rows), None, tuple(rows))
-    if not group.rows:
+    if not group.rows or any(s.bounds for s in group.statements):
         return flat
     heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     s = group.statements[heavy]

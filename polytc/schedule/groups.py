@@ -46,9 +46,12 @@ class Group:
 
 def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
     """Indices whose iterations are independent: all those of an assignment, but for a scan's; of an update or a scatter, those
-    that stand alone in a subscript of the target, so that other iterations write other elements. In the target's order."""
-    plain = [p for sub in s.subscripts if (form := linear(sub)) is not None and (p := form.plain) is not None]
-    if s.op is not None or any(affine(sub) is None for sub in s.subscripts):
+    that stand alone in a subscript of the target, so that other iterations write other elements; not those whose range in
+    memory depends on others, which belong inside of these. In the target's order."""
+    tied = {b.index for b in s.bounds if any(isinstance(n, pr.Index) for e in (b.lower, b.upper) for n in pr.walk(e))}
+    forms = (form for sub in s.subscripts if (form := linear(sub)) is not None)
+    plain = [p for form in forms if (p := form.plain) is not None and p not in tied]
+    if s.op is not None or pr.overlaps(s):
         return tuple(dict.fromkeys(plain))
     carried = {i for r in pr.reads(s) if r.tensor == s.target for i in s.indices if not _kept(s, r, i)}
     return tuple(i for i in dict.fromkeys([*plain, *s.indices]) if i not in carried)

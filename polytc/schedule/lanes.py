@@ -45,7 +45,7 @@ def lane_width(program: pr.Program, s: pr.Statement, machine: Machine) -> int:
 
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     """The reduced index that walks contiguously while no index of the result does."""
-    if s.op is None or s.where or lanes == 1 or any(r.default is not None for r in pr.reads(s)):
+    if s.op is None or s.where or s.bounds or lanes == 1 or any(r.default is not None for r in pr.reads(s)):
         return None
     accesses = of_statement(program, s)
     plain = coincident_indices(s)

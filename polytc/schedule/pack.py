@@ -39,7 +39,7 @@ def pack(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays."""
     fixed = hoist.constants(program)
     for s in program.statements:
-        if is_contraction(s):
+        if is_contraction(s) and not s.bounds:
             program = _packed(program, s, fixed, machine)
     return program
 

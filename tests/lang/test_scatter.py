@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import polytc
@@ -65,6 +65,16 @@ def test_rows(targets: tuple[str, ...]) -> None:
         np.testing.assert_allclose(y, total, rtol=1e-4, atol=1e-5)
     for (y,) in everywhere("Y[i,d] = f32(7) where i in 0:10, d in 0:37; Y[b[n], d] = x[n, d]", targets, b=b, x=x):
         np.testing.assert_array_equal(y, last)
+
+
+def test_sums_that_scatter(targets: tuple[str, ...]) -> None:
+    """A reduced index beside the scattered place may run in vectors."""
+    b, x = places(30), RNG.standard_normal((30, 70))
+    inside = (b >= 0) & (b < 10)
+    expected = np.zeros(10)
+    np.add.at(expected, b[inside], x[inside].sum(1))
+    for (h,) in everywhere("H[b[i]] += x[i,j] -> (f64[10] H)", targets, b=b, x=x):
+        np.testing.assert_allclose(h, expected, rtol=1e-12)
 
 
 def test_the_last_assignment_wins(targets: tuple[str, ...]) -> None:
@@ -156,7 +166,8 @@ def test_a_vector_of_scattered_places() -> None:
     check(program, "cpu", order.replace('mark: "S2 sequential"', 'mark: "S2 vector"'))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
+          phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
 @given(data=st.data())
 def test_random_scatters(data: st.DataObject, targets: tuple[str, ...]) -> None:
     """Programs of a first writer, a scatter, and readers around it."""

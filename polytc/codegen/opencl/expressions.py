@@ -262,7 +262,11 @@ class Expressions(Indexing):
         if e.lanes > 1 and not self.memory.is_contiguous(e.indices):
             return self._by_lane(e)
         if place.lanes > 1:
-            return place.element(self.memory.vector_offset(self, e.buffer, e.indices))
+            whole, last = place.element(self.memory.vector_offset(self, e.buffer, e.indices)), e.indices[-1]
+            if e.lanes > 1:
+                return whole
+            assert isinstance(last, loops.Const), "opencl: a lane of a private vector has a number"
+            return f"{whole}.{types.component(int(last.value) % place.lanes)}"
         if e.lanes == 1:
             offset = self.flat(e.buffer, e.indices)
             if place.half:

@@ -12,6 +12,7 @@ from polytc.codegen.passes import (
     contract,
     fuse,
     grid,
+    narrow,
     promote,
     reciprocal,
     simplify,
@@ -27,6 +28,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
     """The module as targets take it: no point loops, elements in registers where they belong, dead scratch gone."""
     scratch = frozenset(b.name for b in module.scratch)
     module = _each(module, (
+        narrow.narrow_kernel,
         simplify.simplify_kernel,
         split.split_kernel,
         lambda k: version.version_kernel(k, machine),

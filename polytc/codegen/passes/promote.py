@@ -136,7 +136,10 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
     slots = list(dict.fromkeys(u.slot for u in uses))
     fixed = all(_fixed(i, moving) for indices, _ in slots for i in indices)
     gains = scratch or any(u.looped for u in uses) or sum(u.store for u in uses) > len(slots)
-    if not fixed or not gains or len(slots) > 4 * machine.vector_registers or any(u.conditional for u in uses):
+    owned = {u.slot for u in uses if u.store and not u.conditional}  # stored in any case, so that storing back changes nothing
+    if any(u.conditional and u.slot not in owned for u in uses):
+        return []
+    if not fixed or not gains or len(slots) > 4 * machine.vector_registers:
         return []
     spans = [[_span(i) for i in indices] for indices, _ in slots]
     disjoint = all(_disjoint(a, b) for n, a in enumerate(spans) for b in spans[:n])

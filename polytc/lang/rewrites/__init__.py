@@ -8,8 +8,8 @@ from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, scan, u
 
 def run(program: Program) -> Program:
     """An equal program with fewer temporaries, indices and guards, and fewer operations; no float operation is reassociated.
-    Programs with `for` loops stay as they are."""
-    if program.sequential:
+    Programs with `for` loops, or with ranges in memory, stay as they are."""
+    if program.sequential or program.dynamic:
         return program
     program = inline.inline(program)
     program = unit.drop_unit_indices(program)
