@@ -46,6 +46,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
     if scop.program.sequential and machine.kind == "gpu":
         return Schedule(scop.original, "program order: `for` loops")
+    if scop.program.sequential and scop.program.dynamic:  # isl sees the boxes of ranges in memory, and would scan them
+        return Schedule(scop.original, "program order: `for` loops with ranges in memory")
     try:
         notes: list[str] = []
         if scop.program.sequential:

@@ -200,6 +200,9 @@ def test_loops_run_over_what_there_is() -> None:
     many = loop_kinds("Y[i,j] += v[p]*M[col[p],j] where p in rp[i]:rp[i+1]", M=np.zeros((5000, 16)), **a)
     assert ("sequential", True) in many
     assert ("parallel", False) in many
+    rows = {"b": np.zeros(500), "col": np.zeros(9000, "i8"), "rp": np.zeros(501, "i8"), "v": np.zeros(9000), "x": np.zeros(500)}
+    for text in (SWEEP, IN_LOOP):
+        assert loop_kinds(text, **rows) == [("sequential", False), ("sequential", True)]
     text = str(polytc.lower(SPMV, shapes={"v": (99,), "x": (9,), "col": (99,), "rp": (9,)},
                             dtypes={"col": "i32", "rp": "i32"}).loops)
     assert "y_r1[0] = (y_r1[0] + " in text  # the sum of a row is in a register
