@@ -131,7 +131,12 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
             break
         known = found
     report.found += trial.found
-    return lowered, d.dtypes | found
+    types = d.dtypes | found
+    for x in lowered:
+        if x is not None and x.op in ("&", "|", "^") and types[x.target].is_float and not x.value.dtype.is_float:
+            report.add("E304", f"`{x.op}=` needs integers, `{x.target}` is {types[x.target]}", x.source.span,
+                       "its type follows from the values of all of its writers: cast them, e.g. `i32(...)`")
+    return lowered, types
 
 
 def _carried(body: list[sx.Statement], d: Declarations, functions: frozenset[str]) -> dict[str, DType]:

@@ -36,6 +36,17 @@ def test_updates(op: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(h, expected)
 
 
+def test_an_update_that_meets_in_its_own_index_too(targets: tuple[str, ...]) -> None:
+    """Several terms an instance's place: no vector of partial results, since a place may be outside."""
+    b, x = places(30), RNG.standard_normal((30, 37)).astype(np.float32)
+    expected = np.zeros(10, np.float32)
+    for place, row in zip(b, x):
+        if 0 <= place < 10:
+            expected[place] = max(expected[place], row.max())
+    for (h,) in everywhere("H[k] = 0*x[0,0] where k in 0:10; H[b[i]] max= x[i,j]", targets, b=b, x=x):
+        np.testing.assert_array_equal(h, expected)
+
+
 def test_a_declared_shape(targets: tuple[str, ...]) -> None:
     b = places(500)
     expected = np.bincount(b[(b >= 0) & (b < 10)], minlength=10)

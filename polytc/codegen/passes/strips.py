@@ -182,6 +182,11 @@ def horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int
     return replace(s, value=result)
 
 
+def accumulates(s: loops.Store) -> bool:
+    """Is it `T[x] = T[x] op f(i)`? A scatter's update is not: it keeps the old value where it leaves the tensor."""
+    return isinstance(s.value, loops.Binary | loops.Call)
+
+
 def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
     """(old value, new term, operator) of an update."""
     match s.value:

@@ -57,8 +57,9 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return _unroll(s, extent)
     lanes = machine.lanes(widest(s.body))
     masks = machine.masked and not divides(s.body)
-    moves = s.kind == "reduce" or all(any(s.var in traverse.variables(i) for i in x.indices)
-                                      for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store))
+    stores = [x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store)]
+    moves = all(strips.accumulates(x) if s.kind == "reduce" else any(s.var in traverse.variables(i) for i in x.indices)
+                for x in stores)
     if not moves or not straight(s.body, s.var, masks or s.kind == "reduce"):
         return replace(s, kind="sequential")
     if extent is None or (s.kind == "reduce" and not isinstance(s.body, loops.Store)):

@@ -1,0 +1,68 @@
+"""Case: a program with everything that is needed to run it again, which prints as a bug report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polytc.lang import scalars
+
+
+@dataclass(frozen=True)
+class Input:
+    """values: ('any',) for random numbers; ('index', a, b) for integers in [a, b); ('rows', n) for numbers from 0 to n in
+    order, the bounds of rows. fine: floats that are no integers."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    values: tuple[str | int, ...] = ("any",)
+    fine: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """schedule: 'automatic', 'program', 'isl', or 'user' for the transformations that `steps` choose; values: seed of the
+    inputs; smooth: the results depend on rounding."""
+
+    text: str
+    inputs: tuple[Input, ...]
+    scalars: tuple[tuple[str, int | float], ...]
+    values: int
+    target: str
+    schedule: str
+    threads: int = 1
+    smooth: bool = False
+    steps: tuple[int, ...] = ()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The inputs by name, the same every time."""
+        return {x.name: array(x, np.random.default_rng([self.values, k])) for k, x in enumerate(self.inputs)}
+
+    def __str__(self) -> str:
+        """A Python script."""
+        indented = self.text.replace("\n", "\n    ")
+        return f'''from tests.generator.case import Case, Input
+from tests.generator.judge import examine
+examine(Case("""
+    {indented}
+""", inputs=(
+    {" ".join(f"{x!r},".replace(", values=('any',)", "").replace(", fine=False", "") for x in self.inputs)}
+), scalars={self.scalars}, values={self.values}, target={self.target!r}, schedule={self.schedule!r}, threads={self.threads},
+    smooth={self.smooth}, steps={self.steps}))'''
+
+
+def array(x: Input, rng: np.random.Generator) -> np.ndarray:
+    dtype = scalars.named(x.dtype)
+    if x.values[0] == "index":
+        found = rng.integers(int(x.values[1]), int(x.values[2]), x.shape)
+    elif x.values[0] == "rows":
+        found = np.sort(rng.integers(0, int(x.values[1]) + 1, x.shape))
+    elif dtype.kind == "b":
+        found = rng.integers(0, 2, x.shape)
+    elif x.fine and dtype.is_float:
+        found = rng.standard_normal(x.shape)
+    else:
+        found = rng.integers(0 if dtype.kind == "u" else -3, 4, x.shape)
+    return np.asarray(found).astype(dtype.numpy)

@@ -1,0 +1,110 @@
+"""Reads of tensors with quasi-affine subscripts that stay in bounds, are guarded, or are gathers."""
+
+from __future__ import annotations
+
+from tests.generator.state import Form, Space, State, Tensor
+
+
+def form(state: State, space: Space) -> Form:
+    """A subscript over the indices of the space."""
+    c = state.c
+    if not space:
+        k = c.below(3)
+        return Form(str(k), k, k)
+    i = c.of(list(space))
+    low, high = space[i][0], space[i][1] - 1
+    match c.of(["i", "i", "i", "i", "i", "i", "i", "i", "i+k", "i-k", "i+j", "2i", "2i+j", "k-i", "i//2", "i%3", "k", "i-j"]):
+        case "i+k":
+            k = c.between(1, 3)
+            return Form(f"{i}+{k}", low + k, high + k)
+        case "i-k":
+            k = c.between(1, 2)
+            return Form(f"{i}-{k}", low - k, high - k)
+        case "2i":
+            return Form(f"2*{i}", 2 * low, 2 * high)
+        case "k-i":
+            return Form(f"{low + high}-{i}" if low + high >= 0 else f"-{i}-{-low - high}", low, high)
+        case "i//2":
+            return Form(f"{i}//2", low // 2, high // 2)
+        case "i%3":
+            return Form(f"{i}%3", 0 if high - low >= 2 else min(x % 3 for x in range(low, high + 1)),
+                        2 if high - low >= 2 else max(x % 3 for x in range(low, high + 1)))
+        case "k":
+            k = c.below(3)
+            return Form(str(k), k, k)
+        case "i+j" | "2i+j" | "i-j" as which:
+            j = c.of(list(space))
+            if j != i:
+                a, b = space[j][0], space[j][1] - 1
+                if which == "i-j":
+                    return Form(f"{i}-{j}", low - b, high - a)
+                factor = 2 if which == "2i+j" else 1
+                return Form(f"{'2*' if factor == 2 else ''}{i}+{j}", factor * low + a, factor * high + b)
+    return Form(i, low, high)
+
+
+def fitting(state: State, space: Space, low: int, high: int) -> Form | None:
+    """A subscript within [low, high)."""
+    for _ in range(3):
+        f = form(state, space)
+        if low <= f.low and f.high < high:
+            return f
+    return None
+
+
+def default(state: State, kind: str) -> str:
+    """What stands behind `else`."""
+    return {"f": state.c.of(["0", "1", "2"]), "i": state.c.of(["0", "1", "2"]), "b": "false"}[kind]
+
+
+def guarded(state: State, t: Tensor, subscripts: list[str]) -> str:
+    return f"({t.name}[{','.join(subscripts)}] else {default(state, t.kind)})"
+
+
+def gather(state: State, space: Space, low: int, high: int) -> str:
+    """A subscript that memory gives, in [low, high)."""
+    where = form(state, space)
+    if where.low < 0:
+        return str(low)
+    known = [t for t in state.tensors.values() if t.values == ("index", low, high) and t.box[0][1] > where.high]
+    if known and state.c.likely(50):
+        t = known[0]
+    else:
+        t = state.input([where.high + 1], "i", ("index", low, high), state.c.of(["i64", "i32"]))
+    return f"{t.name}[{where.text}]"
+
+
+def read(state: State, t: Tensor, space: Space) -> str:
+    """A read of a tensor that is there."""
+    if not t.box:
+        return t.name
+    guard, parts = False, []
+    for low, high in t.box:
+        f = fitting(state, space, low, high)
+        if f is None and state.c.likely(60):
+            guard = True
+            f = form(state, space)
+        if f is None:
+            k = state.c.between(low, high - 1)
+            f = Form(str(k), k, k)
+        parts.append(gather(state, space, low, high) if state.c.likely(3) else f.text)
+    guard = guard or state.c.likely(4)
+    return guarded(state, t, parts) if guard else f"{t.name}[{','.join(parts)}]"
+
+
+def read_new(state: State, kind: str, space: Space, must: list[str], bounded: set[str]) -> str:
+    """A read of a new input, whose shape is made to fit. must: indices that occur alone; bounded: gets the indices whose whole
+    range follows from this read."""
+    c = state.c
+    forms = [Form(i, space[i][0], space[i][1] - 1) for i in must]
+    forms += [form(state, space) for _ in range(c.of([0, 1, 0, 2]) if must else c.of([1, 2, 1, 3]))]
+    forms = c.shuffled(forms[:4])
+    forms = [f if f.low >= 0 else Form(f"{f.text}+{-f.low}", 0, f.high - f.low) for f in forms]
+    cells = 1
+    for f in forms:
+        cells *= f.high + 1
+    if cells > 20000:
+        forms = forms[:1]
+    t = state.input([f.high + 1 for f in forms], kind)
+    bounded |= {f.text for f in forms if f.low == 0 and space.get(f.text, (1, 1)) == (0, f.high + 1)}
+    return f"{t.name}[{','.join(f.text for f in forms)}]"

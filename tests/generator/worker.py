@@ -1,0 +1,62 @@
+"""A process of its own for cases: a crash or a hang of one is an outcome, and the next one gets a new process."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+from multiprocessing.connection import Connection
+
+from tests.generator.case import Case
+from tests.generator.judge import Outcome, judge
+
+
+class Worker:
+    """Judges cases one after another. seconds: that one case may take."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self.seconds = seconds
+        self._process: mp.process.BaseProcess | None = None
+
+    def judge(self, case: Case) -> Outcome:
+        if self._process is None:
+            self._start()
+        assert self._process is not None
+        try:
+            self._pipe.send(case)
+            if not self._pipe.poll(self.seconds):
+                self.close()
+                return Outcome("hang", f"no answer within {self.seconds:.0f} s")
+            return self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join(5)
+            code = self._process.exitcode
+            self.close()
+            return Outcome("crash", f"the process ended with exit code {code}")
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+    def _start(self) -> None:
+        """A process that has answered once: its start does not count."""
+        context = mp.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+        self._pipe.recv()
+
+
+def _serve(pipe: Connection) -> None:
+    os.environ.setdefault("POLYTC_CHECK", "1")
+    os.environ["POLYTC_CACHE"] = "0"
+    pipe.send(None)
+    while True:
+        try:
+            case = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(judge(case))

@@ -1,0 +1,77 @@
+"""Programs over the whole language, made up by tests/generator, on every target and under any schedule, against the evaluator.
+
+`python -m tests.generator` runs more of them than a test can.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.generator import choices, programs
+from tests.generator.case import Case, Input
+from tests.generator.judge import Outcome, judge
+from tests.generator.worker import Worker
+
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True,
+                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
+                                           HealthCheck.large_base_example])
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+def cases() -> st.SearchStrategy[Case]:
+    return st.composite(lambda draw: programs.case(choices.Choices(lambda n: draw(st.integers(0, n - 1)))))()
+
+
+def check(case: Case, worker: Worker) -> Outcome:
+    found = worker.judge(case)
+    assert not found.bad, f"{found.kind}\n{case}\n{found.detail}"
+    return found
+
+
+@given(case=cases())
+@SETTINGS
+def test_what_is_compiled_computes_what_the_evaluator_does(worker: Worker, case: Case) -> None:
+    check(case, worker)
+
+
+@pytest.mark.long
+@given(case=cases())
+@settings(SETTINGS, max_examples=3000)
+def test_many_programs(worker: Worker, case: Case) -> None:
+    check(case, worker)
+
+
+def test_most_programs_are_programs() -> None:
+    """Few are refused, and every part of the language is among them."""
+    texts = [programs.case(choices.seeded(seed)).text for seed in range(1500)]
+    parts = ["for ", "inout ", "precise ", "acc(f64)", " else ", " ? ", "max=", "&=", "^=", "argm", "where", "||", "% 2 ==",
+             "op ", ":2", ":-1", "exp", "bf16", "bool", "softmax", "[I", "+=!", "->", "N"]
+    assert [p for p in parts if sum(p in t for t in texts) < 2] == []
+    codes = Counter[str]()
+    for seed in range(60):
+        case = programs.case(choices.seeded(seed))
+        codes[judge(Case(case.text, case.inputs, case.scalars, 0, "interp", "program")).kind] += 1
+    assert codes["refused"] < 20, codes
+
+
+def test_a_wrong_result_a_hang_and_a_crash_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog, and the comparison."""
+    case = Case("C[i] = 2*A[i]", (Input("A", (5,), "f32"),), (), 0, "interp", "automatic")
+    assert judge(case) == Outcome("right")
+    slow = Worker(0.0)
+    assert slow.judge(case).kind == "hang"
+    monkeypatch.setattr("tests.generator.judge.evaluate", lambda p, a: {"C": a["A"] * 3})
+    found = judge(case)
+    assert found.kind == "wrong"
+    assert "expected" in found.detail
