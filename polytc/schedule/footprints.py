@@ -19,7 +19,7 @@ from polytc.machine import Machine
 from polytc.poly import isl
 
 K = TypeVar("K")
-RATES = (0.0, 1 / 24, 1 / 8, 1 / 3)
+RATES = (0.0, 1 / 24, 1 / 4, 1 / 3)
 """Cycles a byte takes from the first, second, third cache and from memory."""
 
 

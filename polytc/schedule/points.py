@@ -50,7 +50,7 @@ class Own:
 
     def time(self, span: dict[str, int]) -> float:
         """Cycles of an instance. span: iterations of each index."""
-        if self.kind == "sequential":
+        if not self.start:
             return self.cycles
         length = span[self.loops[-1].terms[0][0]]
         return self.cycles * -(-length // self.lanes) * self.lanes / length + self.start / length
@@ -212,7 +212,8 @@ def _scalar(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own:
     carried = bool(loops) and scene.conflicts.carries(statement, (*fixed, *loops[:-1]), loops[-1])
     operations = _operations(s)
     cycles = SCALAR * (len(scene.accesses(statement)) + operations) + (CHAIN * min(operations, 3) if carried else 0.0)
-    return Own(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles)
+    start = START if loops and len(loops[-1].terms) == 1 else 0.0
+    return Own(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles, start)
 
 
 def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | None:

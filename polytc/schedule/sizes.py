@@ -6,7 +6,7 @@ threads at the ends of a wavefront, and meetings of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
@@ -42,8 +42,8 @@ def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
     best = model.plan(whole)
     if not tileable(band):
         return best
-    for start in (tuple(NOMINAL for _ in whole), (16, *(None for _ in whole[1:])), (16, 64, *(None for _ in whole[2:]))):
-        here = model.plan(model.clipped(start[:len(whole)]))
+    for start in _starts(len(whole)):
+        here = model.plan(model.clipped(start))
         for _ in range(ROUNDS):
             before = here
             for m in range(len(whole)):
@@ -53,6 +53,14 @@ def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
                 break
         best = min((best, here), key=lambda p: p.cycles)
     return best
+
+
+def _starts(members: int) -> Iterator[tuple[int | None, ...]]:
+    """Sizes from which better ones are looked for: cubes of three sides, with the last member tiled or not, and slabs."""
+    for side in (8, 16, NOMINAL):
+        yield (side,) * members
+        yield (*((side,) * (members - 1)), None)
+    yield (16, *((None,) * (members - 1)))
 
 
 def tileable(band: bands.Band) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
 from polytc.codegen.passes import (
+    chains,
     collapse,
     contract,
     fuse,
@@ -41,6 +42,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
     module = contract.contract(promote.drop_dead_stores(module), machine)
     module = _each(module, (
         simplify.simplify_kernel,
+        chains.shorten_kernel,
         reciprocal.use_reciprocals,
         collapse.collapse_kernel,
     ))

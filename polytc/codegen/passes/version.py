@@ -28,6 +28,8 @@ from polytc.machine import Machine
 POINT = ("unroll", "vector", "reduce")
 LARGEST = 4096
 """Instances of a nest of point loops up to which it counts as a tile."""
+LONGEST = 512
+"""Iterations of one of its loops, likewise: bounds that reach further are hardly ever met, and make long straight code."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _nest(s: loops.Stmt, known: dict[str, Interval], size: int) -> list[Conditio
     match s:
         case loops.For() if s.kind in POINT and s.step == 1:
             low, high = simplify.values(s, known)
-            if low is None or high is None or (high - low + 1) * size > LARGEST:
+            if low is None or high is None or (high - low + 1) * size > LARGEST or high - low >= LONGEST:
                 return None
             inner = _nest(s.body, known | {s.var: (low, high)}, size * (high - low + 1))
             if inner is None:
