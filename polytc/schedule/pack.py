@@ -19,6 +19,7 @@ from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import tiles
+from polytc.schedule.cachesets import refetched
 from polytc.schedule.groups import coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.lanes import along, lane_width
 from polytc.schedule.strides import AccessStrides, of_statement
@@ -32,7 +33,8 @@ DOT = 0.8
 GROWTH = 1.25
 """Largest size of a packed copy, in sizes of the tensor."""
 REUSE = 64
-"""Times that each element of a variable operand must be used before packing it is considered."""
+"""Times that each element of a variable operand must be used before packing it is considered, unless it does not stay in the
+second cache as it lies."""
 
 
 def pack(program: pr.Program, machine: Machine) -> pr.Program:
@@ -51,19 +53,21 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine
     lanes = lane_width(program, s, machine)
     plain = tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
+    again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None else 0.0 for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
+    unpacked += sum(again.values())
     best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
     for read in pr.reads(s):
         formal = _indices(program, s, read)
         size = _points(s, formal)
-        if not formal or (read.tensor not in fixed and s.points < REUSE * size):
+        if not formal or (read.tensor not in fixed and not again[read] and s.points < REUSE * size):
             continue
         for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
             moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
             tile = tiles.best(s, moved, shared, lanes, machine)
             if tile is None or tile.vector != vector:
                 continue
-            copy = 0.0 if read.tensor in fixed else COPY * size
+            copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, tile)
     if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
