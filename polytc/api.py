@@ -20,6 +20,7 @@ from polytc.op import (
     Shapes,
     check_algebra,
     check_dtypes,
+    check_entry,
     check_names,
     check_schedule,
     check_shapes,
@@ -42,20 +43,20 @@ __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            constants: None = None) -> Op: ...
+            entry: str | None = None, constants: None = None) -> Op: ...
 
 
 @overload
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            constants: Mapping[str, Any]) -> FixedOp: ...
+            entry: str | None = None, constants: Mapping[str, Any]) -> FixedOp: ...
 
 
 def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            constants: Mapping[str, Any] | None = None) -> Op | FixedOp:
+            entry: str | None = None, constants: Mapping[str, Any] | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
@@ -67,31 +68,33 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
+    entry: which definition of the text, where that is not clear: its bare statements, or the one that no other one calls.
     constants: arrays for some inputs, which are then no arguments any more; what follows from them alone, such as packed or
     transformed weights, is computed once. The result is a FixedOp.
     Raises CompileError with every diagnostic of the program.
     """
     given = None if constants is not None else shapes
     op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=schedule, algebra=algebra)
+            schedule=schedule, algebra=algebra, entry=entry)
     return op if constants is None else FixedOp(op, constants)
 
 
 def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
-        out: Any = None, **arrays: Any) -> Any:
+        entry: str | None = None, out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
 
-    schedule: see `compile`.
+    schedule, entry: see `compile`.
     """
-    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule)
+    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry)
     return _op(check_text(text), *options)(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None) -> Op:
-    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule)
+def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
+        entry: str | None = None) -> Op:
+    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry)
 
 
 def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
@@ -101,13 +104,13 @@ def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
 
 def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: str | Recipe | None = None, algebra: str | None = None) -> compiler.Lowered:
+          schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra: see `compile`. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra, entry: see `compile`. Raises CompileError.
     """
     check_target(target)
-    program = replace(build(text, shapes, dtypes, attrs, scalars), direct=check_algebra(algebra) == "direct")
+    program = replace(build(text, shapes, dtypes, attrs, scalars, entry), direct=check_algebra(algebra) == "direct")
     wanted = check_schedule(schedule)
     if isinstance(wanted, Recipe):
         wanted = request(wanted, compiler.target(target).machine)
@@ -116,7 +119,7 @@ def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtype
 
 def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: DTypes | None = None,
              attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None, *,
-             exact: bool = False) -> Recipe:
+             exact: bool = False, entry: str | None = None) -> Recipe:
     """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
 
     program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said.
@@ -128,31 +131,31 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
     elif isinstance(program, Op):
         built = program.written(shapes, dtypes)
     else:
-        built = build(program, shapes, dtypes, attrs, scalars)
+        built = build(program, shapes, dtypes, attrs, scalars, entry)
     return replace(recipe.start(built, exact), machine_of=lambda target: compiler.target(target).here().machine)
 
 
 def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True
-            ) -> Explanation:
+            schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
+            entry: str | None = None) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
     lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
-                    algebra=algebra)
+                    algebra=algebra, entry=entry)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 
 def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-          scalars: Mapping[str, int | float] | None = None) -> Program:
+          scalars: Mapping[str, int | float] | None = None, entry: str | None = None) -> Program:
     """The checked program for given shapes: the first stage of `lower`, without the others."""
     text = check_text(text)
-    signature = lang.signature(text)
-    check_names(text, signature, attrs or {}, scalars or {})
+    signature = lang.signature(text, check_entry(entry))
+    check_names(text, signature, attrs or {}, scalars or {}, entry)
     names = [p.name for p in signature.inputs]
     return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
-                      scalars=dict(scalars or {}), prover=Proofs())
+                      scalars=dict(scalars or {}), entry=entry, prover=Proofs())
 
 
 def devices() -> list[dict[str, object]]:

@@ -63,11 +63,12 @@ class Op:
 
     def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-                 threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None) -> None:
+                 threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
+                 entry: str | None = None) -> None:
         text, target = check_text(text), check_target(target)
-        signature = lang.signature(text)
-        check_names(text, signature, attrs or {}, scalars or {})
-        self.text, self.name, self.target = text, signature.name, target
+        signature = lang.signature(text, check_entry(entry))
+        check_names(text, signature, attrs or {}, scalars or {}, entry)
+        self.text, self.name, self.target, self._entry = text, signature.name, target, entry
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
@@ -165,7 +166,7 @@ class Op:
                 scalars: Mapping[str, int | float] | None = None) -> Program:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
-                             prover=Proofs())
+                             entry=self._entry, prover=Proofs())
         return replace(program, direct=self._direct)
 
     def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
@@ -198,7 +199,7 @@ class Op:
         extra = {n: v.item() if isinstance(v, np.generic) else v for n, v in named.items() if n not in self.inputs}
         if not extra:
             return {}
-        free = lang.names(self.text)[1] - self._fixed.keys()
+        free = lang.names(self.text, self._entry)[1] - self._fixed.keys()
         return {n: v for n, v in extra.items() if n in free and isinstance(v, (int, float))}
 
     def _bound(self, scalars: dict[str, int | float]) -> Op:
@@ -208,7 +209,7 @@ class Op:
             return self._with.get(key) or self._with.put(key, Op(
                 self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
                 scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
-                algebra="direct" if self._direct else "fast"))
+                algebra="direct" if self._direct else "fast", entry=self._entry))
 
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"
@@ -329,7 +330,7 @@ def check_target(target: Any) -> str:
     return target
 
 
-def check_names(text: str, signature: Signature, attrs: Any, scalars: Any) -> None:
+def check_names(text: str, signature: Signature, attrs: Any, scalars: Any, entry: str | None = None) -> None:
     """Refuse attributes (E107) and scalars (E401) that the program does not have."""
     for option, given in (("attrs", attrs), ("scalars", scalars)):
         if not isinstance(given, Mapping):
@@ -339,11 +340,18 @@ def check_names(text: str, signature: Signature, attrs: Any, scalars: Any) -> No
         has = f"its attributes are: {', '.join(signature.attrs)}" if signature.attrs else "only an `op` has attributes"
         raise argument_error("E107", f"{signature.name} has no attribute {', '.join(unknown)}", has)
     if scalars:
-        usable = lang.names(text)[0]
+        usable = lang.names(text, entry)[0]
         unknown = [str(n) for n in scalars if n not in usable]
         if unknown:
             raise argument_error("E401", f"scalars names {', '.join(unknown)}, which the program does not use",
                                  closest(unknown[0], usable) or f"its names are: {', '.join(sorted(usable)) or 'none'}")
+
+
+def check_entry(entry: Any) -> str | None:
+    """`entry` if it is a name or None; E410 else."""
+    if entry is not None and not isinstance(entry, str):
+        raise argument_error("E410", f"entry is the name of a definition, not {type(entry).__name__}")
+    return entry
 
 
 def check_threads(threads: int | None) -> int | None:

@@ -304,3 +304,19 @@ def test_every_stage_prints(target: str) -> None:
 def test_source_can_be_made_without_a_device() -> None:
     low = polytc.lower(MATMUL, "opencl", shapes={"A": (64, 64), "B": (64, 64)})
     assert "__kernel" in str(low.source)
+
+
+def test_entry_says_which_definition() -> None:
+    text = "def double(f32[N] x) -> (y) { y[i] = 2*x[i] }\n"
+    text += "def triple(f32[N] x, i32 n) -> (y) { y[i] = 3*x[i+n] where i in 0:N-n }"
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(polytc.run(text, x, target="interp", entry="double"), 2 * x)
+    np.testing.assert_array_equal(op(text, entry="triple")(x, 1), 3 * x[1:])
+    np.testing.assert_array_equal(op(text, entry="triple", scalars={"n": 1})(x), 3 * x[1:])
+    assert polytc.lower(text, "interp", shapes={"x": (3,)}, entry="double").program.name == "double"
+    assert "def double" in str(polytc.explain(text, shapes={"x": (3,)}, entry="double", roofline=False))
+    assert polytc.schedule(text, {"x": (3,)}, entry="double").program.name == "double"
+    with pytest.raises(CompileError, match="E108"):
+        polytc.compile(text, entry="single")
+    with pytest.raises(ArgumentError, match="E410"):
+        polytc.compile(text, entry=2)  # type: ignore[call-overload]

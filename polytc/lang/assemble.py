@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from polytc.lang import program as pr
-from polytc.lang import scalars, tuples, weak
+from polytc.lang import resets, scalars, tuples, weak
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
@@ -31,11 +31,10 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
         if components:
             continue
         target, dtype = s.lowered.target, types[s.lowered.target]
-        if s.lowered.op is not None and s.lowered.source.reset and s.lowered.loops:
-            statements.append(_reset(s, dtype))
-        elif s.lowered.op is not None and (target not in written or s.lowered.source.reset):
-            hull = hulls[target] if target not in written else tuple(interval(f, s.domain.box) for f in s.forms)
-            statements.insert(_outside(statements, s), _init(s, hull, dtype))
+        if s.lowered.op is not None and s.lowered.source.reset and (s.lowered.loops or target in written):
+            statements.append(_restart(s, dtype))
+        elif s.lowered.op is not None and target not in written:
+            statements.insert(_outside(statements, s), _init(s, hulls[target], dtype))
         statements.append(_statement(s, hulls, dtype))
         written.add(target)
     if drop:
@@ -62,19 +61,16 @@ def _outside(statements: list[pr.Statement], s: Placed) -> int:
     return next(same, len(statements))
 
 
-def _reset(s: Placed, dtype: DType) -> pr.Statement:
-    """`target[...] = identity` in each iteration of the loops, for the elements that the update can meet in it."""
-    assert s.lowered.op is not None
-    around = s.lowered.indices[:len(s.lowered.loops)]
-    used = frozenset(around).union(*(indices(f) for f in s.forms))
-    kept = [i for i in s.domain.box if i in used]
-    subscripts = tuple(e if affine(e) is not None else pr.Index(f.index or "")
-                       for e, f in zip(s.lowered.subscripts, s.forms, strict=True))
-    where = tuple(c for c in s.domain.conditions if condition_indices(c) <= set(kept))
-    value = pr.Const(scalars.identity(s.lowered.op, dtype), dtype)
-    bounds = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in kept)
-    return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, subscripts, None, value, bounds, where,
-                        s.lowered.source.span, s.lowered.loops)
+def _restart(s: Placed, dtype: DType) -> pr.Statement:
+    """What stands before an update with `!`: a box is initialised as such, in each iteration of the loops."""
+    hull = resets.box(s)
+    if hull is None:
+        return resets.reset(s, dtype)
+    depth = len(s.lowered.loops)
+    own, init = resets.restarted(s), _init(s, hull, dtype)
+    around = tuple(pr.Range(i, *_half_open(own.domain.box[i])) for i in s.lowered.indices[:depth])
+    where = tuple(c for c in own.domain.conditions if condition_indices(c) <= {r.index for r in around})
+    return replace(init, ranges=around + init.ranges, where=where, loops=s.lowered.loops)
 
 
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:

@@ -8,7 +8,7 @@ from typing import Any
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang import assemble, check, halves, ranges, scalars, weak
+from polytc.lang import assemble, check, halves, ranges, resets, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
 from polytc.lang.calls import resolve
@@ -151,12 +151,15 @@ def _carried(body: list[sx.Statement], d: Declarations, functions: frozenset[str
             break
         known = found
     left = open_ - known.keys()
+    consistent: list[dict[str, DType]] = []
     for guess in dict.fromkeys((*(d.dtypes[n] for n in d.inputs), I64, F32, F64)) if left else ():
-        trial = Report("")
-        found = _lower_once(body, d, functions, known | dict.fromkeys(left, guess), trial)[1]
-        if not trial.found and all(found.get(n) == guess for n in left):
-            return known | dict.fromkeys(left, guess)
-    return known
+        trial, guessed = Report(""), known | dict.fromkeys(left, guess)
+        found = _lower_once(body, d, functions, guessed, trial)[1]
+        if all(found.get(n) == guess for n in left):
+            consistent += [guessed] if trial.found else []
+            if not trial.found:
+                return guessed
+    return consistent[0] if consistent else known  # what is wrong is then elsewhere, and is said there
 
 
 def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[str], known: dict[str, DType], report: Report
@@ -170,7 +173,7 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
         for n in {t.target for t in body if s.loops and t.loops[:1] == s.loops[:1]} - current.keys():
             if n in d.dtypes or n in known:
                 current[n] = d.dtypes.get(n) or known[n]
-        scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken))
+        scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken), d.typed)
         lowered = lower_statement(f"S{k}", s, scope, report)
         if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
             lowered = None
@@ -310,9 +313,8 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
                 check.check_injective(s, report)
         elif fresh:
             own.add(Image(own.hull))
-        elif s.lowered.source.reset and (written is None or written.parts):
-            report.add("E100", f"`{s.lowered.op}=!` on a part of `{s.lowered.target}` that is no box is not in this version",
-                       s.lowered.source.target_span)
+        elif s.lowered.source.reset and resets.box(s) is None:
+            check.check_injective(resets.restarted(s), report)
         elif not s.lowered.source.reset and complete:
             check.check_written(s, None, own, report)
         assigned = s.lowered.op is None and not (s.scattered or s.lowered.limits or s.lowered.masks)

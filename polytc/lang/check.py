@@ -114,10 +114,18 @@ def check_injective(s: Placed, report: Report) -> bool:
     first, second = ({i: int(p[k]) for i, p in points.items()} for k in (a, b))
     rest = {i: low for i, (low, _) in s.domain.box.items()} | first
     place = [at(f, rest) for f in s.forms]
-    report.add("E210", f"`=` writes one element of `{s.lowered.target}` twice", span,
-               f"{_point(first, first)} and {_point(second, second)} both write {_element(s.lowered.target, place)}",
-               "use an update such as `+=` if they are to be combined")
+    message, cure = met_twice(s.lowered.target, s.lowered.op is not None)
+    report.add("E210", message, span,
+               f"{_point(first, first)} and {_point(second, second)} both write {_element(s.lowered.target, place)}", cure)
     return False
+
+
+def met_twice(target: str, reset: bool) -> tuple[str, str]:
+    """Message and cure where a left side meets an element twice, under `=` or, with `reset`, under `op=!`."""
+    if reset:
+        return (f"`op=!` starts one element of `{target}` again twice",
+                "write its first value in a statement of its own, and leave the `!` away")
+    return f"`=` writes one element of `{target}` twice", "use an update such as `+=` if they are to be combined"
 
 
 def _entangled(s: Placed) -> list[str]:

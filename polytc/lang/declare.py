@@ -35,6 +35,11 @@ class Declarations:
     ranks: dict[str, int] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
 
+    @property
+    def typed(self) -> dict[str, DType]:
+        """The types of the scalars that are declared with a float type: integers are weak."""
+        return {n: self.dtypes[n] for n in self.numbers if n in self.dtypes and self.dtypes[n].is_float}
+
 
 def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str],
             scalars: Mapping[str, int | float | bool], report: Report) -> Declarations:
@@ -120,7 +125,8 @@ def _scalar(p: sx.Param, value: int | float | bool, d: Declarations, report: Rep
     elif dtype is not None and not dtype.is_float and isinstance(value, float) and not value.is_integer():
         report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span)
     elif dtype is not None:
-        d.numbers[p.name] = float(value) if dtype.is_float else bool(value) if dtype.kind == "b" else int(value)
+        d.numbers[p.name] = float(dtype.numpy.type(value)) if dtype.is_float else (
+            bool(value) if dtype.kind == "b" else int(value))
 
 
 def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) -> None:

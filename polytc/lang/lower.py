@@ -40,7 +40,8 @@ def dtype_of(name: str) -> DType | None:
 @dataclass(frozen=True)
 class Scope:
     """What names mean. numbers: sizes, scalars and attributes; ranks: of every tensor; shapes: of the inputs; dtypes: those
-    known so far; functions: names of the definitions in the text; broken: tensors whose writers have been refused."""
+    known so far; functions: names of the definitions in the text; broken: tensors whose writers have been refused; typed: types
+    of the scalars that are declared with a float type."""
 
     numbers: Mapping[str, int | float | bool]
     ranks: Mapping[str, int]
@@ -48,6 +49,7 @@ class Scope:
     dtypes: Mapping[str, DType]
     functions: frozenset[str] = frozenset()
     broken: frozenset[str] = frozenset()
+    typed: Mapping[str, DType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -330,7 +332,8 @@ class _Lowering:
             finally:
                 self.open_lets.discard(e.id)
         if e.id in scope.numbers:
-            return weak.number(scope.numbers[e.id])
+            value = weak.number(scope.numbers[e.id])
+            return weak.cast(value, scope.typed[e.id]) if e.id in scope.typed else value
         if e.id in scope.ranks:
             return self.access(e.id, (), e.span)
         if e.id in CONSTANTS:

@@ -99,7 +99,7 @@ class _Solver:
         self.stated: dict[str, list[Bound]] = {}
         for b in s.bounds:
             self.stated.setdefault(b.index, []).append(b)
-        self.conditions = [c for b in s.bounds for c in _conditions(b)] + [c for b in s.limits for c in _affine_ends(b)]
+        self.conditions = [c for b in s.bounds for c in conditions(b)] + [c for b in s.limits for c in _affine_ends(b)]
         self.used: dict[str, list[Constraint]] = {}
 
     def run(self) -> dict[str, tuple[int, int]]:
@@ -199,7 +199,7 @@ class _Solver:
         return bool(empty)
 
 
-def _conditions(b: Bound) -> list[pr.Expr]:
+def conditions(b: Bound) -> list[pr.Expr]:
     """What a stated range says beyond its bounding interval."""
     index = pr.Index(b.index)
     out: list[pr.Expr] = [] if isinstance(b.lower, pr.Const) else [pr.Binary(">=", index, b.lower, BOOL)]

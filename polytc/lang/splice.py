@@ -177,7 +177,8 @@ class _Renaming:
         if e.id in self.indices:
             return replace(e, id=self.indices[e.id])
         if e.id in self.own.numbers:
-            return sx.Number(self.own.numbers[e.id], e.span)
+            number = sx.Number(self.own.numbers[e.id], e.span)
+            return sx.Call(str(self.own.typed[e.id]), (number,), e.span) if e.id in self.own.typed else number
         if e.id in self.places:
             return replace(e, id=self.places[e.id].name)
         return e

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from polytc.lang import program as pr
 from polytc.lang import scalars
-from polytc.lang.scalars import BOOL, F64, I64, DType
+from polytc.lang.scalars import BOOL, F32, F64, I64, DType
 
 
 class TypeProblem(Exception):
@@ -122,6 +124,8 @@ def _fold(op: str, a: Value, b: Value) -> Value | None:
             return number(_FOLD[op](x, y))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):
             return None
+    if x is not None and y is not None and common(a, b) in (F32, F64):
+        return _fold_floats(op, x, y, common(a, b))
     if a.dtype != I64 or b.dtype != I64 or not (a.weak and b.weak):
         return None
     if (y == 0 and op in ("+", "-")) or (y == 1 and op in ("*", "//")):
@@ -129,6 +133,15 @@ def _fold(op: str, a: Value, b: Value) -> Value | None:
     if (x == 0 and op == "+") or (x == 1 and op == "*"):
         return b
     return number(0) if (op == "*" and 0 in (x, y)) or (op == "%" and y == 1) else None
+
+
+def _fold_floats(op: str, x: int | float | bool, y: int | float | bool, dtype: DType) -> Value | None:
+    """Arithmetic of two constants of a float type, in that type."""
+    if op not in ("+", "-", "*", "/") and op not in scalars.COMPARISONS:
+        return None
+    with np.errstate(all="ignore"):
+        found = _FOLD[op](dtype.numpy.type(x), dtype.numpy.type(y))
+    return Value(pr.Const(bool(found), BOOL) if op in scalars.COMPARISONS else pr.Const(float(found), dtype))
 
 
 def binary(op: str, a: Value, b: Value) -> Value:
@@ -212,10 +225,10 @@ def call(fn: str, args: list[Value]) -> Value:
     if row.result == "same" and fn in ("floor", "ceil", "trunc", "round") and dtype.is_int:
         return Value(adapt(args[0], dtype), weak)
     adapted = tuple(adapt(a, dtype) for a in args)
-    if weak and row.result != "bool" and all(isinstance(a, pr.Const) for a in adapted):
+    if (weak or dtype == F64) and row.result != "bool" and all(isinstance(a, pr.Const) for a in adapted):
         folded = fold_call(fn, [a.value for a in adapted if isinstance(a, pr.Const)], dtype)
         if folded is not None:
-            return folded
+            return replace(folded, weak=weak)
     return Value(pr.Call(fn, adapted, BOOL if row.result == "bool" else dtype), weak and row.result != "bool")
 
 

@@ -16,6 +16,7 @@ import islpy
 from polytc.errors import Diagnostic
 from polytc.lang import program as pr
 from polytc.lang.affine import affine, indices, interval
+from polytc.lang.check import met_twice
 from polytc.lang.domain import Domain
 from polytc.lang.proof import Places
 from polytc.lang.ranges import Hull
@@ -161,9 +162,8 @@ class _Proof:
             return None
         a, b = sorted(found, key=lambda p: list(p.values()))
         place = _element(s.target, [_value(e, a) for e in s.subscripts])
-        return self.refusal("E210", s, None, f"`=` writes one element of `{s.target}` twice",
-                            f"{_shown(a)} and {_shown(b)} both write {place}",
-                            "use an update such as `+=` if they are to be combined")
+        message, cure = met_twice(s.target, s.name.endswith("_init"))
+        return self.refusal("E210", s, None, message, f"{_shown(a)} and {_shown(b)} both write {place}", cure)
 
     def independent(self, s: pr.Statement) -> Iterator[Diagnostic]:
         """No instance reads what another one of the same iteration writes."""

@@ -40,7 +40,12 @@ ROWS = [
     ("E100", "for t in 0:3 { (M, J) argmax= (v[i], i) }", "(M, J) argmax= (v[i], i)", ""),
     ("E100", "def g(f32[N] v) -> (C) { C[i] = v[i] }\ndef f(f32[N] v) -> (C) { for t in 0:3 { C = g(v) } }", "C = g(v)", ""),
     ("E100", "def g(inout f32[N] v) { v[i] += 1 }\ndef f(f32[N] v) -> (C) { C = g(v) }", "g(v)", ""),
-    ("E100", "T[i,j] = A[i,j]; T[2*i,i] +=! v[i] where i in 0:2; U[i,j] = T[i,j]", "T[2*i,i]", ""),
+    ("E210", "T[i] = v[i]; T[i+j] +=! w[i]*w[j] where i + j < 4, i + j != 1; U[i] = T[i]", "T[i+j]", "i=0, j=2 and i=1, j=1"
+     " both write T[2]"),
+    ("E210", "for t in 0:3 { T[i+j+t] +=! v[i]*w[j]; S[t,i] = T[i+t] where i in 0:6 } -> (S)", "T[i+j+t]",
+     "leave the `!` away"),
+    ("E302", "def f(f32[N] v, f64 k) -> (f32[N] C) { for i in 0:N { T[i] = k*(T[i-1] else 0) + v[i] }\nC[i] = T[i] }",
+     "C[i] = T[i]", "`f32(...)`", dict(scalars={"k": 0.5})),
     ("E101", "def f(f32[N] v) -> (C) { C[i] = V[i] }", "V[i]", "did you mean `v`?"),
     ("E102", "C[i] = sqr(v[i])", "sqr(v[i])", "did you mean `sqrt`?"),
     ("E103", "C[i] = max(v[i])", "max(v[i])", ""),

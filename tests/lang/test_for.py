@@ -213,3 +213,35 @@ def test_definitions_with_loops_are_called_twice():
         Y = scan(i)
         -> (Y)"""
     np.testing.assert_allclose(polytc.evaluate(text, X=x), np.cumsum(np.cumsum(x)))
+
+
+def test_a_reset_without_a_term_is_a_reset_all_the_same():
+    a, x = RANDOM.random((4, 4)), RANDOM.random(4)
+    found = polytc.evaluate("for k in 0:4 { s +=! A[k,i]*x[i] where i in 0:k; y[k] = s }", A=a, x=x)
+    np.testing.assert_allclose(found, np.tril(a, -1) @ x)
+    text = "for k in 0:4 { for j in 0:4 { s +=! A[k,i]*x[j] where i in 0:k, i < j; Y[k,j] = s } }"
+    want = np.array([[a[k, :min(k, j)].sum() * x[j] for j in range(4)] for k in range(4)])
+    for target in ("evaluate", "interp", "cpu"):
+        np.testing.assert_allclose(polytc.run(text, A=a, x=x, target=target), want)
+
+
+@pytest.mark.parametrize("target", ["evaluate", "interp", "cpu"])
+def test_a_reset_of_a_part_that_is_no_box(target):
+    a, v = RANDOM.random((4, 4)), RANDOM.random(2)
+    t = polytc.run("T[i,j] = A[i,j]; T[2*i,i] +=! v[k]*v[i] where k <= i", A=a, v=v, target=target)
+    want = a.copy()
+    want[0, 0], want[2, 1] = v[0] * v[0], v.sum() * v[1]
+    np.testing.assert_allclose(t, want)
+    t = polytc.run("T[i,j] = A[i,j]; T[i,j] +=! A[i,k] where j <= i, k < j", A=a, target=target)
+    want = a.copy()
+    for i in range(4):
+        for j in range(1, i + 1):
+            want[i, j] = a[i, :j].sum()
+    np.testing.assert_allclose(t, want)
+
+
+@pytest.mark.parametrize("target", ["evaluate", "interp", "cpu"])
+def test_a_reset_by_a_sum_of_indices(target):
+    v = RANDOM.random(4)
+    s = polytc.run("for t in 0:3 { T[i+j] +=! v[i]*v[j]*t; S[t,i] = T[i] where i in 0:7 } -> (S)", v=v, target=target)
+    np.testing.assert_allclose(s, [t * np.convolve(v, v) for t in range(3)])

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import polytc
 from polytc import lang
 from polytc.lang import scalars
 from polytc.lang.scalars import BF16, BOOL, DTYPES, F16, F32, F64, I64
@@ -90,3 +91,25 @@ def test_spellings_of_types():
     text = "def f(float(N) a, double(N) b, uint8(N) c) -> (O) { O(i) = a(i) + b(i) + c(i) }"
     p = lang.build(text, dict.fromkeys("abc", (3,)))
     assert [str(p.tensor(n).dtype) for n in "abcO"] == ["f32", "f64", "u8", "f64"]
+
+
+def test_a_declared_scalar_has_its_type_however_it_is_given():
+    text = "def f(f32 a, f32[N] x) -> (f32[N] y) { k = exp(a); y[i] = k*x[i] }"
+    x = np.arange(4, dtype=np.float32)
+    for target in ("evaluate", "interp", "cpu"):
+        fixed = polytc.compile(text, target, scalars={"a": 0.1})(x)
+        np.testing.assert_allclose(fixed, np.exp(np.float32(0.1)) * x, rtol=1e-6)
+        np.testing.assert_allclose(fixed, polytc.run(text, 0.1, x, target=target), rtol=1e-6)
+    called = "def g(f32 a, f16[N] x) -> (y) { y[i] = a*x[i] }\ny = g(0.1, h)"
+    assert polytc.run(called, h=x.astype(np.float16)).dtype == np.float32
+
+
+def test_a_declared_scalar_is_a_number_where_one_is_needed():
+    text = """
+        def f(f32 a, i32 n, f32[N] x) -> (y) {
+            assume a > 0.05 && n < N
+            y[i] = a > 0.05 ? x[i+n] : x[i-100] where i in 0:N-n
+            y[i] += (x[i-5] else -2*a) where a < 1, i in 0:3
+        }"""
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_allclose(polytc.compile(text, scalars={"a": 0.1, "n": 2})(x), x[2:] + np.float32(-2) * np.float32(0.1))

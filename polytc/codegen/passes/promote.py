@@ -218,7 +218,7 @@ def _around(s: loops.Stmt, buffer: loops.Buffer, uses: list[_Use], places: Place
     """The region between the loads of what it reads first and the stores of what it writes."""
     first = {u.slot: u for u in reversed(uses)}
     before = [loops.Store(*place, loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
-              for slot, place in places.items() if not first[slot].store]
+              for slot, place in places.items() if not first[slot].store or first[slot].conditional]
     written = {u.slot for u in uses if u.store}
     after = [loops.Store(buffer, slot[0], loops.Load(*place, buffer.dtype, slot[1]))
              for slot, place in places.items() if slot in written]
