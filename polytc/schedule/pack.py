@@ -22,7 +22,7 @@ from polytc.schedule import tiles
 from polytc.schedule.cachesets import refetched
 from polytc.schedule.groups import coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.lanes import along, lane_width
-from polytc.schedule.strides import AccessStrides, of_statement
+from polytc.schedule.strides import AccessStrides, of_statement, panel_width
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
@@ -39,15 +39,18 @@ second cache as it lies."""
 
 def pack(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays."""
-    fixed = hoist.constants(program)
+    fixed, given = hoist.constants(program), frozenset(t.name for t in program.tensors)
     for s in program.statements:
         if is_contraction(s) and not s.bounds:
-            program = _packed(program, s, fixed, machine)
+            for _ in pr.reads(s):
+                before, program = program, _packed(program, program.statement(s.name), fixed, given, machine)
+                if program == before:
+                    break
     return program
 
 
-def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine) -> pr.Program:
-    """fixed: tensors that are constant while the program is bound to its arrays."""
+def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], given: frozenset[str], machine: Machine) -> pr.Program:
+    """fixed: tensors that are constant while the program is bound to its arrays; given: those that are no packed copies."""
     accesses = of_statement(program, s)
     shared = coincident_indices(s)
     lanes = lane_width(program, s, machine)
@@ -56,13 +59,15 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine
     again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None else 0.0 for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     unpacked += sum(again.values())
+    panels = tuple(i for i in shared if panel_width(s, i) is not None)  # one operand is packed already: the others with it
     best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
     for read in pr.reads(s):
         formal = _indices(program, s, read)
         size = _points(s, formal)
-        if not formal or (read.tensor not in fixed and not again[read] and s.points < REUSE * size):
+        if not formal or read.tensor not in given or (
+                read.tensor not in fixed and not again[read] and s.points < REUSE * size):
             continue
-        for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
+        for vector in (i for i in panels or shared if i in formal and _extent(s, i) >= lanes):
             moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
             tile = tiles.best(s, moved, shared, lanes, machine)
             if tile is None or tile.vector != vector:

@@ -1,0 +1,62 @@
+"""`for` loops in which no iteration reads what an earlier one made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polytc import compiler
+from polytc.api import build
+from polytc.lang.evaluate import evaluate
+from polytc.lang.program import Program
+from polytc.lang.rewrites.unloop import unloop
+
+FLAT = {
+    "a triangular product in place": "for i in 0:7 { B[i,j] += A[i,k]*B[k,j] where k in i+1:7\n B[i,j] *= 3 }",
+    "the next row": "for i in 0:6 { B[i,j] = B[i+1,j]*2 + B[i,j] }",
+    "a condition": "for i in 0:7 { B[i,j] += B[k,j] where k > i }",
+    "rows of two tensors": "for i in 0:6 { A[i,j] = B[i+1,j]\n B[i,j] = A[i,j] + A[i+1,j] }",
+    "nothing but the own row": "for i in 0:7 { B[i,j] = B[i,j]*A[i,j] }",
+}
+ORDERED = {
+    "the row before": "for i in 1:7 { B[i,j] = B[i-1,j]*2 }",
+    "all rows from the own on": "for i in 0:7 { A[i,j] += B[k,j] where k >= i\n B[i,j] = A[i,j] }",
+    "one element for all": "for i in 0:7 { A[0,j] = B[i,j]\n B[i,j] = A[0,j] + B[i,j] }",
+    "a row that two iterations write": "for i in 0:6 { B[i,j] = A[i,j]\n B[i+1,j] += A[i,j] }",
+}
+
+
+def program(body: str) -> Program:
+    return build(f"def f(inout f64[7,7] A, inout f64[7,7] B) -> (A, B) {{\n{body}\n}}", {"A": (7, 7), "B": (7, 7)})
+
+
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {n: rng.standard_normal((7, 7)) for n in "AB"}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_no_order_is_left(name: str) -> None:
+    p = program(FLAT[name])
+    flat = unloop(p)
+    assert not flat.sequential
+    expected, found = evaluate(p, arrays()), evaluate(flat, arrays())
+    for n in p.outputs:
+        np.testing.assert_allclose(found[n], expected[n], rtol=1e-12)
+    for target in ("cpu", "interp"):
+        got = arrays()
+        compiler.compile_program(p, target, 2).run([got[n] for n in dict.fromkeys((*p.inputs, *p.outputs))])
+        for n in p.outputs:
+            np.testing.assert_allclose(got[n], expected[n], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_order_that_matters_stays(name: str) -> None:
+    p = program(ORDERED[name])
+    assert unloop(p) == p
+
+
+def test_a_copy_is_made_of_what_later_iterations_overwrite() -> None:
+    copies = [s for s in unloop(program(FLAT["rows of two tensors"])).statements if s.target.endswith("_before")]
+    assert [s.target for s in copies] == ["B_before", "A_before"]
+    assert len(unloop(program(FLAT["nothing but the own row"])).statements) == 1
