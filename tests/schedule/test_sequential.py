@@ -189,3 +189,8 @@ def test_numbers_become_parameters_and_neighbours_share_one():
     assert known.split(1297) == (0, 1, -2)
     assert known.split(-998) == (1, -1, 1)
     assert known.split(2) is None
+
+
+def test_long_rows_are_loops_over_vectors():
+    """Rows of thousands of elements are not unrolled: the code of a stencil stays small whatever its size."""
+    assert len(str(compiler.lower_program(jacobi_2d(50, 900, 2500), "cpu").loops).splitlines()) < 400

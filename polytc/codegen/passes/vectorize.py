@@ -18,6 +18,8 @@ from polytc.codegen.passes.lanewise import Chunk, divides, scalars_safe, straigh
 from polytc.codegen.passes.strips import Facts
 from polytc.machine import Machine
 
+STRAIGHT = 32
+"""Vectors of a loop of known bounds that become straight code; longer ones stay loops over vectors."""
 UNROLL_LIMIT = 512
 """Statements that unrolling may make out of one loop nest."""
 COVER = 8
@@ -64,7 +66,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return replace(s, kind="sequential")
     if extent is None or (s.kind == "reduce" and not isinstance(s.body, loops.Store)):
         return _unknown(s, facts, known, lanes, masks)
-    if extent > 64 * machine.lanes(1):
+    if extent > STRAIGHT * lanes:
         return _unknown(s, facts, known, lanes, masks)
     if s.kind == "reduce":
         assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
