@@ -42,8 +42,6 @@ ROWS = [
     ("E100", "def g(inout f32[N] v) { v[i] += 1 }\ndef f(f32[N] v) -> (C) { C = g(v) }", "g(v)", ""),
     ("E210", "T[i] = v[i]; T[i+j] +=! w[i]*w[j] where i + j < 4, i + j != 1; U[i] = T[i]", "T[i+j]", "i=0, j=2 and i=1, j=1"
      " both write T[2]"),
-    ("E210", "for t in 0:3 { T[i+j+t] +=! v[i]*w[j]; S[t,i] = T[i+t] where i in 0:6 } -> (S)", "T[i+j+t]",
-     "leave the `!` away"),
     ("E302", "def f(f32[N] v, f64 k) -> (f32[N] C) { for i in 0:N { T[i] = k*(T[i-1] else 0) + v[i] }\nC[i] = T[i] }",
      "C[i] = T[i]", "`f32(...)`", dict(scalars={"k": 0.5})),
     ("E101", "def f(f32[N] v) -> (C) { C[i] = V[i] }", "V[i]", "did you mean `v`?"),

@@ -245,3 +245,11 @@ def test_a_reset_by_a_sum_of_indices(target):
     v = RANDOM.random(4)
     s = polytc.run("for t in 0:3 { T[i+j] +=! v[i]*v[j]*t; S[t,i] = T[i] where i in 0:7 } -> (S)", v=v, target=target)
     np.testing.assert_allclose(s, [t * np.convolve(v, v) for t in range(3)])
+
+
+def test_a_reset_that_moves_with_the_loop_starts_no_element_twice():
+    text = "for t in 0:3 { T[i+j+t] +=! v[i]*w[j]; S[t,i] = T[i+t] where i in 0:6 } -> (S)"
+    with pytest.raises(polytc.CompileError, match="E210") as refused:
+        polytc.build(text, {"v": (4,), "w": (3,)})
+    assert "t=0, i=0, j=2 and t=0, i=1, j=1 both write T[2]" in str(refused.value)
+    assert "leave the `!` away" in str(refused.value)
