@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first; program k has this + k")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="no program is begun later")
-    parser.add_argument("--limit", type=float, default=60, help="seconds one program may take")
+    parser.add_argument("--limit", type=float, default=300, help="seconds one program may take")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for making a failure small")
     parser.add_argument("--each", type=int, default=5, help="failures that look alike and are kept")
     parser.add_argument("--out", default="failures", help="folder of the failures")

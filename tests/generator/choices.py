@@ -20,7 +20,7 @@ class Choices:
         self.taken: list[int] = []
 
     def below(self, n: int) -> int:
-        value = self._source(n) if n > 1 else 0
+        value = self._source(n)
         self.taken.append(value)
         return value
 

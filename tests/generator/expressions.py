@@ -11,14 +11,15 @@ from tests.generator.state import Space, State
 
 @dataclass
 class Context:
-    """Where an expression stands. space: the indices; own: makes a read of the statement's own target, for which there is none
-    in some statements; target: that tensor; bounded: see subscripts.read_new."""
+    """Where an expression stands. space: the indices; own: makes a read of the statement's own target, of kind `kind`; there is
+    none in some statements; target: that tensor; bounded: see subscripts.read_new."""
 
     state: State
     space: Space
     target: str | None = None
+    kind: str = ""
     own: Callable[[], str | None] | None = None
-    bounded: set[str] = field(default_factory=set)
+    bounded: set[tuple[str, str]] = field(default_factory=set)
 
 
 def expression(x: Context, kind: str, depth: int) -> str:
@@ -37,7 +38,7 @@ def leaf(x: Context, kind: str) -> str:
             return number(x, kind)
         case "index" if kind == "i" and x.space:
             return c.of(list(x.space))
-        case "own" if x.own is not None:
+        case "own" if x.own is not None and kind == x.kind:
             found = x.own()
             if found is not None:
                 return found

@@ -150,7 +150,7 @@ def finish(d: Draft, t: Tensor, update: str | None, rows: bool = False, scatter:
     """The right side and the clauses."""
     state, c = d.state, d.state.c
     fresh = t.name not in state.tensors
-    bounded: set[str] = set()
+    bounded: set[tuple[str, str]] = set()
     clauses = []
     reduced = []
     if update is not None:
@@ -161,7 +161,7 @@ def finish(d: Draft, t: Tensor, update: str | None, rows: bool = False, scatter:
     if rows:
         _rows(d, reduced)
     named = _let(d)
-    x = Context(state, d.space, t.name, _own(d, t, update, reduced, scatter, fresh), bounded)
+    x = Context(state, d.space, t.name, t.kind, _own(d, t, update, reduced, scatter, fresh), bounded)
     value = expression(x, t.kind, c.of([1, 2, 0, 2, 3]))
     loose = [i for i in reduced if not _mentions(value, i) or (rows and i == reduced[0])]
     if loose:
@@ -169,7 +169,8 @@ def finish(d: Draft, t: Tensor, update: str | None, rows: bool = False, scatter:
         value = f"({value}) {c.of({'f': ['+', '*'], 'i': ['+', '*', '-'], 'b': ['&&', '||']}[t.kind])} {more}"
     if named is not None and _mentions(value, named[0]):
         clauses.append(f"{named[0]} = {named[1]}")
-    clauses += [clause for i in d.own if (clause := _range(d, i, bounded, rows)) is not None]
+    stated = {i for name, i in bounded if _mentions(value, name)}
+    clauses += [clause for i in d.own if (clause := _range(d, i, stated)) is not None]
     clauses += _conditions(d, fresh, update, scatter)
     declared = t.dtype if t.inout else None
     value = f"{declared}({value})" if declared is not None and declared != "bool" else value
@@ -245,7 +246,7 @@ def _own(d: Draft, t: Tensor, update: str | None, reduced: list[str], scatter: b
     return make
 
 
-def _range(d: Draft, i: str, bounded: set[str], rows: bool) -> str | None:
+def _range(d: Draft, i: str, bounded: set[str]) -> str | None:
     """The clause of an index, None where it follows from a read."""
     low, high = d.space[i]
     if i in d.ranges:
@@ -291,7 +292,7 @@ def tuple_reduction(state: State) -> str:
         d.left.append(d.index(0, n))
         box.append((0, n))
     reduced = [d.index(0, extent(c, large=False)) for _ in range(c.of([1, 1, 2]))]
-    kind, bounded = c.of(["i", "f"]) if not smooth else "i", set[str]()
+    kind, bounded = c.of(["i", "f"]) if not smooth else "i", set[tuple[str, str]]()
     value = subscripts.read_new(state, kind, d.space, d.own[:4], bounded)
     x = Context(state, d.space, bounded=bounded)
     if c.likely(30):
@@ -299,11 +300,12 @@ def tuple_reduction(state: State) -> str:
     others = [(c.of(reduced), "i")] + [(expression(x, k, 1), k) for k in c.some(["f", "i"], 1)]
     names = [state.fresh("T") for _ in range(1 + len(others))]
     state.smooth = smooth
+    values = ", ".join([value, *(e for e, _ in others)])
+    stated = {i for name, i in bounded if _mentions(values, name)}
     subs = f"[{','.join(d.left)}]" if d.left else ""
     for name, k in zip(names, [kind, *(k for _, k in others)]):
         state.tensors[name] = Tensor(name, list(box), k)
-    clauses = [clause for i in d.own if (clause := _range(d, i, bounded, False)) is not None]
-    values = ", ".join([value, *(e for e, _ in others)])
+    clauses = [clause for i in d.own if (clause := _range(d, i, stated)) is not None]
     return (f"({', '.join(n + subs for n in names)}) {c.of(['argmax', 'argmin'])}= ({values})"
             + (f" where {', '.join(clauses)}" if clauses else ""))
 

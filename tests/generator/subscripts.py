@@ -92,9 +92,10 @@ def read(state: State, t: Tensor, space: Space) -> str:
     return guarded(state, t, parts) if guard else f"{t.name}[{','.join(parts)}]"
 
 
-def read_new(state: State, kind: str, space: Space, must: list[str], bounded: set[str]) -> str:
+def read_new(state: State, kind: str, space: Space, must: list[str], bounded: set[tuple[str, str]]
+             ) -> str:
     """A read of a new input, whose shape is made to fit. must: indices that occur alone; bounded: gets the indices whose whole
-    range follows from this read."""
+    range follows from this read, with the input's name."""
     c = state.c
     forms = [Form(i, space[i][0], space[i][1] - 1) for i in must]
     forms += [form(state, space) for _ in range(c.of([0, 1, 0, 2]) if must else c.of([1, 2, 1, 3]))]
@@ -106,5 +107,6 @@ def read_new(state: State, kind: str, space: Space, must: list[str], bounded: se
     if cells > 20000:
         forms = forms[:1]
     t = state.input([f.high + 1 for f in forms], kind)
-    bounded |= {f.text for f in forms if f.low == 0 and space.get(f.text, (1, 1)) == (0, f.high + 1)}
-    return f"{t.name}[{','.join(f.text for f in forms)}]"
+    bounded |= {(t.name, f.text) for f in forms if f.low == 0 and space.get(f.text, (1, 1)) == (0, f.high + 1)}
+    text = f"{t.name}[{','.join(f.text for f in forms)}]"
+    return f"i64({text})" if t.dtype == "u64" and state.c.likely(80) else text

@@ -13,7 +13,7 @@ from tests.generator.judge import Outcome, judge
 class Worker:
     """Judges cases one after another. seconds: that one case may take."""
 
-    def __init__(self, seconds: float = 60.0) -> None:
+    def __init__(self, seconds: float = 300.0) -> None:
         self.seconds = seconds
         self._process: mp.process.BaseProcess | None = None
 
