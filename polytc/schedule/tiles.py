@@ -132,6 +132,7 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
 
     shapes = [(m, n) for m in range(1, 17 if jam is not None else 2) for n in widths
               if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
+    shapes = shapes or [(1, 1)]  # the panel is wider than the loop
     m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
     return m, n, whole(m, n)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import polytc
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
@@ -53,3 +55,10 @@ def test_straight_code_keeps_its_results_in_registers() -> None:
     text = str(lowered.loops)
     assert "O_r16" in text
     assert text.count("for ") == 2, "only the loops over channels and over tiles of rows are left"
+
+
+def test_a_loop_shorter_than_its_panel() -> None:
+    x = np.arange(200, dtype=np.float32).reshape(40, 5)
+    for extent in (4, 6, 12, 40):
+        found = polytc.run(f"T[i] += X[i % 40, j] where i in 0:{extent}", X=x)
+        np.testing.assert_array_equal(found, x[:extent].sum(1))
