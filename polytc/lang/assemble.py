@@ -29,6 +29,7 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
             statements += found
             made += places
         if components:
+            written.add(s.lowered.target)
             continue
         target, dtype = s.lowered.target, types[s.lowered.target]
         if s.lowered.op is not None and s.lowered.source.reset and (s.lowered.loops or target in written):
@@ -76,7 +77,8 @@ def _restart(s: Placed, dtype: DType) -> pr.Statement:
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:
     """What the first component of a tuple reduction is by itself."""
     target = s.lowered.target
-    return tuples.Lead(_init(s, hulls[target], types[target]), _statement(s, hulls, types[target]), _tests(s, hulls))
+    init = _restart(s, types[target]) if s.lowered.loops else _init(s, hulls[target], types[target])
+    return tuples.Lead(init, _statement(s, hulls, types[target]), _tests(s, hulls))
 
 
 def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:

@@ -15,7 +15,7 @@ from polytc.lang.calls import resolve
 from polytc.lang.coverage import Coverage, Image
 from polytc.lang.declare import Declarations, check_outputs, declare
 from polytc.lang.expand import expand
-from polytc.lang.inlining import Arguments, Definitions, check_assumptions, inline
+from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
 from polytc.lang.lower import Lowered, Scope, dtype_of, lower_statement
 from polytc.lang.place import Placing
 from polytc.lang.proof import Prover
@@ -71,10 +71,6 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
 
 def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:
     """The function without packs and attributes, and its declarations matched with the arguments. Raises CompileError."""
-    for s in f.body:
-        if isinstance(s, sx.Unsupported):
-            report.add("E100", f"{s.what} is not in this version", s.span)
-    report.stop()
     if given.attrs and f.kind != "op":
         report.add("E107", f"only an `op` has attributes, not a {'def' if f.kind == 'def' else 'bare program'}", f.span)
     if f.kind == "op":
@@ -98,12 +94,14 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
         report.stop()
         return found.hulls, types
 
+    given: list[Given] = []
     if any(isinstance(s, sx.CallStatement) for s in f.body):
-        f = inline(f, d, known, definitions, report)
+        f, given = inline(f, d, known, definitions, report)
         check_outputs(f, d, report)
         report.stop()
     lowered, types = _lower(f, d, functions, report)
     found = Placing(lowered, d, definitions.prover).run(report)
+    check_given(given, found.hulls, types, report)
     _check_sizes(found.hulls, d, types, report)
     open_ = _check(found, d, definitions.prover, report)
     report.stop()
@@ -114,7 +112,12 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
 
 
 def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> Instance:
-    return _analyse(f, d, definitions, report)[0]
+    made, placed, _ = _analyse(f, d, definitions, report)
+    if definitions.prover is not None and any(p.inout for p in f.params):  # what it may write is what it was given
+        program = assemble.assemble(f.name, placed, made.hulls, made.types, made.declarations, precise=False, drop=False)
+        report.found += definitions.prover.refusals(program, _places(placed), made.declarations.sizes)
+        report.stop()
+    return made
 
 
 # ---- names and types
@@ -193,6 +196,11 @@ def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Stateme
     if any(other.target == s.target for other in before):
         report.add("E115", f"`{s.target}` is written before: a tuple reduction starts afresh", s.target_span,
                    "write to other tensors, and combine these")
+        return False
+    around = lowered.indices[:len(s.loops)] if lowered is not None else ()
+    if lowered is not None and not s.member and not s.reset and not {pr.Index(i) for i in around} <= set(lowered.subscripts):
+        report.add("E115", f"`arg{s.op}=` does not go on from one iteration of a `for` to the next", s.span,
+                   f"write `arg{s.op}=!`, which starts afresh in each, or write each iteration's result to elements of its own")
         return False
     leader = out[-s.member] if s.member else None
     if leader is not None and lowered is not None and leader.subscripts != lowered.subscripts:

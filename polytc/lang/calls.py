@@ -103,18 +103,14 @@ class _Resolver:
                 raise self.unknown(s.call)
             yield from self.call(s)
         elif isinstance(s, sx.Statement) and isinstance(s.value, sx.Call) and self.is_call(s, s.value):
-            yield from self.call(sx.CallStatement(((s.target, s.target_span),), s.value, (), s.span))
+            yield from self.call(sx.CallStatement(((s.target, s.target_span),), s.value, (), s.span, s.loops, s.clauses))
         else:
             self.refuse_inner(s)
             yield s
 
     def is_call(self, s: sx.Statement, value: sx.Call) -> bool:
         alone = not s.subscripts and s.op is None and len(s.clauses) == len(s.loops) and not s.call_style
-        found = alone and self.means_definition(value)
-        if found and s.loops:
-            raise self.fail("E100", "a call of a definition in a `for` is not in this version", s.span,
-                            "write its statements into the `for`")
-        return found
+        return alone and self.means_definition(value)
 
     def means_definition(self, e: sx.Call) -> bool:
         """Does this call, as a whole statement, mean a definition?"""
@@ -138,9 +134,6 @@ class _Resolver:
     def call(self, s: sx.CallStatement) -> Iterator[sx.CallStatement]:
         """The call, after those that its arguments make."""
         callee = definition(s.call.fn, self.own)
-        if any(p.inout for p in callee.params):
-            raise self.fail("E100", f"a call of `{callee.name}`, which writes in place, is not in this version", s.call.span,
-                            "let it write to another tensor and return that")
         if len({t for t, _ in s.targets}) < len(s.targets):
             raise self.fail("E104", "one tensor gets two results", s.span, "give each a tensor of its own")
         args: list[sx.Expr] = []
@@ -148,14 +141,24 @@ class _Resolver:
             number = k < len(callee.params) and is_number(callee, callee.params[k])
             if isinstance(a, sx.Call) and not number and self.means_definition(a):
                 name = self.fresh(a.fn)
-                yield from self.call(sx.CallStatement(((name, a.span),), a, (), a.span))
+                yield from self.call(sx.CallStatement(((name, a.span),), a, (), a.span, s.loops, s.clauses))
                 a = sx.Name(name, a.span)
             if not number and not isinstance(a, sx.Name) and k < len(callee.params):
                 raise self.fail("E121", f"`{callee.name}` takes a whole tensor here: its name, or a call that gives it",
                                 a.span, "put an expression into a tensor first: `T[i] = ...`")
             args.append(a)
         parameters = tuple((is_number(callee, p), rank(p)) for p in callee.params)
-        yield replace(s, call=replace(s.call, args=tuple(args)), parameters=parameters)
+        yield replace(s, call=replace(s.call, args=tuple(args)), parameters=parameters, written=self.in_place(callee, args))
+
+    def in_place(self, callee: sx.Function, args: list[sx.Expr]) -> tuple[tuple[str, Span], ...]:
+        """The arguments that the call writes, none of which may be a second argument (E104)."""
+        pairs = [(p, a) for p, a in zip(callee.params, args, strict=False) if isinstance(a, sx.Name)]
+        found = tuple((a.id, a.span) for p, a in pairs if p.inout)
+        for name, span in found:
+            if sum(a.id == name and not is_number(callee, p) for p, a in pairs) > 1:
+                raise self.fail("E104", f"`{name}` is written in place by `{callee.name}`, and given twice", span,
+                                "give it a copy: `T[i] = A[i]`")
+        return found
 
     def fresh(self, name: str) -> str:
         k = 1

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from polytc import errors
 from polytc.errors import CompileError, Span
-from polytc.lang import calls, splice
+from polytc.lang import calls, signature, splice
 from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
 from polytc.lang.lower import Scope, number_of
@@ -26,7 +26,7 @@ from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DType
 from polytc.lang.splice import Instance
 
-errors.register(E122="assumption that is not about sizes and scalars", E220="assumption that does not hold")
+errors.register(E123="argument that grows in a loop", E122="assumption that is not about sizes and scalars", E220="assumption that does not hold")
 
 T = TypeVar("T")
 
@@ -67,12 +67,25 @@ Known = Callable[[sx.Function], tuple[Mapping[str, Hull], Mapping[str, DType]]]
 """Bounds and types of all tensors behind the statements of a function; it may raise CompileError."""
 
 
-def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitions, report: Report) -> sx.Function:
-    """`f` without calls. Ranks of what the calls write are added to `d`."""
+@dataclass(frozen=True)
+class Given:
+    """What an argument of a call in a `for` was taken for."""
+
+    name: str
+    hull: Hull
+    dtype: DType
+    span: Span
+
+
+def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitions, report: Report
+           ) -> tuple[sx.Function, list[Given]]:
+    """`f` without calls, and the arguments of those in loops. Ranks of what the calls write are added to `d`."""
+    given: list[Given] = []
     while (place := next((k for k, s in enumerate(f.body) if isinstance(s, sx.CallStatement)), None)) is not None:
         call = f.body[place]
         assert isinstance(call, sx.CallStatement)
-        hulls, types = known(replace(f, body=f.body[:place], outputs=()))
+        hulls, types = known(replace(f, body=_around(f, place, d), outputs=()))
+        given += [Given(a.id, hulls[a.id], types[a.id], a.span) for a, _ in call.tensors if call.loops and a.id in hulls]
         instance = _instance(call, d, hulls, types, definitions, report)
         report.stop()
         assert instance is not None
@@ -80,7 +93,36 @@ def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitio
         for s in body:
             d.ranks.setdefault(s.target, len(s.subscripts))
         f = replace(f, body=(*f.body[:place], *body, *f.body[place + 1:]), precise=f.precise or instance.function.precise)
-    return f
+    return f, given
+
+
+def check_given(given: list[Given], hulls: Mapping[str, Hull], types: Mapping[str, DType], report: Report) -> None:
+    """Calls in loops got what the whole loop makes of their arguments (E123)."""
+    for g in given:
+        if g.name in hulls and (hulls[g.name] != g.hull or types[g.name] != g.dtype):
+            found, taken = (f"{t} {', '.join(f'{low}:{high + 1}' for low, high in h)}".strip() for t, h in (
+                (types[g.name], hulls[g.name]), (g.dtype, g.hull)))
+            report.add("E123", f"a later iteration gives this call more of `{g.name}` than the first", g.span,
+                       f"it is {taken} in the first, and {found} in the end", f"write all of `{g.name}` before the `for`")
+
+
+def _around(f: sx.Function, place: int, d: Declarations) -> tuple[sx.Item, ...]:
+    """The statements that make what a call reads: those before it, and in a loop also those behind it in the same loop, as far
+    as they do not need what this call or a later one makes."""
+    call = f.body[place]
+    if not isinstance(call, sx.CallStatement) or not call.loops:
+        return f.body[:place]
+    label = call.loops[0].label
+    inside = [s for s in f.body if isinstance(s, sx.Statement) and s.loops and s.loops[0].label == label]
+    before = [s for s in f.body[:place] if isinstance(s, sx.Statement) and s not in inside]
+    outside = {s.target for s in before} | set(d.inputs)
+    own = signature.written(f).keys()
+    while True:
+        made = outside | {s.target for s in inside}
+        kept = [s for s in inside if all(n in made or n not in own for n in signature.read(s))]
+        if len(kept) == len(inside):
+            return (*before, *inside)
+        inside = kept
 
 
 def check_assumptions(f: sx.Function, d: Declarations, report: Report) -> None:
@@ -159,7 +201,7 @@ def _arguments(s: sx.CallStatement, callee: sx.Function, d: Declarations, hulls:
         return None
     if len(s.targets) != len(outputs):
         report.add("E103", f"`{callee.name}` gives {len(outputs)} tensor{'s' * (len(outputs) != 1)}, {len(s.targets)} "
-                   f"target{'s' * (len(s.targets) != 1)} given", s.targets[-1][1], where)
+                   f"target{'s' * (len(s.targets) != 1)} given", s.targets[-1][1] if s.targets else s.call.span, where)
     scope = Scope(d.numbers, d.ranks, {n: tuple(high - low + 1 for low, high in h) for n, h in hulls.items()}, types)
     shapes: dict[str, tuple[int, ...]] = {}
     numbers: dict[str, int | float | bool] = {}

@@ -16,7 +16,7 @@ from polytc.lang.scalars import BOOL, DTYPES, I64, DType
 from polytc.lang.weak import TypeProblem, Value
 
 errors.register(
-    E100="not in this version", E101="unknown name", E102="unknown function", E103="wrong number of arguments",
+    E101="unknown name", E102="unknown function", E103="wrong number of arguments",
     E105="wrong number of subscripts", E111="subscript or bound that is not quasi-affine", E113="misplaced `else`",
     E114="misplaced `where` clause", E212="read before it is written", E303="arithmetic on bool",
     E304="operator needs integers", E305="condition that is not bool", E306="number does not fit its type", E307="unknown type",

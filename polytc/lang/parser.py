@@ -260,13 +260,8 @@ class _Reader:
         loop = syntax.Loop(f"L{self.blocks}", str(index), _token_span(index))
         clause = syntax.RangeClause(loop.index, low, high, step[0] if step else None, False, _token_span(index))
         inside = self.visit(body)
-        for s in inside:
-            refused = "a call of a definition" if isinstance(s, syntax.CallStatement) else \
-                "a reduction over a tuple" if isinstance(s, syntax.Statement) and s.components else ""
-            if refused:
-                raise errors.fail("E100", f"{refused} in a `for` is not in this version", s.span, source=self.text)
-        return [replace(s, loops=(loop, *s.loops), clauses=(clause, *s.clauses)) if isinstance(s, syntax.Statement) else s
-                for s in inside]
+        return [replace(s, loops=(loop, *s.loops), clauses=(clause, *s.clauses))
+                if isinstance(s, syntax.Statement | syntax.CallStatement) else s for s in inside]
 
     def read_assumption(self, tree: Any, c: list[Any]) -> syntax.Assumption:
         return syntax.Assumption(self.visit(c[0]), self.span(tree))
@@ -280,6 +275,14 @@ class _Reader:
         if not isinstance(call, syntax.Call):
             raise errors.fail("E001", "the value of `(A, B) = ...` must be a call", _token_span(assign), [], source=self.text)
         return syntax.CallStatement(tuple((str(t.children[0]), self.span(t)) for t in targets), call, (), self.span(tree))
+
+    def read_bare_call(self, tree: Any, c: list[Any]) -> syntax.CallStatement:
+        """`f(A)`: a call for what it writes in place."""
+        args = self.visit(c[1])
+        for a in args:
+            if isinstance(a, syntax.Pack):
+                raise errors.fail("E110", "a whole tensor is given by its name", a.span, source=self.text)
+        return syntax.CallStatement((), syntax.Call(str(c[0]), args, self.span(tree)), (), self.span(tree))
 
     def tuple_update(self, tree: Any) -> Iterator[syntax.Statement]:
         """`(M[i], J[i]) argmax= (X[i,j], j)`: one statement a target."""

@@ -100,7 +100,7 @@ def writers(f: sx.Function) -> tuple[Writer, ...]:
 
 def targets(s: Writer) -> tuple[tuple[str, Span], ...]:
     """What a statement or call writes, with its places."""
-    return ((s.target, s.target_span),) if isinstance(s, sx.Statement) else s.targets
+    return ((s.target, s.target_span),) if isinstance(s, sx.Statement) else (*s.targets, *s.written)
 
 
 def written(f: sx.Function) -> dict[str, Span]:
@@ -135,6 +135,12 @@ def accesses(s: Writer) -> Iterator[tuple[str, int | None, Span]]:
                 yield n.tensor, None, n.span
 
 
+def read(s: Writer) -> frozenset[str]:
+    """The names that a statement reads as tensors, or may."""
+    loose = {n.id for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
+    return frozenset({n for n, _, _ in accesses(s)} | loose)
+
+
 def bare_inputs(f: sx.Function) -> dict[str, int | None]:
     """Tensors that bare statements read and never write, with their ranks."""
     own = written(f)
@@ -150,12 +156,11 @@ def implied_outputs(f: sx.Function) -> tuple[str, ...]:
     """Tensors that no statement reads behind their last writer, in the order of their first writers."""
     body = writers(f)
     last = {t: k for k, s in enumerate(body) for t, _ in targets(s)}
-    read: set[str] = set()
+    later: set[str] = set()
     for k, s in enumerate(body):
         own = {t for t, _ in targets(s)}
-        used = {n for n, _, _ in accesses(s)} | {n.id for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name)}
-        read |= {n for n in used if n in last and n not in own and k > last[n]}
-    return tuple(dict.fromkeys(t for s in body for t, _ in targets(s) if t not in read))
+        later |= {n for n in read(s) if n in last and n not in own and k > last[n]}
+    return tuple(dict.fromkeys(t for s in body for t, _ in targets(s) if t not in later))
 
 
 def _count(dims: tuple[sx.Expr, ...]) -> int | None:

@@ -39,14 +39,19 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
            ) -> tuple[sx.Statement, ...]:
     """What stands for the call in `f`. hulls: of what the caller has written before, and of its inputs.
 
-    A target that already has elements, or is an argument too, gets them in the end from a temporary.
+    A target that already has elements, or is an argument too, gets them in the end from a temporary. What the definition writes
+    in place is the argument itself. In a loop every tensor of the definition starts again in each iteration.
     """
     own, outputs = made.declarations, made.function.outputs or ()
-    taken = _names(f) | set(hulls) | set(d.numbers)
+    around = frozenset(x.index for x in s.loops)
+    taken = _names(f) | set(hulls) | set(d.numbers) | around
     places = {p.name: _Place(a.id, tuple(low for low, _ in hulls[a.id])) for p, a in zip(
         made.function.params, s.call.args, strict=True) if p.name in own.inputs and isinstance(a, sx.Name)}
     copies: list[sx.Statement] = []
     for p, (target, span) in zip(outputs, s.targets, strict=True):
+        if p.name in own.inputs:
+            copies += [_copy(places[p.name], target, made.hulls[p.name], around, span)] if target != places[p.name].name else []
+            continue
         origin = tuple(-low for low, _ in made.hulls[p.name])
         busy = target in hulls or any(target == place.name for place in places.values())
         name = _fresh(f"{target}_new", taken) if busy else target
@@ -54,15 +59,39 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
         if p.name in own.declared:  # what bounds a scatter into it
             d.declared.setdefault(name, own.declared[p.name])
         if busy:
-            copies.append(_copy(name, target, made.hulls[p.name], span))
+            copies.append(_copy(_Place(name, (0,) * len(origin)), target, made.hulls[p.name], around, span))
     for name in dict.fromkeys(x.target for x in _statements(made.function)):
         if name not in places:
             places[name] = _Place(_fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
     renaming = _Renaming(places, own, taken | {place.name for place in places.values()}, s.span)
     casts = {p.name: own.dtypes[p.name] for p in outputs if p.dtype is not None}
-    body = tuple(renaming.statement(x, casts.get(x.target), lowered) for x, lowered in zip(
-        _statements(made.function), made.lowered, strict=True))
-    return (*body, *copies)
+    body = [renaming.statement(x, casts.get(x.target), lowered) for x, lowered in zip(
+        _statements(made.function), made.lowered, strict=True)]
+    if s.loops:
+        body = _restarting(body, {places[n].name: n for n in made.hulls if n in places and n not in own.inputs}, places, made,
+                           around, s.span)
+    return tuple(replace(x, loops=(*s.loops, *x.loops), clauses=(*s.clauses, *x.clauses)) for x in (*body, *copies))
+
+
+def _restarting(body: list[sx.Statement], names: Mapping[str, str], places: Mapping[str, _Place], made: Instance,
+                around: frozenset[str], span: Span) -> list[sx.Statement]:
+    """The statements of a call in a loop: what a program does to its tensors before it starts, they do in each iteration.
+    names: the definition's name of each tensor that it makes."""
+    found: list[sx.Statement] = []
+    begun: set[str] = set()
+    for x in body:
+        first = x.target in names and x.target not in begun
+        begun.add(x.target)
+        if x.components:
+            x = replace(x, reset=True)
+        elif first and x.op is not None:
+            own = names[x.target]
+            value = sx.Number(scalars.identity(x.op, made.types[own]), span)
+            at = next((k for k, y in enumerate(found) if x.loops and y.loops[:1] == x.loops[:1]), len(found))
+            found.insert(at, _filled(places[own], made.hulls[own], value, around, span))
+            x = x if x.loops else replace(x, reset=False)
+        found.append(x)
+    return found
 
 
 def _statements(f: sx.Function) -> tuple[sx.Statement, ...]:
@@ -94,12 +123,28 @@ def _fresh(name: str, taken: set[str]) -> str:
     return name
 
 
-def _copy(source: str, target: str, hull: Hull, span: Span) -> sx.Statement:
-    """`target[d0, ...] = source[d0, ...]` on the bounds of a result, which start at 0 here."""
-    axes = tuple(sx.Name(f"d{k}", span) for k in range(len(hull)))
-    ranges = tuple(sx.RangeClause(a.id, sx.Number(0, span), sx.Number(high - low + 1, span), None, False, span)
+def _box(hull: Hull, taken: frozenset[str], span: Span) -> tuple[tuple[sx.Name, ...], tuple[sx.RangeClause, ...]]:
+    """An index for each dimension of a tensor, and that it runs over all of it."""
+    axes: list[sx.Name] = []
+    for k in range(len(hull)):
+        axes.append(sx.Name(_fresh(f"d{k}", set(taken)), span))
+    ranges = tuple(sx.RangeClause(a.id, sx.Number(low, span), sx.Number(high + 1, span), None, False, span)
                    for a, (low, high) in zip(axes, hull, strict=True))
-    return sx.Statement(target, axes, None, False, sx.Access(source, axes, span), ranges, False, span, span)
+    return tuple(axes), ranges
+
+
+def _copy(source: _Place, target: str, hull: Hull, taken: frozenset[str], span: Span) -> sx.Statement:
+    """`target[d0, ...] = source[d0, ...]` on the bounds of a result, which start at 0 here."""
+    axes, ranges = _box(tuple((0, high - low) for low, high in hull), taken, span)
+    at = tuple(_plus(a, k) for a, k in zip(axes, source.shift, strict=True))
+    return sx.Statement(target, axes, None, False, sx.Access(source.name, at, span), ranges, False, span, span)
+
+
+def _filled(target: _Place, hull: Hull, value: sx.Expr, taken: frozenset[str], span: Span) -> sx.Statement:
+    """`target[d0, ...] = value` on bounds of the definition."""
+    axes, ranges = _box(hull, taken, span)
+    at = tuple(_plus(a, k) for a, k in zip(axes, target.shift, strict=True))
+    return sx.Statement(target.name, at, None, False, value, ranges, False, span, span)
 
 
 class _Renaming:

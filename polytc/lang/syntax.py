@@ -180,25 +180,21 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Unsupported:
-    """A construct of the language that this version parses and refuses."""
-
-    what: str
-    span: Span
-
-
-@dataclass(frozen=True)
 class CallStatement:
     """`S = softmax(P)` or `(A, B) = f(X, n)`: whole tensors from another definition.
 
     targets: names and places. parameters: what the definition takes, one for each argument that has one: (whether it is a
-    number, its rank or None where packs leave it open); filled in by `calls.resolve`.
+    number, its rank or None where packs leave it open); written: the arguments that it writes in place; both filled in by
+    `calls.resolve`. loops, clauses: the `for` blocks around the call and their ranges.
     """
 
     targets: tuple[tuple[str, Span], ...]
     call: Call
     parameters: tuple[tuple[bool, int | None], ...]
     span: Span
+    loops: tuple[Loop, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    written: tuple[tuple[str, Span], ...] = ()
 
     @property
     def tensors(self) -> tuple[tuple[Name, int | None], ...]:
@@ -221,7 +217,7 @@ class Assumption:
     span: Span
 
 
-Item: TypeAlias = Statement | CallStatement | Assumption | Unsupported
+Item: TypeAlias = Statement | CallStatement | Assumption
 
 
 @dataclass(frozen=True)

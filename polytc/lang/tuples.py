@@ -6,12 +6,13 @@
         J[i] = e(i, P[i])
 
 P numbers the instances that meet in an element in the order of their indices, so that the lowest wins a tie, and the first NaN
-wins over all, as in numpy's argmax. Elements that no instance meets have the identity in M and 0 in J.
+wins over all, as in numpy's argmax. Elements that no instance meets have the identity in M and 0 in J. In a `for` all of this
+happens in each iteration, for the elements that start again in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -24,8 +25,8 @@ from polytc.lang.scalars import BOOL, I32, I64, DType
 
 @dataclass(frozen=True)
 class Lead:
-    """The first component: init and update are its statements as those of any update; inside: the conditions under which an
-    instance counts."""
+    """The first component: init and update are its statements as those of any update, init in the same loops; inside: the
+    conditions under which an instance counts."""
 
     init: pr.Statement
     update: pr.Statement
@@ -34,12 +35,12 @@ class Lead:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the winner of each element is kept. names: of its dimensions; indices: the extents and first values of those that a
-    number tells, most significant first; everywhere: whether every element has a winner; scattered: whether memory decides
-    where instances meet."""
+    """Where the winner of each element is kept. at: the subscripts of an element; indices: the extents and first values of
+    those that a number tells, most significant first; everywhere: whether every element has a winner; scattered: whether memory
+    decides where instances meet."""
 
     tensor: pr.Tensor
-    names: tuple[str, ...]
+    at: tuple[pr.Expr, ...]
     indices: tuple[tuple[str, int, int], ...]
     everywhere: bool
     scattered: bool
@@ -56,7 +57,7 @@ class _Place:
 
     @property
     def read(self) -> pr.Read:
-        return pr.Read(self.tensor.name, tuple(map(pr.Index, self.names)), self.tensor.dtype)
+        return pr.Read(self.tensor.name, self.at, self.tensor.dtype)
 
     def index(self, k: int) -> pr.Expr:
         """The value of one of these indices for the winner."""
@@ -77,9 +78,10 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     s, update = members[0], lead.update
     value, dtype = weak.adapt(s.lowered.value, update.value.dtype), update.value.dtype
     if not _repeatable(value):
-        kept = pr.Tensor(_fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in update.ranges),
-                         tuple(r.lower for r in update.ranges))
-        at = tuple(map(pr.Index, update.indices))
+        inner = update.ranges[update.depth:]
+        kept = pr.Tensor(_fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in inner),
+                         tuple(r.lower for r in inner))
+        at = tuple(pr.Index(r.index) for r in inner)
         out.append(replace(update, name=f"{update.name}_value", target=kept.name, subscripts=at, op=None, value=value))
         made.append(kept)
         value = pr.Read(kept.name, at, dtype)
@@ -91,7 +93,8 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     place = _place(s, lead, hulls)
     made.append(place.tensor)
     out += _numbers(lead, place, value)
-    return out + [_component(m, place, hulls[m.lowered.target], types[m.lowered.target]) for m in members[1:]], made
+    elements = _elements(s, lead, place, hulls)
+    return out + [_component(m, place, elements, types[m.lowered.target]) for m in members[1:]], made
 
 
 def _fresh(name: str, taken: Mapping[str, Hull]) -> str:
@@ -110,17 +113,26 @@ def _repeatable(e: pr.Expr) -> bool:
 def _place(s: Placed, lead: Lead, hulls: Mapping[str, Hull]) -> _Place:
     update = lead.update
     hull = hulls[update.target]
-    plain = [f.index if f.index is not None and f.index not in [g.index for g in s.forms[:d]] else None
-             for d, f in enumerate(s.forms)]
+
+    def place(at: tuple[pr.Expr, ...], known: Collection[str | None], everywhere: bool) -> _Place:
+        """known: the indices of the statement that an element tells."""
+        numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in known)
+        dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
+        tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
+                           tuple(low for low, _ in hull))
+        return _Place(tensor, at, numbered, everywhere, bool(s.scattered))
+
+    sure = not (update.where or s.scattered or lead.inside or update.bounds)
+    if update.loops:
+        plain = {f.index for f in s.forms} if lead.init.subscripts != update.subscripts else set(lead.init.indices)
+        return place(lead.init.subscripts, plain | set(lead.init.indices[:update.depth]),
+                     sure and all(r in update.ranges for r in lead.init.ranges) and plain >= set(lead.init.indices[update.depth:]))
+    own = [f.index if f.index is not None and f.index not in [g.index for g in s.forms[:d]] else None
+           for d, f in enumerate(s.forms)]
     names: list[str] = []
-    for d, index in enumerate(plain):
+    for d, index in enumerate(own):
         names.append(index or _fresh(f"d{d}", dict.fromkeys((*update.indices, *names), ())))
-    numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in plain)
-    everywhere = None not in plain and not (update.where or s.scattered or lead.inside or update.bounds)
-    dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
-    tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
-                       tuple(low for low, _ in hull))
-    return _Place(tensor, tuple(names), numbered, everywhere, bool(s.scattered))
+    return place(tuple(map(pr.Index, names)), own, sure and None not in own)
 
 
 def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
@@ -138,7 +150,16 @@ def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
                     value=pr.Select(wins, place.number, none, dtype))]
 
 
-def _component(s: Placed, place: _Place, hull: Hull, dtype: DType) -> pr.Statement:
+def _elements(s: Placed, lead: Lead, place: _Place, hulls: Mapping[str, Hull]) -> pr.Statement:
+    """A statement, but for its value, that writes the elements for which the reduction has a result."""
+    if lead.update.loops:
+        return lead.init
+    ranges = tuple(pr.Range(e.name, low, high + 1) for e, (low, high) in zip(place.at, hulls[s.lowered.target], strict=True)
+                   if isinstance(e, pr.Index))
+    return replace(lead.init, subscripts=place.at, ranges=ranges)
+
+
+def _component(s: Placed, place: _Place, elements: pr.Statement, dtype: DType) -> pr.Statement:
     """`J[i] = e(i, P[i])`."""
     found = {name: place.index(k) for k, (name, _, _) in enumerate(place.indices)}
     value = pr.substitute(weak.adapt(s.lowered.value, dtype), found)
@@ -147,9 +168,7 @@ def _component(s: Placed, place: _Place, hull: Hull, dtype: DType) -> pr.Stateme
         zero = pr.Const(scalars.identity("+", dtype), dtype)
         found_one = pr.Binary("!=", place.read, none, BOOL)
         value = pr.Select(found_one, pr.map_expr(value, lambda e: _guarded(e, place)), zero, dtype)
-    ranges = tuple(pr.Range(n, low, high + 1) for n, (low, high) in zip(place.names, hull, strict=True))
-    return pr.Statement(s.lowered.name, s.lowered.target, tuple(map(pr.Index, place.names)), None, value, ranges, (),
-                        s.lowered.source.span)
+    return replace(elements, name=s.lowered.name, target=s.lowered.target, value=value, span=s.lowered.source.span)
 
 
 def _guarded(e: pr.Expr, place: _Place) -> pr.Expr:
