@@ -26,7 +26,8 @@ from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DType
 from polytc.lang.splice import Instance
 
-errors.register(E123="argument that grows in a loop", E122="assumption that is not about sizes and scalars", E220="assumption that does not hold")
+errors.register(E122="assumption that is not about sizes and scalars", E123="argument that grows in a loop",
+                E220="assumption that does not hold")
 
 T = TypeVar("T")
 
@@ -201,7 +202,8 @@ def _arguments(s: sx.CallStatement, callee: sx.Function, d: Declarations, hulls:
         return None
     if len(s.targets) != len(outputs):
         report.add("E103", f"`{callee.name}` gives {len(outputs)} tensor{'s' * (len(outputs) != 1)}, {len(s.targets)} "
-                   f"target{'s' * (len(s.targets) != 1)} given", s.targets[-1][1] if s.targets else s.call.span, where)
+                   f"target{'s' * (len(s.targets) != 1)} given", s.targets[-1][1] if s.targets else s.call.span, where,
+                   "" if outputs else f"write the call alone: `{callee.name}(...)`")
     scope = Scope(d.numbers, d.ranks, {n: tuple(high - low + 1 for low, high in h) for n, h in hulls.items()}, types)
     shapes: dict[str, tuple[int, ...]] = {}
     numbers: dict[str, int | float | bool] = {}

@@ -124,9 +124,10 @@ def _place(s: Placed, lead: Lead, hulls: Mapping[str, Hull]) -> _Place:
 
     sure = not (update.where or s.scattered or lead.inside or update.bounds)
     if update.loops:
-        plain = {f.index for f in s.forms} if lead.init.subscripts != update.subscripts else set(lead.init.indices)
-        return place(lead.init.subscripts, plain | set(lead.init.indices[:update.depth]),
-                     sure and all(r in update.ranges for r in lead.init.ranges) and plain >= set(lead.init.indices[update.depth:]))
+        around, inner = lead.init.indices[:update.depth], set(lead.init.indices[update.depth:])
+        plain = {f.index for f in s.forms} if lead.init.subscripts != update.subscripts else inner
+        sure = sure and inner <= plain and all(r in update.ranges for r in lead.init.ranges)
+        return place(lead.init.subscripts, plain | set(around), sure)
     own = [f.index if f.index is not None and f.index not in [g.index for g in s.forms[:d]] else None
            for d, f in enumerate(s.forms)]
     names: list[str] = []

@@ -25,6 +25,16 @@ def close(found: object, expected: object) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def parts(x: np.ndarray) -> np.ndarray:
+    """The program `updates of parts` below, for one row."""
+    y = np.zeros_like(x)
+    y[:2] += x[:2]
+    y[3:] += np.cumsum(x)[2:-1]
+    y[1:] += 3
+    y[:3] += np.maximum.accumulate(x)[:3]
+    return y
+
+
 PROGRAMS = {
     "of the prelude": ("Y = softmax(X)", {"X": X}, softmax(X)),
     "nested": ("Y = relu(softmax(softmax(X)))", {"X": X}, softmax(softmax(X))),
@@ -67,6 +77,37 @@ PROGRAMS = {
         {"X": X, "I": np.array([0, 3, 5])}, np.pad(X, ((1, 0), (0, 0)), constant_values=7)[[0, 3, 5]]),
     "a declared result is wider": (
         "def wide(f32[N] x) -> (f64[N] y) { y[i] = x[i]; y[i] += 1 }\nY = wide(x)", {"x": V}, V.astype("f8") + 1),
+    "in a loop": ("for t in 0:5 { r[i] = X[t,i]; s = softmax(r); Y[t,i] = s[i] } -> (Y)", {"X": X}, softmax(X)),
+    "in a loop, over its own argument": (
+        "Y[i,j] = X[i,j]; for t in 0:3 { Y = softmax(Y) }", {"X": X}, softmax(softmax(softmax(X)))),
+    "in a loop, nested, with an index of the loop's name": (
+        "def norm(f32[N] x) -> (y) { s += x[t]*x[t]; y[t] = x[t] / sqrt(s) }\n"
+        "for t in 0:5 { r[i] = X[t,i]; s = norm(norm(r)); Y[t,i] = s[i] } -> (Y)", {"X": X},
+        X / np.linalg.norm(X, axis=1, keepdims=True)),
+    "in a loop, updates of parts and a loop of its own": (
+        "def parts(f32[N] x) -> (y) { y[i] += x[i] where i in 0:2; y[i] += x[k] where i in 3:N, k < i\n"
+        "for t in 0:3 { y[i] += t where i in 1:N; z[t] max= x[k] where k <= t }\ny[i] += z[i] where i in 0:3 }\n"
+        "for t in 0:5 { r[i] = X[t,i]; s = parts(r); Y[t,i] = s[i] } -> (Y)", {"X": X},
+        np.stack([parts(x) for x in X])),
+    "in a loop, with a tuple reduction": (
+        "def arg(f32[N] x) -> (j) { (m, j) argmax= (x[i], i) }\n"
+        "for t in 0:5 { r[i] = X[t,i]; k = arg(r); Y[t] = k } -> (Y)", {"X": X}, X.argmax(1)),
+    "in a loop, carried by it": (
+        "def mix(f32[N] x, f32[N] y) -> (z) { z[i] = 0.5*x[i] + y[i] }\n"
+        "def main(f32[M,N] X) -> (S) { S[i] = X[0,i]; for t in 1:M { r[i] = X[t,i]; q = mix(S, r); S[i] = q[i] } }", {"X": X},
+        ((((X[0] / 2 + X[1]) / 2 + X[2]) / 2 + X[3]) / 2 + X[4])),
+    "in place": (
+        "def step(inout f32[N] v, f32 a) { s += v[i]*v[i]; v[i] = v[i]/sqrt(s) + a }\nW[i] = x[i]; step(W, 0.5)", {"x": V},
+        V / np.linalg.norm(V) + 0.5),
+    "in place, what starts elsewhere": (
+        "def add(inout f32[N] v) { v[i] += i where i in 1:N }\nW[i] = x[i-3]; add(W); Z[i] = W[i+3]", {"x": V},
+        V + np.arange(7)),
+    "in place, with results": (
+        "def swap(inout f32[N] a, inout f32[N] b) -> (s, a) { s += a[i]; t[i] = a[i]; a[i] = b[i]; b[i] = t[i] }\n"
+        "A[i] = x[i]; B[i] = 2*x[i]; (s, C) = swap(A, B); Y[i] = A[i] + 10*B[i] + 100*C[i] + s", {"x": V}, 212 * V + V.sum()),
+    "in place, into itself": (
+        "def inc(inout f32[N] a) -> (a) { a[i] += 1 }\nA[i] = x[i]; A = inc(A); for t in 0:2 { A = inc(A); inc(A) }", {"x": V},
+        V + 5),
     "a scalar argument goes on": (
         "def scale(f32[N] x, f32 a) -> (y) { y[i] = a * x[i] }\ndef main(f32[N] x, f32 alpha) -> (Y) { Y = scale(x, alpha) }",
         {"x": V, "alpha": 2.5}, 2.5 * V),

@@ -134,3 +134,71 @@ def test_in_called_definitions(targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(low, 2 * x.min(1))
         np.testing.assert_array_equal(k, x.argmin(1))
         np.testing.assert_array_equal(c, np.bincount(v, minlength=6))
+
+
+# ---- in loops
+
+@pytest.mark.parametrize("left", ["argmax=!", "argmax="])
+def test_each_iteration_starts_afresh(left: str, targets: tuple[str, ...]) -> None:
+    x = sample((5, 40))
+    text = f"for t in 0:5 {{ (M[t], J[t]) {left} (X[t,i], i) }}"
+    for m, j in everywhere(text, targets, X=x):
+        np.testing.assert_array_equal(m, x.max(1))
+        np.testing.assert_array_equal(j, x.argmax(1))
+
+
+def test_a_winner_of_terms_that_change_from_iteration_to_iteration(targets: tuple[str, ...]) -> None:
+    text = """
+        def f(f32[N,K] X) -> (S, W) {
+            for t in 0:N {
+                (m[i], j[i], w[i]) argmax=! (X[t,k] * X[i,k], k, X[t,k]) where k > i, k >= t
+                S[t,i] = j[i]
+                W[t,i] = w[i]
+            }
+        }"""
+    x = np.random.default_rng(3).random((4, 9)).astype("f4")
+    products = x[:, None, :] * x[None, :, :]
+    k, t, i = np.arange(9), np.arange(4)[:, None, None], np.arange(4)[None, :, None]
+    best = np.where((k > i) & (k >= t), products, -np.inf).argmax(2)
+    for s, w in everywhere(text, targets, X=x):
+        np.testing.assert_array_equal(s, best)
+        np.testing.assert_array_equal(w, np.take_along_axis(x, best, 1))
+
+
+def test_an_iteration_without_terms_has_the_identity(targets: tuple[str, ...]) -> None:
+    x = sample((4, 4))
+    text = "for t in 0:4 { (m, j) argmin=! (X[t,k], k + 1) where k < t; M[t] = m; J[t] = j }"
+    for m, j in everywhere(text + " -> (M, J)", targets, X=x):
+        np.testing.assert_array_equal(m, [np.inf, *(x[t, :t].min() for t in range(1, 4))])
+        np.testing.assert_array_equal(j, [0, *(x[t, :t].argmin() + 1 for t in range(1, 4))])
+
+
+def test_an_update_after_a_tuple_reduction_goes_on_from_it(targets: tuple[str, ...]) -> None:
+    x = sample((3, 8))
+    for m, j in everywhere("(M[i], J[i]) argmax= (X[i,k], k); M[i] += X[i,k] -> (M, J)", targets, X=x):
+        np.testing.assert_array_equal(m, x.max(1) + x.sum(1))
+        np.testing.assert_array_equal(j, x.argmax(1))
+
+
+LU = """
+    def lu(inout f64[N,N] A) -> (P) {
+        for k in 0:N {
+            (m, p) argmax=! (abs(A[i,k]), i) where i in k:N
+            P[k] = p
+            upper[j] = A[p,j];  lower[j] = A[k,j]
+            A[p,j] = lower[j]
+            A[k,j] = upper[j]
+            A[i,k] = A[i,k] / A[k,k]            where i in k+1:N
+            A[i,j] -= A[i,k] * A[k,j]           where i in k+1:N, j in k+1:N
+        }
+    }"""
+
+
+def test_lu_with_partial_pivoting(targets: tuple[str, ...]) -> None:
+    linalg = pytest.importorskip("scipy.linalg")
+    a = np.random.default_rng(5).random((7, 7))
+    lu, pivots = linalg.lu_factor(a)
+    for target in (*targets, "evaluate"):
+        found = a.copy()
+        np.testing.assert_array_equal(polytc.run(LU, found, target=target), pivots)
+        np.testing.assert_allclose(found, lu, rtol=1e-10, atol=1e-12)
