@@ -200,7 +200,7 @@ def _arguments(s: sx.CallStatement, callee: sx.Function, d: Declarations, hulls:
         count = len(callee.params)
         report.add("E103", f"`{callee.name}` takes {count} argument{'s' * (count != 1)}, {len(args)} given", s.call.span, where)
         return None
-    if len(s.targets) != len(outputs):
+    if len(s.targets) != len(outputs) and (s.targets or not s.written):
         report.add("E103", f"`{callee.name}` gives {len(outputs)} tensor{'s' * (len(outputs) != 1)}, {len(s.targets)} "
                    f"target{'s' * (len(s.targets) != 1)} given", s.targets[-1][1] if s.targets else s.call.span, where,
                    "" if outputs else f"write the call alone: `{callee.name}(...)`")

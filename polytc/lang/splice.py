@@ -48,7 +48,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
     places = {p.name: _Place(a.id, tuple(low for low, _ in hulls[a.id])) for p, a in zip(
         made.function.params, s.call.args, strict=True) if p.name in own.inputs and isinstance(a, sx.Name)}
     copies: list[sx.Statement] = []
-    for p, (target, span) in zip(outputs, s.targets, strict=True):
+    for p, (target, span) in zip(outputs, s.targets, strict=bool(s.targets)):
         if p.name in own.inputs:
             copies += [_copy(places[p.name], target, made.hulls[p.name], around, span)] if target != places[p.name].name else []
             continue

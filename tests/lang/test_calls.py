@@ -101,7 +101,7 @@ PROGRAMS = {
         V / np.linalg.norm(V) + 0.5),
     "in place, what starts elsewhere": (
         "def add(inout f32[N] v) { v[i] += i where i in 1:N }\nW[i] = x[i-3]; add(W); Z[i] = W[i+3]", {"x": V},
-        V + np.arange(7)),
+        V + np.arange(7, dtype="f4")),
     "in place, with results": (
         "def swap(inout f32[N] a, inout f32[N] b) -> (s, a) { s += a[i]; t[i] = a[i]; a[i] = b[i]; b[i] = t[i] }\n"
         "A[i] = x[i]; B[i] = 2*x[i]; (s, C) = swap(A, B); Y[i] = A[i] + 10*B[i] + 100*C[i] + s", {"x": V}, 212 * V + V.sum()),
@@ -209,3 +209,10 @@ def test_assumptions_that_hold() -> None:
     close(polytc.run(text, A=X[:, :4], n=4), X[:, :4].sum(1))
     with pytest.raises(polytc.CompileError, match="E220"):
         polytc.run(text, A=X, n=4)
+
+
+def test_what_is_written_in_place_is_what_was_given():
+    text = "def g(inout f32[N] a) { a[i+1] += 1 where i in 0:N }\nT[i] = v[i]; g(T)"
+    with pytest.raises(polytc.CompileError, match="E203") as error:
+        polytc.compile(text, shapes={"v": (4,)})
+    assert "i=3 writes a[4], extent 4" in str(error.value)
