@@ -99,6 +99,22 @@ class Bound(Protocol):
         ...
 
 
+@runtime_checkable
+class Native(Protocol):
+    """A Bound that is one native function, which other native code can call.
+
+    needs: bytes of scratch memory that it wants.
+    """
+
+    needs: int
+
+    def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
+        """From now on use this memory, on a cache line and of at least `needs` bytes, as scratch; whoever lends it to several
+        runs one at a time. The addresses of `entry(table, arena, launch, pool, threads)`, of its table of arrays and of its
+        arena, and the number of threads."""
+        ...
+
+
 class Held:
     """A Bound that calls `run` on a list of arrays."""
 

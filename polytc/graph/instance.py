@@ -16,6 +16,7 @@ from polytc.errors import ModelError, fail
 from polytc.graph import memory
 from polytc.graph.executables import Compile
 from polytc.graph.plan import Array, Plan
+from polytc.runtime.chains import Chain
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""
@@ -32,17 +33,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Instance:
-    """plan: what runs. steps: bound code, in order. arena: where intermediate values lie. buffers: of every value that owns its
-    elements. places: where the steps use a graph's input, or an output that a run may make anew."""
+    """plan: what runs. chain: its calls as bound code, in order. arena: where intermediate values lie. buffers: of every value
+    that owns its elements. places: where the steps use a graph's input, or an output that a run may make anew."""
 
     plan: Plan
-    steps: tuple[Bound, ...]
+    chain: Chain
     arena: memory.Arena
     buffers: Mapping[str, np.ndarray]
     places: Mapping[str, tuple[Place, ...]]
 
-    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str]) -> list[np.ndarray]:
-        """The wanted outputs as fresh arrays. arrays: of all inputs, of the right types and shapes. One thread at a time."""
+    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str], go: Callable[[Chain], object] = Chain.__call__
+            ) -> list[np.ndarray]:
+        """The wanted outputs as fresh arrays. arrays: of all inputs, of the right types and shapes. One thread at a time.
+        go: runs the chain."""
         used = dict(self.buffers)
         for name in self.plan.inputs:
             array = arrays[name]
@@ -57,8 +60,7 @@ class Instance:
             if base not in fresh and base in self.places and base not in self.plan.inputs:
                 fresh[base] = aligned_empty(self.plan.types[base])
                 self._move(base, fresh[base])
-        for step in self.steps:
-            step()
+        go(self.chain)
         return self._results(wanted, fresh, used)
 
     def _move(self, name: str, array: np.ndarray) -> None:
@@ -101,7 +103,7 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
                   for code, call in zip(started, plan.calls))
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
-    return Instance(plan, steps, arena, buffers, _places(plan, steps))
+    return Instance(plan, Chain(steps), arena, buffers, _places(plan, steps))
 
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:

@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from polytc import errors
+from polytc import errors, processors
 from polytc.errors import ArgumentError, fail
-from polytc.graph import instance
+from polytc.graph import instance, profiling
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
 from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, Value, sources
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Plan
+from polytc.graph.profiling import Profile
 from polytc.graph.specialise import specialise
 from polytc.op import check_algebra, check_threads
 from polytc.runtime import forks
 from polytc.runtime.recent import Recent
+from polytc.runtime.threads import default_threads
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
@@ -160,6 +162,19 @@ class Model:
             lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "
                          f"arena {made.arena.bytes / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB")
         return "\n".join(lines)
+
+    def profile(self, feeds: Mapping[str, Any], runs: int = 10) -> Profile:
+        """Time each kernel of some runs on these inputs. Print the result, or `save` it as a trace for Chrome and Perfetto.
+
+        Raises ArgumentError as `run` does.
+        """
+        arrays = self._checked(feeds)
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+            raise fail("E610", f"runs is {runs!r}, not a number from 1 on", kind=ArgumentError)
+        with self._lock:
+            made = self.prepare({n: a.shape for n, a in arrays.items()}, arrays)
+            return profiling.profile(made, arrays, check_threads(self.threads) or default_threads(processors.usable()), runs,
+                                     roofs=self.target == "cpu")
 
     def __str__(self) -> str:
         return self.report()

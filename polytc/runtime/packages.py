@@ -41,7 +41,7 @@ class WithPrologue:
         places: dict[int, list[int]] = {}
         for place, n in enumerate(self.package.main.arrays):
             places.setdefault(n, []).append(place)
-        return _Rearranged(self.main.bind(self._with_results(buffers)), places)
+        return Rearranged(self.main.bind(self._with_results(buffers)), places)
 
     def _with_results(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
         arrays = [*buffers, *(aligned(b) for b in self.package.made)]
@@ -82,7 +82,7 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Rearranged:
+class Rearranged:
     """A Bound whose arguments lie elsewhere among those of another. places: of each argument, in the other's order."""
 
     bound: Bound

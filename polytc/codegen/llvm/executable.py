@@ -24,16 +24,24 @@ def aligned(count: int) -> np.ndarray:
 
 
 class _Frame:
-    """What one call at a time owns: the table of pointers, scratch buffers, and each thread's arena."""
+    """What one call at a time owns: the table of pointers, scratch buffers, and each thread's arena. needs: bytes of the latter
+    two."""
 
     def __init__(self, m: Binary, arena_bytes: int, threads: int) -> None:
+        sizes = [-(-max(1, b.size * b.dtype.bytes) // ALIGN) * ALIGN for b in m.scratch]
+        self.needs = sum(sizes) + arena_bytes * threads
         self.table = (ctypes.c_void_p * (len(m.args) + len(m.scratch)))()
-        self.scratch = [aligned(max(1, b.size * b.dtype.bytes)) for b in m.scratch]
-        self.arena = aligned(arena_bytes * threads)
-        for i, array in enumerate(self.scratch):
-            self.table[len(m.args) + i] = array.ctypes.data
         self.table_address = ctypes.addressof(self.table)
-        self.arena_address = self.arena.ctypes.data
+        self._first, self._sizes = len(m.args), sizes
+        self.use(aligned(self.needs))
+
+    def use(self, memory: np.ndarray) -> None:
+        """Have the scratch buffers and the arenas there."""
+        self.memory, address = memory, memory.ctypes.data
+        for i, size in enumerate(self._sizes):
+            self.table[self._first + i] = address
+            address += size
+        self.arena_address = address
 
 
 class Executable:
@@ -97,10 +105,10 @@ class Executable:
 class _Bound:
     """An entry point with a frame whose table points to arrays."""
 
-    def __init__(self, code: jit.Code, entry: Callable[..., None], frame: _Frame, team: int, buffers: Sequence[np.ndarray]
+    def __init__(self, code: jit.Code, entry: Any, frame: _Frame, team: int, buffers: Sequence[np.ndarray]
                  ) -> None:
-        self._alive = (code, frame, tuple(buffers))
-        self._table = frame.table
+        self._alive = (code, tuple(buffers))
+        self._frame, self._table, self.needs = frame, frame.table, frame.needs
         for i, array in enumerate(buffers):
             frame.table[i] = array.ctypes.data
         self._entry, self._team, self._addresses = entry, team, (frame.table_address, frame.arena_address)
@@ -108,6 +116,12 @@ class _Bound:
     def __call__(self) -> None:
         launch, state = pool.team(self._team) if self._team > 1 else (0, 0)
         self._entry(*self._addresses, launch, state, self._team)
+
+    def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
+        """See codegen.target.Native."""
+        self._frame.use(memory)
+        self._addresses = (self._frame.table_address, self._frame.arena_address)
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, *self._addresses, self._team
 
     def move(self, position: int, array: np.ndarray) -> None:
         """Use another array."""

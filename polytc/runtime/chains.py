@@ -1,0 +1,146 @@
+"""Bound calls in order as one native function: no Python between them.
+
+Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR, which calls each entry with its table
+of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see regions.py), so that a step costs
+an indirect call and each of its parallel loops two messages. All steps of a chain share one piece of scratch memory: only one
+runs at a time, and what it used is still in the caches for the next.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from polytc.codegen.llvm.executable import aligned
+from polytc.codegen.target import Bound, Native
+from polytc.runtime import jit, packages
+from polytc.runtime import threads as pool
+
+_WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_FIELDS = 4
+"""Words of a step: the entry, its table of arrays, its arena, its number of threads."""
+_CLOCK = getattr(time, "CLOCK_MONOTONIC", 1)
+"""The clock of time.monotonic_ns."""
+
+TEXT = f"""\
+%time = type {{ i64, i64 }}
+declare i32 @clock_gettime(i32, ptr)
+define internal void @stamp(ptr %stamps, i64 %k) {{
+  %now = alloca %time
+  %r = call i32 @clock_gettime(i32 {_CLOCK}, ptr %now)
+  %s.p = getelementptr %time, ptr %now, i64 0, i32 0
+  %n.p = getelementptr %time, ptr %now, i64 0, i32 1
+  %s = load i64, ptr %s.p
+  %n = load i64, ptr %n.p
+  %m = mul i64 %s, 1000000000
+  %t = add i64 %m, %n
+  %place = getelementptr i64, ptr %stamps, i64 %k
+  store i64 %t, ptr %place
+  ret void
+}}
+define void @walk(ptr %steps, i64 %count, ptr %launch, ptr %pool, ptr %stamps) {{
+  %timed = icmp ne ptr %stamps, null
+  br i1 %timed, label %first, label %next
+first:
+  call void @stamp(ptr %stamps, i64 0)
+  br label %next
+next:
+  %k = phi i64 [ 0, %0 ], [ 0, %first ], [ %k1, %after ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %step, label %done
+step:
+  %at = mul i64 %k, {_FIELDS}
+  %entry.p = getelementptr i64, ptr %steps, i64 %at
+  %table.p = getelementptr i64, ptr %entry.p, i64 1
+  %arena.p = getelementptr i64, ptr %entry.p, i64 2
+  %threads.p = getelementptr i64, ptr %entry.p, i64 3
+  %entry = load ptr, ptr %entry.p
+  %table = load ptr, ptr %table.p
+  %arena = load ptr, ptr %arena.p
+  %threads = load i64, ptr %threads.p
+  %alone = icmp sle i64 %threads, 1
+  %l = select i1 %alone, ptr null, ptr %launch
+  %p = select i1 %alone, ptr null, ptr %pool
+  call void %entry(ptr %table, ptr %arena, ptr %l, ptr %p, i64 %threads)
+  %k1 = add i64 %k, 1
+  br i1 %timed, label %clock, label %after
+clock:
+  call void @stamp(ptr %stamps, i64 %k1)
+  br label %after
+after:
+  br label %next
+done:
+  ret void
+}}
+"""
+"""walk(steps, count, launch, pool, stamps): run the steps. stamps: null, or gets times before the first and after each."""
+
+
+@functools.cache
+def _code() -> tuple[jit.Code, Callable[..., None]]:
+    code = jit.scalar_code(TEXT)
+    return code, _WALK(code.address("walk"))
+
+
+class Chain:
+    """Bound calls as one call. Not to be run by two threads at once.
+
+    steps: in order; they may be moved to other arrays between runs. scratch: bytes that native ones share.
+    """
+
+    def __init__(self, steps: Sequence[Bound]) -> None:
+        parts = [(native(step), step) for step in steps]
+        self.scratch = max((n.needs for n, _ in parts if n is not None), default=0)
+        memory = aligned(self.scratch)
+        self._parts: list[_Walk | Bound] = []
+        for walked, members in itertools.groupby(parts, lambda p: p[0] is not None):
+            group = list(members)
+            self._parts += [_Walk([n for n, _ in group if n is not None], memory)] if walked else [s for _, s in group]
+
+    def __call__(self) -> None:
+        """Run all steps."""
+        for part in self._parts:
+            part()
+
+    def timed(self) -> list[tuple[int, int]]:
+        """Run all steps; the nanoseconds (of time.monotonic_ns) at which each began and ended."""
+        found: list[tuple[int, int]] = []
+        for part in self._parts:
+            if isinstance(part, _Walk):
+                found += part.timed()
+            else:
+                start = time.monotonic_ns()
+                part()
+                found.append((start, time.monotonic_ns()))
+        return found
+
+
+def native(step: Bound) -> Native | None:
+    """The native code behind a step, if it is some that can be walked here."""
+    while isinstance(step, packages.Rearranged):
+        step = step.bound
+    return step if isinstance(step, Native) and pool.available() else None
+
+
+class _Walk:
+    """Native steps, as a table for `walk`."""
+
+    def __init__(self, steps: Sequence[Native], memory: np.ndarray) -> None:
+        rows = [step.lend(memory) for step in steps]
+        self._count, self._team = len(rows), max(threads for *_, threads in rows)
+        self._table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
+        code, self._walk = _code()
+        self._alive = (code, tuple(steps), memory)
+
+    def __call__(self) -> None:
+        self._walk(self._table, self._count, *pool.team(self._team), None)
+
+    def timed(self) -> list[tuple[int, int]]:
+        stamps = (ctypes.c_int64 * (self._count + 1))()
+        self._walk(self._table, self._count, *pool.team(self._team), stamps)
+        return list(itertools.pairwise(stamps))
