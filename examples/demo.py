@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 import polytc
-from polytc.cli.tables import largest_error
 from polytc.cli.timing import duration, interleaved
+from polytc.graph.comparison import largest_error
 
 TOLERANCE = 1e-4
 

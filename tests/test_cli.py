@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from polytc import cli, keys
+from polytc.graph import Graph, passes
+from polytc.graph.bindings import TABLE, elementwise
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 SHAPES = ["--shape", "A=5,7", "--shape", "B=7,3"]
@@ -149,6 +152,39 @@ def test_compile_a_model(tmp_path: Path) -> None:
     assert np.load(tmp_path / "out.npz")["y"].shape == (2, 4, 8, 8)
     assert "constant w" in good("compile", "small.onnx", "--text", cwd=tmp_path)
     refused(2, "no input z; it has x", "compile", "small.onnx", "--shape", "z=1", cwd=tmp_path)
+
+
+def test_verify_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 6]) for n in "xy")
+    nodes = [helper.make_node("Exp", ["x"], ["a"]), helper.make_node("Sigmoid", ["a"], ["b"], name="gate"),
+             helper.make_node("Mul", ["a", "b"], ["y"])]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "small", [x], [y]), opset_imports=[helper.make_opsetid("", 17)],
+                                ir_version=8), tmp_path / "small.onnx")
+    out = good("verify", "small.onnx", "--all", cwd=tmp_path)
+    assert "3 of 3 nodes agree" in out
+    assert "whole model" in out
+    row = elementwise.plain("Tanh")  # a wrong binding
+    monkeypatch.setitem(TABLE, "Sigmoid", row)
+    done = polytc("verify", "small.onnx", "--save", "wrong.npz", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Sigmoid node 'gate'" in done.stdout
+    assert "tanh(" in done.stdout
+    assert np.load(tmp_path / "wrong.npz")["a"].shape == (4, 6)
+
+
+def test_verify_names_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy")
+    nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "small", [x], [y]), opset_imports=[helper.make_opsetid("", 17)],
+                                ir_version=8), tmp_path / "small.onnx")
+
+    def broken(graph: Graph) -> Graph:
+        return replace(graph, nodes=tuple(replace(n, op="Abs") if n.op == "Neg" else n for n in graph.nodes))
+
+    monkeypatch.setitem(passes.PIPELINE, "algebra", broken)
+    done = polytc("verify", "small.onnx", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "right without 'algebra'" in done.stdout
 
 
 def test_refusals_are_diagnostics(tmp_path: Path) -> None:

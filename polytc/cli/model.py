@@ -16,8 +16,9 @@ from rich.table import Table
 
 import polytc
 from polytc.cli import inputs, options, tables
-from polytc.cli.run import TOLERANCE, Input, Seed
+from polytc.cli.run import Input, Seed
 from polytc.cli.timing import duration, interleaved
+from polytc.graph.comparison import allowed_error, largest_error
 
 if TYPE_CHECKING:
     from polytc import Graph
@@ -40,9 +41,9 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         return
     if report:
         print(graph.report())
-    feeds = _feeds(graph, options.shapes(shape), inputs.load(input), random)
+    feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)
     start = time.perf_counter()
-    with _progress(f"compiling {model.name}") as advance:
+    with progress(f"compiling {model.name}") as advance:
         compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
                                  progress=advance, algebra=algebra)
     seconds = time.perf_counter() - start
@@ -55,7 +56,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         raise typer.Exit(1)
 
 
-def _feeds(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
+def feeds_for(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
            ) -> dict[str, np.ndarray]:
     known = [v.name for v in graph.inputs]
     unknown = [n for n in (*shapes, *given) if n not in known]
@@ -80,7 +81,7 @@ def _feeds(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[s
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """A progress bar on standard error for what takes longer than a second; yields `advance(done, total, what)`."""
     bar = Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                    TextColumn("{task.fields[what]}"), console=Console(stderr=True), transient=True)
@@ -119,8 +120,8 @@ def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dic
         return False
     good = True
     for (name, found), expected in zip(results.items(), reference):
-        error = tables.largest_error(found, expected)
-        allowed = TOLERANCE.get(expected.dtype.str[1:], 0.0)
+        error = largest_error(found, expected)
+        allowed = allowed_error(expected.dtype)
         good &= error <= allowed
         print(f"{name}: largest error {error:.2g} relative to ONNX Runtime's largest magnitude"
               + ("" if error <= allowed else "  WRONG"))

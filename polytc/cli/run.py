@@ -11,15 +11,13 @@ import typer
 
 import polytc
 from polytc.cli import inputs, options, tables
+from polytc.graph.comparison import allowed_error, largest_error
 
 if TYPE_CHECKING:
     from polytc import Op
 
 Input = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="FILE.npz|NAME=FILE.npy", help="Arrays.")]
 Seed = Annotated[int, typer.Option("--random", metavar="SEED", help="Inputs without an array are random, from this seed.")]
-
-TOLERANCE = {"f2": 2e-2, "f4": 1e-4, "f8": 1e-10}
-"""What --check allows, relative to the largest magnitude of the result; integers must be equal."""
 
 
 def run(program: options.Program, input: Input = None, random: Seed = 0,
@@ -68,8 +66,8 @@ def _check(op: Op, arrays: dict[str, Any], results: dict[str, np.ndarray], attrs
     reference = polytc.compile(op.text, "evaluate", attrs=attrs, scalars=scalars)
     good = True
     for name, expected in named(reference, reference(**arrays)).items():
-        error = tables.largest_error(results[name], expected)
-        allowed = TOLERANCE.get(expected.dtype.str[1:], 0.0)
+        error = largest_error(results[name], expected)
+        allowed = allowed_error(expected.dtype)
         good &= error <= allowed
         print(f"{name}: largest error {error:.2g} relative to the reference's largest magnitude (allowed {allowed:.0e})"
               + ("" if error <= allowed else "  WRONG"))

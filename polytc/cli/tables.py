@@ -22,19 +22,3 @@ def print_arrays(arrays: Mapping[str, np.ndarray]) -> None:
         summary = [f"{f(array):.6g}" if array.size else "-" for f in (np.min, np.max, np.mean)]
         table.add_row(name, "x".join(map(str, array.shape)) or "scalar", str(array.dtype), *summary)
     console().print(table)
-
-
-def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, relative to the largest magnitude that is expected; equal NaNs and infinities do not differ."""
-    if found.shape != expected.shape:
-        return float("inf")
-    if not expected.size:
-        return 0.0
-    with np.errstate(all="ignore"):
-        a, b = found.astype(np.float64), expected.astype(np.float64)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        difference = np.where(same, 0.0, np.abs(a - b))
-        finite = np.abs(b[np.isfinite(b)])
-        scale = float(finite.max()) if finite.size else 0.0
-    worst = float(np.max(difference))
-    return float("inf") if np.isnan(worst) else worst / (scale or 1.0)

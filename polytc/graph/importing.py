@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from polytc import errors
@@ -20,11 +21,11 @@ except ModuleNotFoundError as missing:
                notes=["pip install 'polytc[onnx]'"]) from None
 
 
-def load(source: Any) -> Graph:
+def load(source: Any, without: Collection[str] = ()) -> Graph:
     """See `polytc.graph.load_onnx`."""
     graph = door.import_model(door.read_model(source))
     refuse_missing(graph)
-    return passes.run(graph)
+    return passes.run(graph, without)
 
 
 def refuse_missing(graph: Graph) -> None:

@@ -107,13 +107,14 @@ def test_constants_are_folded_through(build) -> None:
     N("Add", ["x", "i"], ["y"])]
     graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [3])}, ["y"], {"w": array(3)}))
     assert [n.op for n in graph.nodes] == ["Add"]
-    assert list(graph.constants) == ["i"]
+    assert list(graph.constants) == ["kw"]
 
 
 def test_shape_arithmetic_leaves_no_code(groups) -> None:
     nodes = [N("Shape", ["x"], ["s"]), N("Gather", ["s", "zero"], ["n"]), N("Concat", ["n", "rest"], ["t"], axis=0),
     N("Reshape", ["x", "t"], ["r"]), N("Relu", ["r"], ["y"])]
-    assert groups(nodes, {"x": [2, 3, 4]}, ["y"], {"zero": np.array([0]), "rest": np.array([-1])}) == [["y"]]
+    programs = groups(nodes, {"x": [2, 3, 4]}, ["y"], {"zero": np.array([0]), "rest": np.array([-1])})
+    assert [len(outputs) for outputs in programs] == [1]
 
 
 def test_equal_layers_have_equal_texts(build) -> None:

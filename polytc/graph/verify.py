@@ -1,0 +1,143 @@
+"""Comparing a compiled model with onnx's reference evaluator, node by node, to find the first that computes something else.
+
+Each node runs alone, compiled, on the inputs that the reference computed for it, so an error does not hide behind an earlier
+one. Then the whole model runs. Where only the whole is wrong, the graph pass or the fusion that makes it so is found by leaving
+it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polytc.errors import CompileError
+from polytc.graph import onnx as door
+from polytc.graph import passes
+from polytc.graph.binding import NeedsValue
+from polytc.graph.comparison import allowed_error, largest_error
+from polytc.graph.folding import RANDOM, evaluate
+from polytc.graph.ir import Graph, Node, Value
+from polytc.graph.specialise import specialise
+from polytc.lang.scalars import from_numpy
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one node came to. error: the largest difference relative to the largest magnitude, None where the node did not run.
+    remark: why it did not. inputs, text: the arrays and programs of a node that is wrong. stuck: the reference has no result,
+    so nothing behind the node can be compared."""
+
+    node: Node
+    error: float | None
+    allowed: float = 0.0
+    remark: str = ""
+    inputs: Mapping[str, np.ndarray] | None = None
+    text: str = ""
+    stuck: bool = False
+
+    @property
+    def wrong(self) -> bool:
+        return self.error is not None and not self.error <= self.allowed
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The compiled model's outputs against the reference's. error: largest of all outputs. culprit: the pass, or 'fusion',
+    without which the model is right, if it is wrong and there is one."""
+
+    error: float
+    allowed: float
+    culprit: str | None = None
+
+    @property
+    def wrong(self) -> bool:
+        return not self.error <= self.allowed
+
+
+def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterator[Finding]:
+    """A finding for each node in order. graph: as imported, no pass run; feeds: an array for each input.
+
+    Ends early, with a remark, where the reference evaluator itself fails.
+    """
+    values: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    last = {name: k for k, node in enumerate(graph.nodes) for name in node.inputs}
+    kept = {v.name for v in graph.outputs}
+    for k, node in enumerate(graph.nodes):
+        try:
+            expected = reference(node, values)
+        except CompileError as error:
+            yield Finding(node, None, remark=f"the reference fails: {error.diagnostics[0].message}", stuck=True)
+            return
+        yield _alone(node, values, expected, target, set(graph.constants))
+        values |= {n: a for n, a in zip(node.outputs, expected, strict=True) if n}
+        for name in dict.fromkeys(node.inputs):
+            if name and last[name] == k and name not in kept and name not in graph.constants:
+                del values[name]
+
+
+def reference(node: Node, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a node by onnx's reference evaluator."""
+    return evaluate(node, [values[n] if n else None for n in node.inputs])
+
+
+def outputs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a graph by onnx's reference evaluator."""
+    values: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    for node in graph.nodes:
+        values |= {n: a for n, a in zip(node.outputs, reference(node, values), strict=True) if n}
+    return [values[v.name] for v in graph.outputs]
+
+
+def _alone(node: Node, values: Mapping[str, np.ndarray], expected: Sequence[np.ndarray], target: str, constants: set[str]
+           ) -> Finding:
+    """The node as a model of its own."""
+    if node.op in RANDOM:
+        return Finding(node, None, remark="random")
+    names = list(dict.fromkeys(n for n in node.inputs if n))
+    given = {n: values[n] for n in names}
+    typed = {n: from_numpy(a.dtype) for n, a in given.items()}
+    results = tuple(Value(n) for n in node.outputs if n)
+    graph = Graph(node.label, (node,), tuple(Value(n, typed[n], given[n].shape) for n in names if n not in constants), results,
+                  {n: given[n] for n in names if n in constants})
+    feeds = {n: a for n, a in given.items() if n not in constants}
+    try:
+        found = graph.compile(target=target).run(None, feeds)
+    except CompileError as refusal:
+        return Finding(node, None, remark=refusal.diagnostics[0].message)
+    wanted = [a for n, a in zip(node.outputs, expected, strict=True) if n]
+    error = max((largest_error(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
+    finding = Finding(node, error, max((allowed_error(a.dtype) for a in wanted), default=0.0))
+    return replace(finding, inputs=given, text=_programs(graph, feeds)) if finding.wrong else finding
+
+
+def _programs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> str:
+    """The texts of the programs that a graph becomes."""
+    shapes = {n: a.shape for n, a in feeds.items()}
+    try:
+        plan = specialise(graph, shapes)
+    except NeedsValue as need:
+        plan = specialise(graph, shapes, {need.name: feeds[need.name]})
+    return "\n\n".join(str(call.program) for call in plan.calls)
+
+
+def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.ndarray], target: str) -> Whole:
+    """The model as users get it. graph: as imported, no pass run; expected: the reference's outputs."""
+    allowed = max((allowed_error(a.dtype) for a in expected), default=0.0)
+
+    def error(without: Sequence[str] = (), fusion: bool = True) -> float:
+        found = passes.run(graph, without).compile(target=target, fusion=fusion).run(None, feeds)
+        return max((largest_error(a, b) for a, b in zip(found, expected, strict=True)), default=0.0)
+
+    total = error()
+    if total <= allowed:
+        return Whole(total, allowed)
+    if error(fusion=False) <= allowed:
+        return Whole(total, allowed, "fusion")
+    return Whole(total, allowed, next((name for name in passes.PIPELINE if error([name]) <= allowed), None))
+
+
+def imported(source: object) -> Graph:
+    """The graph of a model before any pass."""
+    return door.import_model(door.read_model(source))
