@@ -4,17 +4,22 @@ from collections.abc import Mapping
 
 from polytc.graph.binding import Binder
 from polytc.graph.bindings import (
+    attention,
     convolution,
     elementwise,
     indexing,
     linear,
+    losses,
     movement,
     normalisation,
     pooling,
+    quantisation,
     reduction,
     resize,
+    state,
     views,
 )
 
 TABLE: Mapping[str, Binder] = (elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | reduction.ROWS
-                               | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS)
+                               | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS
+                               | state.ROWS | quantisation.ROWS)

@@ -151,7 +151,7 @@ ROWS: dict[str, Binder] = _same(
     "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Where") | {
     "Celu": plain("Celu", "alpha"), "Elu": plain("Elu", "alpha"), "HardSigmoid": plain("HardSigmoid", "alpha", "beta"),
     "LeakyRelu": plain("LeakyRelu", "alpha"), "Selu": plain("Selu", "alpha", "gamma"),
-    "Shrink": plain("Shrink", "lambd", "bias"), "Swish": plain("Swish", "alpha"),
+    "Shrink": plain("Shrink", "lambd", "bias"), "SwiGLU": plain("SwiGLU", "alpha"), "Swish": plain("Swish", "alpha"),
     "ThresholdedRelu": plain("ThresholdedRelu", "alpha"),
 } | {name: binary(name) for name in (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul",

@@ -74,7 +74,14 @@ def lp_normalization(site: Site) -> Lowering:
     return Apply(f"reduction.LpNormalization{p}", (0,), spell=_kept(site.rank(0), [axis], keep=False))
 
 
-def cumulative_sum(site: Site) -> Lowering:
+def cumulative(entry: str) -> Binder:
+    """Running sums or products."""
+    def bind(site: Site) -> Lowering:
+        return _cumulative(site, entry)
+    return bind
+
+
+def _cumulative(site: Site, entry: str) -> Lowering:
     axis = site.axis(site.ints(1, "axis")[0], site.rank(0))
     extent = site.shape(0)[axis]
     seen, places = indices(site.rank(0)), indices(site.rank(0))
@@ -82,7 +89,7 @@ def cumulative_sum(site: Site) -> Lowering:
     backwards, exclusive = bool(site.attr("reverse", 0)), bool(site.attr("exclusive", 0))
     if exclusive:
         seen[axis] = "k + 1" if backwards else "k - 1"
-    return Apply(f"reduction.CumSum{'Exclusive' if exclusive else ''}", (0,), spell={
+    return Apply(f"reduction.{entry}{'Exclusive' if exclusive else ''}", (0,), spell={
         "x": spell(seen), "y": spell(places), "ranges": f"q in 0:{extent}, k in 0:{extent}, k {'>=' if backwards else '<='} q"})
 
 
@@ -90,4 +97,5 @@ ROWS: dict[str, Binder] = {name: reduce(name) for name in (
     "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp")} | {
     "ReduceMax": reduce("ReduceMax", "ReduceAny"), "ReduceMin": reduce("ReduceMin", "ReduceAll"),
     "ArgMax": extremum("ArgMax"), "ArgMin": extremum("ArgMin"), "Softmax": softmax("Softmax"),
-    "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization, "CumSum": cumulative_sum}
+    "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization, "CumSum": cumulative("CumSum"),
+    "CumProd": cumulative("CumProd")}
