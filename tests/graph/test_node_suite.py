@@ -43,7 +43,8 @@ def run(case: Any, target: str) -> None:
         results = graph.compile(target=target, threads=1).run(None, feeds)
         for got, wanted in zip(results, map(as_array, outputs), strict=True):
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), case.name
-            np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=case.rtol, atol=case.atol,
+            rtol = max(case.rtol, 2**-6) if got.dtype.name == "bfloat16" else case.rtol  # as onnx's own runner
+            np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=rtol, atol=case.atol,
                                        err_msg=case.name)
 
 
@@ -64,4 +65,4 @@ def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target:
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1
     assert set(outcome) == {"passed", "refused"}
-    assert outcome["passed"] >= 830
+    assert outcome["passed"] >= 1080, outcome

@@ -33,7 +33,7 @@ def _place(site: Site, i: int, names: list[str], axis: int) -> str:
 
 
 def quantize(site: Site) -> Lowering:
-    """The quotient is computed in `precision`, else in the type of the input."""
+    """The quotient is computed in `precision`, else in the type of the input, halves in f32."""
     given = site.attr("output_dtype", 0)
     target = site.dtype(2) if site.has(2) else TYPES.get(given or 2)
     if target is None or target.kind not in "iu":
@@ -41,9 +41,7 @@ def quantize(site: Site) -> Lowering:
     names = indices(site.rank(0))
     place = _place(site, 1, names, site.attr("axis", 1))
     asked = TYPES.get(site.attr("precision", 0))
-    kind = promote(site.dtype(0), site.dtype(1))
-    spelling = {"x": spell(names), "s": place, "type": target.name, "cast": asked.name if asked else "",
-                "wide": kind.name if kind.is_half and not asked else ""}
+    spelling = {"x": spell(names), "s": place, "type": target.name, "cast": asked.name if asked else ""}
     entry, inputs = ("QuantizeFrom", (0, 1, 2)) if site.has(2) else ("Quantize", (0, 1))
     return Apply(f"quantisation.{entry}", inputs, attrs=_limits(target), spell=spelling)
 
@@ -89,7 +87,7 @@ class _Product:
                         [*names, *rows, *columns])
 
     def place(self, shape: tuple[int, ...], names: list[str], single: str) -> str:
-        """Where a parameter has its element: one for all, one for each row or column (`single`), or one for each set of rows."""
+        """Where a parameter has its element: one for all, for each row or column (`single`), or for those of every matrix."""
         if len(shape) <= 1:
             return spell(single if extent != 1 else "0" for extent in shape)
         return spell(broadcast(names, shape))
@@ -142,10 +140,8 @@ def qlinear_matmul(site: Site) -> Lowering:
 def _requantized(site: Site, names: list[str], scales: tuple[int, int, int], places: tuple[str, str, str], zero: str) -> Step:
     """The sums 't' in the type of the zero point of the result, which is input 7."""
     a, b, y = (f"{letter}[{place}]" for letter, place in zip("ABY", places))
-    half = site.dtype(scales[0])
-    factor = f"({a} * {b} / {y})" if not half.is_half else f"{half}({half}({a} * {b}) / {y})"
     target = site.dtype(7) if site.has(7) else site.dtype(0)
-    spelling = {"x": spell(names), "factor": factor, "type": target.name}
+    spelling = {"x": spell(names), "factor": f"({a} * {b} / {y})", "type": target.name}
     if site.has(7):
         return Apply("quantisation.RequantizeFrom", ("t", *scales, 7), attrs=_limits(target), spell={**spelling, "z": zero})
     return Apply("quantisation.Requantize", ("t", *scales), attrs=_limits(target), spell=spelling)

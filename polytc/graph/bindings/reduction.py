@@ -97,5 +97,5 @@ ROWS: dict[str, Binder] = {name: reduce(name) for name in (
     "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp")} | {
     "ReduceMax": reduce("ReduceMax", "ReduceAny"), "ReduceMin": reduce("ReduceMin", "ReduceAll"),
     "ArgMax": extremum("ArgMax"), "ArgMin": extremum("ArgMin"), "Softmax": softmax("Softmax"),
-    "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization, "CumSum": cumulative("CumSum"),
-    "CumProd": cumulative("CumProd")}
+    "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization,
+    "CumSum": cumulative("CumSum"), "CumProd": cumulative("CumProd")}

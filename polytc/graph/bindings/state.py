@@ -46,7 +46,7 @@ def linear_attention(site: Site) -> Lowering:
     scale = site.attr("scale", 0.0) or 1 / math.sqrt(depth)
     start = {"more": "P" if site.has(3) else "", "start": f"{wide}({'P[b, g, d, m]' if site.has(3) else '0'})",
              "ranges": ranges("bgdm", (batch, groups, depth, width))}
-    state: Ref = 1 if len(site.node.outputs) > 1 and site.node.outputs[1] else "n"
+    state: int | str = 1 if len(site.node.outputs) > 1 and site.node.outputs[1] else "n"
     steps += [Apply(f"state.{RULES[rule]}", tuple(inputs), ("o", state), attrs={"scale": scale},
                     spell={**spelling, **narrow, **start}), View("o", (batch, places, heads * width))]
     return tuple(steps)
