@@ -8,7 +8,7 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import indices, ranges, spell
-from polytc.lang.scalars import F32, promote
+from polytc.lang.scalars import F32, DType, promote
 
 RULES = {"linear": "LinearAttention", "gated": "LinearAttentionGated", "delta": "LinearAttentionDelta",
          "gated_delta": "LinearAttentionGatedDelta"}
@@ -39,17 +39,23 @@ def linear_attention(site: Site) -> Lowering:
     kind = site.dtype(0)
     wide = promote(kind, F32)
     carried = site.dtype(3) if site.has(3) else kind
-    narrow = {"type": kind.name if wide != kind else "", "state": carried.name if wide != carried else "",
-              "wide": wide.name if wide != kind else ""}
     if site.has(3):
         inputs.append(3)
     scale = site.attr("scale", 0.0) or 1 / math.sqrt(depth)
     start = {"more": "P" if site.has(3) else "", "start": f"{wide}({'P[b, g, d, m]' if site.has(3) else '0'})",
              "ranges": ranges("bgdm", (batch, groups, depth, width))}
-    state: int | str = 1 if len(site.node.outputs) > 1 and site.node.outputs[1] else "n"
-    steps += [Apply(f"state.{RULES[rule]}", tuple(inputs), ("o", state), attrs={"scale": scale},
-                    spell={**spelling, **narrow, **start}), View("o", (batch, places, heads * width))]
+    steps.append(Apply(f"state.{RULES[rule]}", tuple(inputs), ("o", "s"), attrs={"scale": scale}, spell={**spelling, **start}))
+    steps += _narrowed("o", wide, kind, (batch, places, heads * width), 0)
+    if len(site.node.outputs) > 1 and site.node.outputs[1]:
+        steps += _narrowed("s", wide, carried, (batch, groups, depth, width), 1)
     return tuple(steps)
+
+
+def _narrowed(name: str, computed: DType, kind: DType, shape: tuple[int, ...], output: int) -> list[Step]:
+    """A local value as an output of the given type and shape."""
+    if computed == kind:
+        return [View(name, shape, output)]
+    return [Apply(f"elementwise.Cast_{kind}", (name,), (f"{name}.out",)), View(f"{name}.out", shape, output)]
 
 
 def causal_convolution(site: Site) -> Lowering:
