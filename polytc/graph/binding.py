@@ -97,6 +97,10 @@ class Site:
         """Is input i given?"""
         return i < len(self.shapes) and self.shapes[i] is not None
 
+    def wants(self, i: int) -> bool:
+        """Is output i asked for?"""
+        return i < len(self.node.outputs) and bool(self.node.outputs[i])
+
     def shape(self, i: int) -> tuple[int, ...]:
         found = self.shapes[i] if i < len(self.shapes) else None
         if found is None:

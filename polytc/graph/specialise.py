@@ -146,7 +146,7 @@ class _Specialisation:
 
     def source(self, node: Node, ref: Ref, names: dict[str, str]) -> str:
         if isinstance(ref, np.ndarray):
-            name = f"{node.outputs[0]}.constant{len(self.known)}"
+            name = f"{_own(node)}.constant{len(self.known)}"
             self.known[name] = ref
             return name
         return node.inputs[ref] if isinstance(ref, int) else names[ref]
@@ -154,7 +154,7 @@ class _Specialisation:
     def target(self, node: Node, ref: int | str, names: dict[str, str]) -> str:
         if isinstance(ref, int):
             return node.outputs[ref]
-        names[ref] = f"{node.outputs[0]}.{ref}"
+        names[ref] = f"{_own(node)}.{ref}"
         return names[ref]
 
     def view(self, source: str, shape: tuple[int, ...], name: str) -> None:
@@ -203,6 +203,11 @@ class _Specialisation:
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)
+
+
+def _own(node: Node) -> str:
+    """What the values inside of a node's lowering are called after."""
+    return next(filter(None, node.outputs), node.op)
 
 
 def _brief(value: Any) -> str:

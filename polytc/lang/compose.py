@@ -29,7 +29,7 @@ def _map_statement(s: Statement, f: Callable[[Expr], Expr]) -> Statement:
 def concatenate(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[str], name: str) -> Program:
     """One program that runs `parts` in order; values that are neither inputs nor outputs become temporaries.
 
-    Statements and inner tensors of part k get the prefix `pK_`. A value has one shape and type in all parts.
+    Statements, loops and inner tensors of part k get the prefix `pK_`. A value has one shape and type in all parts.
     """
     tensors: dict[str, Tensor] = {}
     statements: list[Statement] = []
@@ -40,7 +40,8 @@ def concatenate(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[
             new = replace(t, name=names[t.name])
             known = tensors.setdefault(new.name, new)
             assert (known.shape, known.dtype) == (new.shape, new.dtype), f"{new.name} has two types: {known}, {new}"
-        statements += [replace(_renamed(s, names), name=f"p{k}_{s.name}") for s in program.statements]
+        statements += [replace(_renamed(s, names), name=f"p{k}_{s.name}", loops=tuple(f"p{k}_{x}" for x in s.loops))
+                       for s in program.statements]
     precise = any(p.program.precise for p in parts)
     return Program(name, tuple(tensors.values()), tuple(statements), tuple(inputs), tuple(outputs), precise)
 

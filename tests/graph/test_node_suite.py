@@ -18,7 +18,7 @@ from polytc.graph.bindings import TABLE
 KNOWN = {*TABLE, "Constant", "Shape", "Size"}
 
 REASONS = ("the model uses opset 1 of", "element type", "training mode", "antialias", "tf_crop_and_resize",
-           "positions of the maxima", "without an ellipsis")
+           "without an ellipsis")
 """Parts of the refusals that stand for what is not there yet."""
 
 
@@ -65,4 +65,4 @@ def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target:
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1
     assert set(outcome) == {"passed", "refused"}
-    assert outcome["passed"] >= 1080, outcome
+    assert outcome["passed"] >= 1116, outcome

@@ -11,7 +11,7 @@ from onnx import helper
 
 import polytc
 from polytc.graph.bindings import TABLE
-from tests.graph import learning_cases
+from tests.graph import learning_cases, moving_cases
 from tests.graph.operator_case import Case, case, f, flags, ints, numbers, positive
 
 UNARY = [case(op, f(2, 3)) for op in (
@@ -201,8 +201,10 @@ RESIZE = [case("Resize", f(1, 2, 3, 4), None, np.float32([1, 1, 2, 3]), constant
 
 CASES = UNARY + BINARY + CONVOLUTION + POOLING + LINEAR + REDUCTION + NORMALISATION + MOVEMENT + INDEXING + RESIZE
 CASES += learning_cases.CASES
+CASES += moving_cases.CASES
 
-BY_RUNTIME = {"Mean", "ConvTranspose", "MaxPool", "GlobalMaxPool", "LpNormalization", "LRN", "Pad", "Softmax"}
+BY_RUNTIME = {"Mean", "ConvTranspose", "MaxPool", "GlobalMaxPool", "LpNormalization", "LRN", "Pad", "Softmax", "LSTM", "GRU",
+              "RNN", "Scatter"}
 """onnx's evaluator fails or differs from the operator's definition for some uses of these: ONNX Runtime is the judge."""
 
 BY_NUMPY = {

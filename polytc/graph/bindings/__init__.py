@@ -14,12 +14,14 @@ from polytc.graph.bindings import (
     normalisation,
     pooling,
     quantisation,
+    recurrent,
     reduction,
     resize,
+    scattering,
     state,
     views,
 )
 
 TABLE: Mapping[str, Binder] = (elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | reduction.ROWS
                                | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS
-                               | state.ROWS | quantisation.ROWS)
+                               | state.ROWS | quantisation.ROWS | scattering.ROWS | recurrent.ROWS)

@@ -9,6 +9,7 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import broadcast, indices, ranges, scaled, spell
+from polytc.lang.scalars import DType
 
 
 def move(source: Ref, left: Sequence[str], right: Sequence[str], where: str, output: int | str = 0) -> Step:
@@ -130,16 +131,22 @@ def pad(site: Site) -> Lowering:
 
 def _constant_pad(site: Site, before: list[int], after: list[int]) -> Lowering:
     value = site.known(2, "constant_value").reshape(-1)[0].item() if site.has(2) else site.attr("value", 0.0)
-    names = indices(site.rank(0))
     extents = [e + b + a for e, b, a in zip(site.shape(0), before, after)]
+    if 0 in extents:
+        return Known(np.zeros(extents, site.dtype(0).numpy))
+    return padded(site.dtype(0), 0, before, extents, value)
+
+
+def padded(dtype: DType, source: Ref, before: Sequence[int], extents: Sequence[int], value: float = 0, output: int | str = 0
+           ) -> Step:
+    """A result of the given extents with the source `before` places from its origin (negative: cut off) and `value` around."""
+    names = indices(len(extents))
     spelling = {"y": spell(names), "x": spell(scaled(n, 1, -b) for n, b in zip(names, before)),
                 "ranges": ranges(names, extents)}
-    if site.dtype(0).kind == "b":
-        if value:
-            raise site.unsupported("padding of booleans with true")
-        return Apply("movement.PadConstantBool", (0,), spell=spelling)
-    number = float(value) if site.dtype(0).is_float else int(value)
-    return Apply("movement.PadConstant", (0,), attrs={"v": number}, spell=spelling)
+    if dtype.kind == "b":
+        return Apply(f"movement.PadConstant{'True' if value else 'Bool'}", (source,), (output,), spell=spelling)
+    number = float(value) if dtype.is_float else int(value)
+    return Apply("movement.PadConstant", (source,), (output,), attrs={"v": number}, spell=spelling)
 
 
 def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> Lowering:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site
+from polytc.graph.bindings.spelling import ranges, spell
 from polytc.graph.bindings.windows import Windows, sliding
 
 
@@ -18,9 +19,25 @@ def _windows(site: Site) -> Windows:
 
 
 def maximum(site: Site) -> Lowering:
+    w = _windows(site)
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
-        raise site.unsupported("the positions of the maxima (its second output) are not computed yet")
-    return Apply("pooling.MaxPool", (0,), attrs=_windows(site).attrs("kernel", "stride", "dilation", "pad", "out"))
+        return _with_places(site, w)
+    return Apply("pooling.MaxPool", (0,), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out"))
+
+
+def _with_places(site: Site, w: Windows) -> Lowering:
+    """The second output: the place of each maximum in the input; storage_order 1 counts the first spatial axis fastest."""
+    shape, axes = site.shape(0), range(site.rank(0) - 2)
+    read = [f"{w.stride[a]}*h{a} + {w.dilation[a]}*r{a} - {w.before[a]}" for a in axes]
+    inside = [f"{x} >= 0, {x} < {shape[a + 2]}" for a, x in zip(axes, read)]
+    order = list(axes) if site.attr("storage_order", 0) == 0 else list(axes)[::-1]
+    place = f"(n*{shape[1]} + c)"
+    for a in order:
+        place = f"({place}*{shape[a + 2]} + ({read[a]}))"
+    names = ["n", "c", *(f"h{a}" for a in axes)]
+    box = ranges([*names, *(f"r{a}" for a in axes)], [*shape[:2], *w.out, *w.kernel])
+    return Apply("pooling.MaxPoolPlaces", (0,), (0, 1), spell={
+        "y": spell(names), "x": spell(["n", "c", *read]), "place": place, "ranges": spell([box, *inside])})
 
 
 def average(site: Site) -> Lowering:
