@@ -26,7 +26,7 @@ from polytc.codegen.target import Executable, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
-from polytc.lang.rewrites import hoist, layout, unloop
+from polytc.lang.rewrites import hoist, layout, mirror, unloop
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import isl
@@ -195,7 +195,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     """(what is computed once, the rest)."""
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
-        program = layout.transpose_temporaries(program) if machine.kind == "cpu" else program
+        program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
         return hoist.hoist(program) if program.constants else (None, program)
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:

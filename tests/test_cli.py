@@ -61,6 +61,10 @@ def test_emit(stage: str, target: str, sign: str) -> None:
     assert sign in good("emit", MATMUL, "--stage", stage, "--target", target, *SHAPES)
 
 
+def test_a_text_may_be_longer_than_the_name_of_a_file() -> None:
+    assert "def program" in good("emit", f"# {'matrices ' * 40}\n{MATMUL}", "--stage", "program", *SHAPES)
+
+
 def test_emit_to_a_file_from_standard_input(tmp_path: Path) -> None:
     assert good("emit", "-", "--stage", "program", *SHAPES, "-o", "out.txt", cwd=tmp_path, stdin=MATMUL) == ""
     assert "def program" in (tmp_path / "out.txt").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -25,11 +26,10 @@ def read_text(program: str) -> str:
     if program == "-":
         return sys.stdin.read().removeprefix("\ufeff")
     looks_like_text = any(sign in program for sign in "=\n{[")
-    if not looks_like_text or Path(program).is_file():
-        path = Path(program)
-        if not path.is_file():
-            raise typer.BadParameter(f"{program!r} is neither a file nor a program")
-        return path.read_text(encoding="utf-8-sig")
+    if os.path.isfile(program):  # Path.is_file raises for what is too long to be a name
+        return Path(program).read_text(encoding="utf-8-sig")
+    if not looks_like_text:
+        raise typer.BadParameter(f"{program!r} is neither a file nor a program")
     return program
 
 

@@ -16,6 +16,7 @@ from itertools import groupby
 
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, add, affine
+from polytc.lang.bounding import at_least
 from polytc.lang.rewrites.pad import fresh
 
 
@@ -80,23 +81,7 @@ def _later(read: pr.Read, place: int, s: pr.Statement) -> bool:
     form = affine(read.subscripts[place])
     if form is None:
         return False
-    ahead = add(add(form, Affine(0, ((s.indices[0], 1),)), -1), Affine(1), -1)            # at least 0
-    box = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
-    least = ahead.constant + sum(min(c * box[t][0], c * box[t][1]) if isinstance(t, str) else float("-inf")
-                                 for t, c in ahead.terms)
-    return least >= 0 or any((rest := add(ahead, c, -1)).constant >= 0 and not rest.terms
-                             for w in s.where if (c := _at_least_zero(w)) is not None)
-
-
-def _at_least_zero(condition: pr.Expr) -> Affine | None:
-    """The form that an inequality makes at least 0."""
-    if not isinstance(condition, pr.Binary) or condition.op not in ("<=", "<", ">=", ">"):
-        return None
-    a, b = affine(condition.a), affine(condition.b)
-    if a is None or b is None:
-        return None
-    form = add(a, b, -1) if condition.op[0] == ">" else add(b, a, -1)
-    return form if len(condition.op) == 2 else add(form, Affine(1), -1)
+    return at_least(add(form, Affine(0, ((s.indices[0], 1),)), -1), 1, s)
 
 
 def _redirected(s: pr.Statement, read: pr.Read, name: str) -> pr.Statement:

@@ -1,0 +1,112 @@
+"""Transposed copies of tensors that a reduction reads across memory while the loop makes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc import compiler
+from polytc.api import build
+from polytc.lang import program as pr
+from polytc.lang.evaluate import evaluate
+from polytc.lang.program import Program
+from polytc.lang.rewrites.mirror import mirror
+
+N = 72
+PAIRS = """for i in N-1:-1:-1 { for j in i+1:N {
+    T[i,j] max= T[i,j-1]
+    T[i,j] max= T[i+1,j-1] + i32(A[i,j] > 3)
+    T[i,j] max= T[i,k] + T[k+1,j] where k in i+1:j
+} }"""
+MIRRORED = {
+    "pieces of pieces": (PAIRS, {"T"}),
+    "another tensor, read where the iteration wrote it": ("""for i in 0:N { for j in 0:N {
+        T[i,j] = A[i,j] + (R[i,j-1] else 0)
+        R[i,j] max= R[i,k] + T[k,j] where k in 0:j, k <= i
+        T[i,j] *= 2
+        R[i,j] += T[i,j]
+    } }""", {"T"}),
+    "a second writer elsewhere": (PAIRS.replace("T[i,j] max= T[i,j-1]\n", "T[i,j] max= T[i,j-1]; T[0,j] += A[i,j]\n"), {"T"}),
+    "a row at once": ("""for i in 0:N { T[i,j] = A[i,j] + (T[i-1,j] else 1)
+        for j in 0:N { R[i,j] max= R[i,k] + T[k,j] where k in 0:j } }""", {"T"}),
+    "a temporary": (f"W[i,j] = A[i,j]\n{PAIRS.replace('T', 'W')}\nT[i,j] = W[i,j]", {"W"}),
+}
+PLAIN = {
+    "contiguous already": "for i in 0:N { for j in 0:N { T[i,j] max= T[i,k] + R[i,k] where k in 0:j } }",
+    "vectors along the row": "for i in 1:N { for j in 0:N { T[i,j] += T[k,j] * A[i,k] where k in 0:i } }",
+    "across a tensor that stays": "for i in 0:N { for j in 0:N { T[i,j] max= T[i,k] + A[k,j] where k in 0:j } }",
+    "nothing to gain": "for i in 0:N { for j in 0:N { T[i,j] += 1; R[i,j] max= R[i,k] + T[k+9,j] where k in 0:9, k < j } }",
+    "a range in memory": "for i in 0:N { for j in 0:N { T[i,j] max= T[i,k] + T[k,j] where k in A[i,j]:j, k < i } }",
+    "not yet filled": "W[i,j] = A[i,j] where i in 0:N, j in 0:N, i <= j\n" + PAIRS.replace("T", "W")
+        .replace("W[i+1,j-1]", "W[i,j]").replace("k in i+1:j", "k in i+1:j, k+1 <= j") + "\nT[i,j] = W[i,j] where i <= j",
+}
+
+
+def program(body: str, word: str = "") -> Program:
+    text = f"{word} def f(i32[N,N] A, inout i32[N,N] T, inout i32[N,N] R) -> (T, R) {{\n{body}\n}}"
+    return build(text, dict.fromkeys("ATR", (N, N)), dict.fromkeys("ATR", "i32"))
+
+
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {n: rng.integers(0, 9, (N, N)).astype(np.int32) for n in "ATR"}
+
+
+def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    for n in "TR":
+        np.testing.assert_array_equal(found[n], expected[n])
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_the_copy_agrees_wherever_it_is_read(name: str) -> None:
+    body, tensors = MIRRORED[name]
+    p = program(body)
+    found = mirror(p)
+    assert {t.name for t in found.tensors} - {t.name for t in p.tensors} == {f"{t}_mirror" for t in tensors}
+    expected = evaluate(p, arrays())
+    same(evaluate(found, arrays()), expected)
+    for target in ("cpu", "interp"):
+        got = arrays()
+        compiler.compile_program(p, target, 2).run([got[n] for n in "ATR"])
+        same(got, expected)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_copy(name: str) -> None:
+    p = program(PLAIN[name])
+    assert mirror(p) == p
+
+
+def test_a_precise_program_keeps_its_reads() -> None:
+    p = program(PAIRS, "precise")
+    assert mirror(p) == p
+
+
+def test_one_copy_follows_several_writers() -> None:
+    statements = mirror(program(PAIRS)).statements
+    assert [s.target for s in statements if s.loops] == ["T", "T", "T", "T_mirror"]
+    found = mirror(program(MIRRORED["another tensor, read where the iteration wrote it"][0]))
+    assert [s.target for s in found.statements if s.loops] == ["T", "T_mirror", "R", "T", "T_mirror", "R"]
+
+
+def test_both_operands_of_a_dynamic_program_are_read_along_memory() -> None:
+    """The order of a chain of matrix products, by dynamic programming."""
+    size = 60
+    p = np.random.default_rng(1).integers(1, 50, size + 1)
+    text = """def chain(i64[M] p, inout i64[N,N] cost) -> (cost) {
+        for i in N-1:-1:-1 { for j in i+1:N {
+            cost[i,j] = 1 << 40
+            cost[i,j] min= cost[i,k] + cost[k+1,j] + p[i]*p[k+1]*p[j+1]    where k in i:j
+        } } }"""
+    expected = np.zeros((size, size), int)
+    for length in range(1, size):
+        for i in range(size - length):
+            j = i + length
+            expected[i, j] = min(expected[i, k] + expected[k + 1, j] + p[i] * p[k + 1] * p[j + 1] for k in range(i, j))
+    shapes = {"p": p.shape, "cost": expected.shape}
+    lowered = polytc.lower(text, shapes=shapes, dtypes=dict.fromkeys(shapes, "i64"))
+    reads = pr.reads(lowered.rewritten.statement("S2"))
+    assert {r.tensor for r in reads} == {"p", "cost", "cost_mirror"}
+    assert "S2 reduce k" in lowered.schedule.how
+    np.testing.assert_array_equal(polytc.run(text, p, np.zeros_like(expected)), expected)
