@@ -25,7 +25,8 @@ def model_of(nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: S
                               [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()])
     for o in graph.output:
         o.ClearField("type")
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return helper.make_model(graph, opset_imports=[
+        helper.make_opsetid("", opset), *(helper.make_opsetid(n.domain, 1) for n in nodes if n.domain)], ir_version=10)
 
 
 @pytest.fixture

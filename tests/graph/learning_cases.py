@@ -1,4 +1,4 @@
-"""Uses of operators of language models, of quantised networks and of training."""
+"""Uses of operators of language models, of quantised networks and of training; types other than f32."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def u8(*shape: int) -> np.ndarray:
 
 def i8(*shape: int) -> np.ndarray:
     return ints(*shape, low=-128, high=128, dtype=np.int8)
+
+
+def drawn(x: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Class numbers by the logarithms x of their weights and numpy's uniform numbers."""
+    weights = np.exp(x.astype(np.float64))
+    ends = np.cumsum(weights, 1) / weights.sum(1, keepdims=True)
+    numbers = np.random.RandomState(seed).random_sample((len(x), count))
+    return np.array([np.searchsorted(e, u, side="right") for e, u in zip(ends, numbers)], np.int32)
 
 
 LOSSES = [
@@ -101,4 +109,37 @@ QUANTISATION = [
          np.uint8(9), ints(3, low=-99, high=99, dtype=np.int32), constant=(1, 2, 3, 4, 5, 6, 7, 8), pads=[1, 1, 1, 1]),
     case("QLinearConv", i8(1, 2, 5), scale(), np.int8(7), i8(3, 2, 3), scale(), np.int8(2), np.float32(0.2), np.int8(9))]
 
-CASES = LOSSES + ATTENTION + STATE + QUANTISATION
+RANDOM = [
+    case("RandomNormal", shape=[2, 3], seed=5.0, mean=1.0, scale=0.5, opset=22),
+    case("RandomUniform", shape=[2, 3], seed=5.0, low=-1.0, dtype=11, opset=22),
+    case("RandomNormalLike", half(2, 3), seed=5.0, opset=22), case("RandomUniformLike", f(2, 3), seed=5.0, high=9.0, opset=22),
+    case("Bernoulli", positive(4, 5).clip(0, 1), seed=2.0, dtype=7, opset=22),
+    case("Multinomial", f(3, 4), sample_size=5, seed=3.0, opset=22),
+    case("Dropout", f(4, 5), np.float32(0.3), np.array(True), constant=(2,), seed=4, outputs=2, opset=22),
+    case("Dropout", f(4, 5), np.float32([0.6]), np.array([True]), constant=(2,), seed=4, opset=13)]
+
+PREVIEW = "ai.onnx.preview.training::"
+TRAINING = [
+    case("BatchNormalization", f(2, 3, 4), f(3), f(3), f(3), positive(3), training_mode=1, momentum=0.7, outputs=3),
+    case(f"{PREVIEW}Adagrad", np.float32(0.1), np.int64(2), f(2), f(3), f(2), f(3), positive(2), positive(3), outputs=4,
+         decay_factor=0.1, epsilon=1e-5, norm_coefficient=0.01),
+    case(f"{PREVIEW}Adam", np.float32(0.1), np.int64(3), f(4), f(2), f(4), f(2), f(4), f(2), positive(4), positive(2),
+         outputs=6, alpha=0.8, beta=0.9,
+         epsilon=1e-5, norm_coefficient=0.01, norm_coefficient_post=0.02),
+    case(f"{PREVIEW}Adam", np.float32([0.1]), np.int64([0]), f(4), f(2), f(4), f(2), f(4), f(2), positive(4), positive(2),
+         outputs=6, alpha=0.8, beta=0.9,
+         epsilon=1e-5, norm_coefficient=0.01, norm_coefficient_post=0.02),
+    *(case(f"{PREVIEW}Momentum", np.float32(0.1), np.int64(t), f(4), f(4), f(4), outputs=2, alpha=0.8, beta=0.9,
+           norm_coefficient=0.01, mode=mode) for t in (0, 3) for mode in ("standard", "nesterov"))]
+
+CONTRACTIONS = [
+    case("Einsum", f(2, 3, 3), equation="...ii->...i"), case("Einsum", f(2, 3, 4), f(1, 4, 5), equation="...ij,...jk->...ik"),
+    case("Einsum", f(3, 4), f(2, 4), equation="aj,bj->ab"),
+    case("Einsum", f(2, 3), f(3, 4), f(4, 5), f(5), equation="ij,jk,kl,l->i"),
+    case("Einsum", f(3, 2, 4), f(4), equation="...j,j"), case("Einsum", f(3, 4), equation="Aa->"),
+    case("Einsum", f(3, 4), f(1, 4), equation="ij,ij->ij"), case("Einsum", ints(3, 3), ints(3), equation="ii,i->i"),
+    case("Gemm", ints(3, 4), ints(4, 5), ints(5), alpha=0.5, beta=2.0), case("ReduceMean", ints(3, 4)),
+    case("ReduceL2", ints(3, 4, dtype=np.int32)), case("Shrink", ints(9), lambd=1.5, bias=1.0),
+    case("RMSNormalization", half(2, 4), f(4), opset=23)]
+
+CASES = CONTRACTIONS + RANDOM + TRAINING + LOSSES + ATTENTION + STATE + QUANTISATION

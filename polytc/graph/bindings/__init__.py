@@ -6,6 +6,7 @@ from polytc.graph.binding import Binder
 from polytc.graph.bindings import (
     attention,
     convolution,
+    einsum,
     elementwise,
     indexing,
     linear,
@@ -14,14 +15,17 @@ from polytc.graph.bindings import (
     normalisation,
     pooling,
     quantisation,
+    random,
     recurrent,
     reduction,
     resize,
     scattering,
     state,
+    training,
     views,
 )
 
-TABLE: Mapping[str, Binder] = (elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | reduction.ROWS
-                               | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS
-                               | state.ROWS | quantisation.ROWS | scattering.ROWS | recurrent.ROWS)
+TABLE: Mapping[str, Binder] = (
+    elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
+    | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
+    | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
@@ -14,6 +16,25 @@ def plain(entry: str, *attributes: str) -> Binder:
         attrs = {a: site.attr(a) for a in attributes if site.attr(a) is not None}
         return Apply(f"elementwise.{entry}", tuple(range(len(site.shapes))), attrs=attrs)
     return bind
+
+
+def kept(bind: Binder) -> Binder:
+    """The row for operators whose text may compute in a wider type: integers in f64, halves with parameters in f32. The result
+    has the type of the first input."""
+    def bound(site: Site) -> Lowering:
+        lowering = bind(site)
+        steps = lowering if isinstance(lowering, tuple) else (lowering,)
+        kinds = [d for d in site.dtypes if d is not None]
+        if site.dtype(0).is_float and all(d == kinds[0] for d in kinds):
+            return lowering
+        return tuple(step for each in steps for step in _narrowed(site, each))
+    return bound
+
+
+def _narrowed(site: Site, step: Step) -> tuple[Step, ...]:
+    if not isinstance(step, Apply) or step.outputs[0] != 0:
+        return (step,)
+    return (replace(step, outputs=("computed", *step.outputs[1:])), Apply(f"elementwise.Cast_{site.dtype(0)}", ("computed",)))
 
 
 def binary(entry: str, integer: str | None = None, unsigned: str | None = None) -> Binder:
@@ -151,7 +172,7 @@ ROWS: dict[str, Binder] = _same(
     "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Where") | {
     "Celu": plain("Celu", "alpha"), "Elu": plain("Elu", "alpha"), "HardSigmoid": plain("HardSigmoid", "alpha", "beta"),
     "LeakyRelu": plain("LeakyRelu", "alpha"), "Selu": plain("Selu", "alpha", "gamma"),
-    "Shrink": plain("Shrink", "lambd", "bias"), "SwiGLU": plain("SwiGLU", "alpha"), "Swish": plain("Swish", "alpha"),
+    "Shrink": kept(plain("Shrink", "lambd", "bias")), "SwiGLU": plain("SwiGLU", "alpha"), "Swish": plain("Swish", "alpha"),
     "ThresholdedRelu": plain("ThresholdedRelu", "alpha"),
 } | {name: binary(name) for name in (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul",

@@ -44,6 +44,8 @@ def gemm(site: Site) -> Lowering:
         steps.append(Apply("elementwise.Add", (_last(steps), 2), ("r",)))
     elif biased:
         steps.append(Apply("linear.AddScaled", (_last(steps), 2), ("r",), attrs={"beta": beta}))
+    if not site.dtype(0).is_float and (alpha != 1 or biased and beta != 1):
+        steps.append(Apply(f"elementwise.Cast_{site.dtype(0)}", (_last(steps),), ("i",)))
     last = steps.pop()
     assert isinstance(last, Apply)
     return (*steps, Apply(last.entry, last.inputs, (0,), last.attrs))
@@ -55,19 +57,4 @@ def _last(steps: list[Step]) -> int | str:
     return last.outputs[0]
 
 
-def einsum(site: Site) -> Lowering:
-    """One statement: an index a letter."""
-    equation = str(site.attr("equation", "")).replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    operands = left.split(",")
-    if "." in equation or not 1 <= len(operands) <= 3 or len(operands) != len(site.shapes):
-        raise site.unsupported(f"the equation {equation!r}", "one to three operands, without an ellipsis")
-    if not arrow:
-        right = "".join(c for c in sorted(set(left) - {","}) if left.count(c) == 1)
-    # upper and lower case letters are different indices; the text must not confuse them with the names A, B, C, Y
-    spelling = {k: spell(f"i_{c}" for c in word) for k, word in zip("abc", operands)}
-    return Apply(f"linear.Einsum{len(operands)}", tuple(range(len(operands))),
-                 spell={**spelling, "y": spell(f"i_{c}" for c in right)})
-
-
-ROWS: dict[str, Binder] = {"MatMul": matmul, "Gemm": gemm, "Einsum": einsum}
+ROWS: dict[str, Binder] = {"MatMul": matmul, "Gemm": gemm}

@@ -8,20 +8,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
+from polytc.graph.bindings.elementwise import kept
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 
 
 def batch(site: Site) -> Lowering:
     """With known statistics one multiplication and one addition for an element."""
-    if site.attr("training_mode", 0):
-        raise site.unsupported("training mode")
     epsilon = site.attr("epsilon", 1e-5)
+    if site.attr("training_mode", 0):
+        return _training(site, epsilon)
     statistics = [s for i in range(1, 5) if (s := site.value(i)) is not None]
     if len(statistics) < 4:
         return Apply("normalisation.BatchNormalization", (0, 1, 2, 3, 4), attrs={"epsilon": epsilon})
     scale, shift = folded(statistics, epsilon)
     dtype = site.dtype(0).numpy
     return Apply("normalisation.Affine", (0, scale.astype(dtype), shift.astype(dtype)))
+
+
+def _training(site: Site, epsilon: float) -> Lowering:
+    outputs = [*site.node.outputs, "", ""][:3]
+    names = tuple(i if name else f"unused{i}" for i, name in enumerate(outputs))
+    mixed = site.dtype(1) != site.dtype(0) or site.dtype(3) != site.dtype(0)
+    spelling = {"type": site.dtype(0).name if mixed else "", "stype": site.dtype(3).name if mixed else ""}
+    return Apply("normalisation.BatchNormalizationTraining", (0, 1, 2, 3, 4), names, attrs={
+        "count": math.prod(site.shape(0)) // site.shape(0)[1], "epsilon": epsilon, "momentum": site.attr("momentum", 0.9)},
+        spell=spelling)
 
 
 def folded(statistics: Sequence[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
@@ -97,6 +108,6 @@ def local_response(site: Site) -> Lowering:
 
 
 ROWS: dict[str, Binder] = {
-    "BatchNormalization": batch, "LayerNormalization": layer, "RMSNormalization": root_mean_square,
+    "BatchNormalization": kept(batch), "LayerNormalization": kept(layer), "RMSNormalization": kept(root_mean_square),
     "MeanVarianceNormalization": mean_variance, "InstanceNormalization": instance, "GroupNormalization": group,
     "LRN": local_response}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site, View
+from polytc.graph.bindings.elementwise import kept
 from polytc.graph.bindings.spelling import indices, spell
 
 
@@ -93,8 +94,8 @@ def _cumulative(site: Site, entry: str) -> Lowering:
         "x": spell(seen), "y": spell(places), "ranges": f"q in 0:{extent}, k in 0:{extent}, k {'>=' if backwards else '<='} q"})
 
 
-ROWS: dict[str, Binder] = {name: reduce(name) for name in (
-    "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp")} | {
+ROWS: dict[str, Binder] = {name: reduce(name) for name in ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare")} | {
+    name: kept(reduce(name)) for name in ("ReduceL2", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp")} | {
     "ReduceMax": reduce("ReduceMax", "ReduceAny"), "ReduceMin": reduce("ReduceMin", "ReduceAll"),
     "ArgMax": extremum("ArgMax"), "ArgMin": extremum("ArgMin"), "Softmax": softmax("Softmax"),
     "LogSoftmax": softmax("LogSoftmax"), "Hardmax": hardmax, "LpNormalization": lp_normalization,

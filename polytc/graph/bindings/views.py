@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from polytc.graph.binding import Binder, Known, Lowering, Site, View
+from polytc.graph.binding import Binder, Lowering, Site, View
 
 
 def same(site: Site) -> Lowering:
-    return View(0, site.shape(0))
-
-
-def dropout(site: Site) -> Lowering:
-    """At inference every element passes; the mask, if asked for, says so."""
-    training = site.value(2)
-    if site.has(2) and (training is None or bool(training.item())):
-        ratio = site.value(1)
-        if ratio is None or ratio.item() != 0:
-            raise site.unsupported("training mode is not deterministic")
-    if len(site.node.outputs) > 1 and site.node.outputs[1]:
-        mask = np.ones(site.shape(0), bool if site.opset >= 10 else site.dtype(0).numpy)
-        return View(0, site.shape(0)), Known(mask, 1)
     return View(0, site.shape(0))
 
 
@@ -70,5 +55,5 @@ def by_value(site: Site) -> Lowering:
     raise AssertionError("a node with known inputs is folded before it is bound")
 
 
-ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same, "Dropout": dropout,
+ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same,
                            "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}
