@@ -17,9 +17,11 @@ from polytc.graph.bindings import TABLE
 
 KNOWN = {*TABLE, "Constant", "Shape", "Size"}
 
-REASONS = ("the model uses opset 1 of", "element type", "training mode", "antialias", "tf_crop_and_resize",
-           "without an ellipsis")
+REASONS = ("the model uses opset 1 of", "element type", "without a seed", "antialias", "tf_crop_and_resize")
 """Parts of the refusals that stand for what is not there yet."""
+
+DRAWN = {"test_bernoulli_seed"}
+"""Expects what numpy's global generator gave when the suite was written, not what the seed gives."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,8 @@ def cases() -> list[Any]:
         warnings.simplefilter("ignore")  # the suite computes its expected values with overflows and divisions by zero
         from onnx.backend.test.loader import load_model_tests
         found = load_model_tests(kind="node")
-    return [c for c in found if not c.name.endswith("_expanded") and all(n.op_type in KNOWN for n in c.model.graph.node)]
+    return [c for c in found if not c.name.endswith("_expanded") and c.name not in DRAWN
+            and all(n.op_type in KNOWN for n in c.model.graph.node)]
 
 
 def as_array(value: Any) -> np.ndarray:
