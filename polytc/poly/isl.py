@@ -31,6 +31,10 @@ class QuotaExceeded(Exception):
     """An isl computation needed more operations than its budget."""
 
 
+class Unschedulable(Exception):
+    """isl's scheduler found no schedule."""
+
+
 def new_context() -> islpy.Context:
     """A context with the options that polytc relies on: tile loops count tiles (not elements), which halves AST time; no
     loop unrolling by isl; SCCs kept apart, so that fusion is ours to decide."""
@@ -64,6 +68,15 @@ def _spent(ctx: islpy.Context) -> bool:
     except islpy.Error as e:
         return "maximal number of operations exceeded" in str(e)
     return False
+
+
+def schedule(constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
+    """What isl's scheduler finds. Raises Unschedulable where it gives up, which it does on some dependences in many pieces
+    ("unable to carry dependences"); inside of `bounded` only."""
+    try:
+        return constraints.compute_schedule()
+    except islpy.Error as e:
+        raise Unschedulable(f"isl is {str(e).partition('failed: ')[2].partition(' in ')[0]}") from None
 
 
 def name(identifier: str) -> str:

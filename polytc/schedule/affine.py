@@ -19,13 +19,16 @@ def schedule(scop: Scop, deps: Dependences, operations: int = OPERATIONS) -> Sch
     """Validity from the order, coincidence from all dependences, proximity from flow (Verdoolaege & Janssens, Scheduling for
     PPCG, 2017); the outermost permutable band is tiled and its coincident tile loops run in parallel.
 
-    operations: the scheduler's budget; when it is exceeded, or the check's, the result is program order, and `how` says so.
+    operations: the scheduler's budget; when it is exceeded, or the check's, or isl gives up, the result is program order, and
+    `how` says so.
     """
     constraints = (islpy.ScheduleConstraints.on_domain(scop.domain).set_validity(deps.order)
                    .set_coincidence(deps.all).set_proximity(deps.flow))
     try:
-        tree = isl.bounded(scop.ctx, operations, constraints.compute_schedule)
+        tree = isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
         found = Schedule(tree, "isl's scheduler, outer bands tiled")
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(transforms.tile_outer_bands(found, TILE), deps))
     except isl.QuotaExceeded as e:
         return Schedule(scop.original, f"program order: isl's scheduler needs {e}")
+    except isl.Unschedulable as e:
+        return Schedule(scop.original, f"program order: {e}")

@@ -52,7 +52,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     program = scop.program
     try:
         tree, conflicts = isl.bounded(scop.ctx, OPERATIONS, lambda: _scheduled(scop, deps, loop.statements))
-    except (isl.QuotaExceeded, bands.Unreadable) as e:
+    except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
     notes: list[str] = []
@@ -75,7 +75,7 @@ def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) 
     near = uniform.nearest((order, everything, flow), instances)
     constraints = (islpy.ScheduleConstraints.on_domain(instances).set_context(symbolic.context(scop.ctx, known))
                    .set_validity(near[0]).set_coincidence(near[1]).set_proximity(near[2]))
-    tree = bands.read(constraints.compute_schedule(), known.number, indices)
+    tree = bands.read(isl.schedule(constraints), known.number, indices)
     return tree, Conflicts.of(indices, order, everything, lifted(deps.reduction))
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc import api, compiler, errors
-from polytc.lang import evaluate
-from polytc.lang.program import Program
+from polytc.lang import evaluate, scalars
+from polytc.lang.program import Program, walk
 from tests.generator import oracle
 from tests.generator.case import Case
 from tests.generator.choices import replayed
@@ -81,8 +81,13 @@ def _compared(case: Case, program: Program) -> Outcome:
     return Outcome("right" if judged else "ran")
 
 
+def _types(program: Program) -> set[scalars.DType]:
+    """Those of the tensors and of the expressions: a cast rounds too."""
+    return {t.dtype for t in program.tensors} | {e.dtype for s in program.statements for e in walk(s.value)}
+
+
 def _halves(program: Program) -> bool:
-    return any(t.dtype.is_half for t in program.tensors)
+    return any(d.is_half for d in _types(program))
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -92,8 +97,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 def _differs(case: Case, program: Program, expected: dict[str, np.ndarray], got: dict[str, np.ndarray],
              known: oracle.Known | None) -> str:
     """Where the outputs differ by more than rounding explains; '' if they do not."""
-    narrow = min((np.finfo(np.float32).eps if not t.dtype.is_half else 2.0 ** -8 for t in program.tensors if t.dtype.is_float),
-                 default=0.0, key=lambda e: -e) if case.smooth else 0.0
+    narrow = max((2.0 ** -8 if d.is_half else float(np.finfo(np.float32).eps) for d in _types(program) if d.is_float),
+                 default=0.0) if case.smooth else 0.0
     for name in program.outputs:
         a, b = expected[name], got[name]
         if program.tensor(name).dtype.is_float:

@@ -87,6 +87,7 @@ class _Interpreter:
         self.integers = [0, 0]
         self.floats = 0.0
         self.fine = fine
+        self.rounded = False
         self.types = {t.dtype for t in program.tensors}
 
     def run(self) -> Known:
@@ -101,8 +102,8 @@ class _Interpreter:
             magnitudes[name] = reached
             values[name] = a if t.dtype.is_float else a.astype(bool if t.dtype.kind == "b" else object)
         low, high = max(self.limits(d)[0] for d in self.types), min(self.limits(d)[1] for d in self.types)
-        whole = self.floats < 2.0 ** 22 and all(
-            term[1] <= (2.0 ** 8 if t.dtype.name == "bf16" else 2.0 ** 11) for t in self.program.tensors if t.dtype.is_half
+        whole = self.floats < 2.0 ** 22 and not self.rounded and all(
+            term[1] <= _whole(t.dtype) for t in self.program.tensors if t.dtype.is_half
             for term in self.memory[t.name].values() if math.isfinite(term[0]))
         fits = low <= self.integers[0] and self.integers[1] <= high
         return Known(values, magnitudes, fits and (whole or self.fine), whole and not self.fine)
@@ -242,6 +243,8 @@ class _Interpreter:
         v, m = args[0]
         if d is not None:
             self.types.add(d)
+            if d.is_half and math.isfinite(v) and m > _whole(d):
+                self.rounded = True
             return (float(v) if d.is_float else int(v) if d.is_int else bool(v)), m
         if fn in _SIMPLE:
             found = _SIMPLE[fn](*(x for x, _ in args))
@@ -271,6 +274,11 @@ def _combined(op: str, a: Term, b: Term) -> Term:
         case _:
             v = _ARITHMETIC[op](x, y)
             return v, abs(float(v))
+
+
+def _whole(d: scalars.DType) -> float:
+    """Integers up to here are numbers of a half precision type."""
+    return 2.0 ** 8 if d.name == "bf16" else 2.0 ** 11
 
 
 def _one(*_: float) -> float:

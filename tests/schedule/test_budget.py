@@ -112,3 +112,22 @@ def test_an_ast_beyond_the_budget_is_made_from_boxes(monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     x = np.arange(1600, dtype=np.float32).reshape(40, 40)
     np.testing.assert_array_equal(outputs(program, x)[0], np.tril(x).sum(1))
+
+
+@pytest.mark.parametrize("request_", [None, "isl"])
+def test_where_isl_gives_up_the_order_is_that_of_the_text(request_: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = build("T[i] = X[i]; for t in 0:1 { T[I[i]] += V[j] where i != j }", {"X": (3,), "I": (3,), "V": (7,)},
+                    {"X": "f32", "I": "i32", "V": "f32"})
+    if request_ == "isl":  # it schedules this one, with numbers for sizes
+        monkeypatch.setattr(isl, "schedule", _gives_up)
+    how = compiler.lower_program(program, "cpu", request_).schedule.how
+    assert "program order" in how
+    assert "unable to carry dependences" in how
+    arrays = {"X": np.ones(3, np.float32), "I": np.array([2, 0, 2], np.int32), "V": np.arange(7, dtype=np.float32)}
+    result = np.empty(3, np.float32)
+    compiler.compile_program(program, "cpu", schedule=request_).run([*arrays.values(), result])
+    np.testing.assert_array_equal(result, evaluate(program, arrays)["T"])
+
+
+def _gives_up(constraints: object) -> None:
+    raise isl.Unschedulable("isl is unable to carry dependences")
