@@ -2,7 +2,8 @@
 
 A row is a function Site -> Lowering. It chooses the operator's text and gives its attributes; shapes and types of the
 results come from the text. Three kinds of steps exist: `Apply` (text), `View` (the same elements under another shape,
-no code) and `Known` (a result that is known now).
+no code) and `Known` (a result that is known now). Where the data decide which elements there are, or where they go in a way
+that no text says, a row returns one `Routine` instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import importlib.resources
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -62,14 +63,30 @@ class Known:
     output: int | str = 0
 
 
+@dataclass(frozen=True)
+class Routine:
+    """All results of a node by numpy, at each run, between the kernels before and after it.
+
+    run: a function of the arrays of `inputs` (numbers of the node's inputs) that returns one array for each output of the node,
+    in new memory or views of its arguments. Values that `run` holds already need not be among the inputs.
+    """
+
+    run: Callable[..., Sequence[np.ndarray]]
+    inputs: tuple[int, ...]
+
+
 Step: TypeAlias = Apply | View | Known
-Lowering: TypeAlias = "Step | tuple[Step, ...]"
+Lowering: TypeAlias = "Step | Routine | tuple[Step, ...]"
 Binder: TypeAlias = "Callable[[Site], Lowering]"
 
 
-class NeedsValue(ModelError):
+class Unsupported(ModelError):
+    """A mode or type of an operator that its row has no text for."""
+
+
+class NeedsValue(Unsupported):
     """A node cannot be bound before the value `name` is known (a shape, an axis). A model answers by specialising on the
-    arrays of the inputs that it comes from."""
+    arrays of the inputs that it comes from, or by computing the value first and the node in a part of its own."""
 
     def __init__(self, refusal: ModelError, name: str) -> None:
         super().__init__(refusal.diagnostics)
@@ -145,9 +162,9 @@ class Site:
             raise self.misfit(f"axis {number} of a tensor of rank {rank}")
         return number % rank if rank else 0
 
-    def unsupported(self, why: str, *notes: str) -> ModelError:
-        error = fail("E608", f"{self.node.label}: {why}", kind=ModelError, notes=notes)
-        assert isinstance(error, ModelError)
+    def unsupported(self, why: str, *notes: str) -> Unsupported:
+        error = fail("E608", f"{self.node.label}: {why}", kind=Unsupported, notes=notes)
+        assert isinstance(error, Unsupported)
         return error
 
     def misfit(self, why: str) -> ModelError:
@@ -159,19 +176,29 @@ class Site:
 
 # ---- texts
 
+OWN_TEXTS: dict[str, dict[str, str]] = {}
+"""'domain::Op' -> the operators of a user's text, by name (see graph/registry.py)."""
+
+
 @functools.cache
 def _operators(file: str) -> dict[str, str]:
-    """name -> text of each `op` of graph/ops/FILE.ein."""
-    text = (importlib.resources.files("polytc.graph") / "ops" / f"{file}.ein").read_text(encoding="utf-8")
-    starts = [m.start() for m in re.finditer(r"^op ", text, re.MULTILINE)] + [len(text)]
-    parts = [re.sub(r"#[^\n]*", "", text[a:b]).strip() for a, b in itertools.pairwise(starts)]
+    """name -> text of each `op` of graph/ops/FILE.ein, or of a user's text."""
+    if file in OWN_TEXTS:
+        return OWN_TEXTS[file]
+    return texts((importlib.resources.files("polytc.graph") / "ops" / f"{file}.ein").read_text(encoding="utf-8"))
+
+
+def texts(source: str) -> dict[str, str]:
+    """name -> text of each `op` of an .ein file, without comments."""
+    starts = [m.start() for m in re.finditer(r"^op ", source, re.MULTILINE)] + [len(source)]
+    parts = [re.sub(r"#[^\n]*", "", source[a:b]).strip() for a, b in itertools.pairwise(starts)]
     return {re.match(r"op (\w+)", part)[1]: part for part in parts}  # type: ignore[index]
 
 
 @functools.lru_cache(maxsize=4096)
 def spelled(entry: str, spelling: tuple[tuple[str, str], ...]) -> str:
     """The text of an operator with the packs of `spelling` replaced by index lists; an empty list takes its comma along."""
-    file, _, name = entry.partition(".")
+    file, _, name = entry.rpartition(".")
     text = _operators(file)[name]
     for pack, indices in spelling:
         if indices:

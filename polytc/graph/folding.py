@@ -7,15 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from polytc.errors import ModelError, fail
-from polytc.graph.ir import Graph, Node
+from polytc.graph.fallback import OPTIONAL, SEQUENCES
+from polytc.graph.ir import Node, bodies
 
 RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
 """Operators whose result is not decided by their inputs."""
 
 
 def foldable(node: Node) -> bool:
-    """May the node be evaluated once and for all? Not operators of other domains, bodies, and random numbers."""
-    return "::" not in node.op and node.op not in RANDOM and not any(isinstance(v, Graph) for v in node.attributes.values())
+    """May the node be evaluated once and for all? Not operators of other domains, on sequences, with bodies, or of random
+    numbers."""
+    passing = node.op in OPTIONAL and node.op != "Identity"
+    return "::" not in node.op and node.op not in RANDOM | SEQUENCES and not passing and not bodies(node)
 
 
 def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
-from polytc.graph import passes
+from polytc.graph import fallback, passes
 from polytc.graph.bindings import TABLE
+from polytc.graph.control import CONTROL
 from polytc.graph.folding import foldable
-from polytc.graph.ir import Graph, Node
+from polytc.graph.ir import Graph, Node, bodies
 
 errors.register(E600="the onnx library is not installed")
 
@@ -21,25 +23,38 @@ except ModuleNotFoundError as missing:
                notes=["pip install 'polytc[onnx]'"]) from None
 
 
-def load(source: Any, without: Collection[str] = ()) -> Graph:
+def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
     """See `polytc.graph.load_onnx`."""
     graph = door.import_model(door.read_model(source))
-    refuse_missing(graph)
-    return passes.run(graph, without)
+    outside = refuse_missing(graph, strict)
+    return replace(passes.run(graph, without), outside=outside)
 
 
-def refuse_missing(graph: Graph) -> None:
-    """Raise ModelError with one diagnostic for each node whose operator polytc does not have.
+def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
+    """The nodes left to onnx's evaluator, each with the reason. Raises ModelError with one diagnostic for each node that cannot
+    be; where `strict`, for all of them.
 
     An operator that only works on constants and shapes needs no code: onnx's own evaluator computes it.
     """
-    known = set(graph.constants)
-    missing: list[Node] = []
+    found = list(_without_row(graph, set(graph.constants)))
+    refused = [n for n in found if strict or not _may_fall_back(n)]
+    if refused:
+        raise ModelError(Diagnostic("E605", f"polytc does not have the operator {n.op} ({n.label})") for n in refused)
+    return tuple(f"{n.label}: {fallback.reason(n)}" for n in found)
+
+
+def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:
+    """Nodes of the graph and of all bodies in it that polytc has no text, routine or control for. known: constants."""
     for node in graph.nodes:
+        for body in bodies(node):
+            yield from _without_row(body, known | set(body.constants))
         constant = foldable(node) and all(n in known or not n for n in node.inputs)
         if constant or node.op in ("Shape", "Size"):
             known.update(node.outputs)
-        elif node.op not in TABLE:
-            missing.append(node)
-    if missing:
-        raise ModelError(Diagnostic("E605", f"polytc does not have the operator {n.op} ({n.label})") for n in missing)
+        elif node.op not in TABLE and node.op not in (*CONTROL, *fallback.OPTIONAL):
+            yield node
+
+
+def _may_fall_back(node: Node) -> bool:
+    """Operators of onnx's own domains that its evaluator has. Others may mean anything."""
+    return ("::" not in node.op or node.op.startswith("ai.onnx")) and fallback.evaluable(node)

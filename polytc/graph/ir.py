@@ -24,11 +24,13 @@ Dim: TypeAlias = int | str | None
 
 @dataclass(frozen=True)
 class Value:
-    """What is known of a value before a run. dtype None: unknown or not a scalar type of polytc; shape None: unknown rank."""
+    """What is known of a value before a run. dtype None: unknown or not a scalar type of polytc; shape None: unknown rank;
+    tensor: false for sequences, maps and optional values."""
 
     name: str
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
+    tensor: bool = True
 
     @property
     def static_shape(self) -> tuple[int, ...] | None:
@@ -66,7 +68,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """values: what is known about values, by name. constants: stored arrays, by name. folder: where the model file lay."""
+    """values: what is known about values, by name. constants: stored arrays, by name. outside: what is left to onnx's
+    evaluator, one line for each node with the reason."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -74,18 +77,20 @@ class Graph:
     outputs: tuple[Value, ...]
     constants: Mapping[str, np.ndarray]
     values: Mapping[str, Value] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return format_graph(self)
 
     def report(self) -> str:
-        """Sizes and operator counts, a few lines."""
+        """Sizes and operator counts, and the nodes that onnx's evaluator will run."""
         weights = sum(a.size for a in self.constants.values())
         counts = Counter(n.op for n in self.nodes).most_common()
         return "\n".join([
             f"graph {self.name}: {len(self.nodes)} nodes, {weights:,} weights",
             *(f"  input   {v}" for v in self.inputs), *(f"  output  {v}" for v in self.outputs),
-            "  " + ", ".join(f"{op} {n}" for op, n in counts)])
+            "  " + ", ".join(f"{op} {n}" for op, n in counts),
+            *(f"  onnx's evaluator runs the {each}" for each in self.outside)])
 
     def compile(self, target: str = "cpu", threads: int | None = None,
                 shapes: Mapping[str, tuple[int, ...]] | None = None, **options: Any) -> Model:
@@ -95,11 +100,31 @@ class Graph:
         return compile_graph(self, target=target, threads=threads, shapes=shapes, **options)
 
 
+def bodies(node: Node) -> list[Graph]:
+    """The graphs among the attributes of a node: branches of an If, the body of a Loop."""
+    return [v for v in node.attributes.values() if isinstance(v, Graph)]
+
+
+def captured(graph: Graph) -> list[str]:
+    """Values from outside of a body that it reads, those of the bodies within it included."""
+    own = {v.name for v in graph.inputs} | set(graph.constants)
+    found: dict[str, None] = {}
+    for node in graph.nodes:
+        found |= dict.fromkeys(n for n in reads(node) if n not in own)
+        own.update(node.outputs)
+    return list(found | dict.fromkeys(v.name for v in graph.outputs if v.name not in own))
+
+
+def reads(node: Node) -> list[str]:
+    """Values that a node needs: its inputs, and what its bodies take from outside."""
+    return list(dict.fromkeys([n for n in node.inputs if n] + [n for body in bodies(node) for n in captured(body)]))
+
+
 def consumers(graph: Graph) -> dict[str, list[Node]]:
     """value -> the nodes that read it, in order."""
     found: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        for name in dict.fromkeys(node.inputs):
+        for name in reads(node):
             found.setdefault(name, []).append(node)
     return found
 
@@ -114,7 +139,7 @@ def sources(graph: Graph, name: str) -> set[str]:
         if each not in seen:
             seen.add(each)
             node = makers.get(each)
-            todo += node.inputs if node is not None and node.op not in ("Shape", "Size") else ()
+            todo += reads(node) if node is not None and node.op not in ("Shape", "Size") else ()
     return seen & {v.name for v in graph.inputs}
 
 
@@ -125,7 +150,7 @@ def without_dead_nodes(graph: Graph) -> Graph:
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             kept.append(node)
-            needed.update(node.inputs)
+            needed.update(reads(node))
     constants = {k: a for k, a in graph.constants.items() if k in needed}
     return replace(graph, nodes=tuple(reversed(kept)), constants=constants)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,15 +11,14 @@ import numpy as np
 
 from polytc import errors, processors
 from polytc.errors import ArgumentError, fail
-from polytc.graph import instance, profiling
+from polytc.graph import profiling
 from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import Compile, compiler_for
-from polytc.graph.instance import Instance, Progress
-from polytc.graph.ir import Graph, Value, sources
-from polytc.graph.partition import fuse
-from polytc.graph.plan import Plan
+from polytc.graph.executables import compiler_for
+from polytc.graph.instance import Progress
+from polytc.graph.ir import Graph, Value
+from polytc.graph.plan import Array
 from polytc.graph.profiling import Profile
-from polytc.graph.specialise import specialise
+from polytc.graph.staging import Options, Ready, Staged, type_of
 from polytc.op import check_algebra, check_threads
 from polytc.runtime import forks
 from polytc.runtime.recent import Recent
@@ -26,62 +26,56 @@ from polytc.runtime.threads import default_threads
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
-INSTANCES = 16
-"""Sets of input shapes that a model keeps code and memory for; of more, the least recently used are made again."""
-
-LARGEST_FIXED = 4096
-"""Elements: a larger input is never compiled in as a value."""
-
 
 class Model:
     """A graph compiled for a target. Calling it follows ONNX Runtime: `run(output_names, feeds)`; `model(x)` and
-    `model(name=x)` return the only output, or a list. Safe to call from several threads: runs take turns.
+    `model(name=x)` return the only output, or a list. Safe to call from several threads: runs take turns. `session()` gives
+    models that run side by side.
 
     inputs, outputs: what the graph declares, with names, types and shapes.
     """
 
     def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
-                 progress: Progress | None = None, algebra: str | None = None) -> None:
+                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._fusion, self._progress, self._direct = fusion, progress, check_algebra(algebra) == "direct"
-        self._compile: Compile = compiler_for(target, threads)
-        self._instances: Recent[object, Instance] = Recent(INSTANCES)
-        self._by_value: set[str] = set()
+        self._options = Options(compiler_for(target, threads), check_algebra(algebra) == "direct", fusion, strict, progress)
+        self._staged = Staged(graph, self._options)
         self._lock = forks.Lock()
+
+    def session(self) -> Model:
+        """Another model of the same graph and options with memory of its own for intermediate values: each may run in a thread
+        of its own at the same time. Compiled code and weights are shared."""
+        other = copy.copy(self)
+        other._staged, other._lock = Staged(self.graph, self._options), forks.Lock()
+        return other
+
+    @property
+    def _instances(self) -> Recent[object, Ready]:
+        return self._staged.known
 
     # ---- compiling
 
-    def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Instance:
+    def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Ready:
         """Compile for these shapes of all inputs, unless that was done before.
 
         arrays: the inputs themselves. The values of those that decide shapes (a Reshape's shape, say) are compiled in; without
         arrays such a model raises NeedsValue.
         """
-        chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs}
+        chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs if v.dtype is not None}
         with self._lock:
-            while True:
-                fixed = {n: arrays[n] for n in sorted(self._by_value)} if arrays is not None else {}
-                key = (tuple(chosen.values()), tuple(a.tobytes() for a in fixed.values()))
-                known = self._instances.get(key)
-                if known is not None:
-                    return known
-                self._check_dims(chosen)
-                try:
-                    plan = specialise(self.graph, chosen, {n: a.copy() for n, a in fixed.items()})
-                    return self._instances.put(key, self._build(plan))
-                except NeedsValue as need:
-                    more = sources(self.graph, need.name)
-                    if arrays is None or more <= self._by_value or any(arrays[n].size > LARGEST_FIXED for n in more):
-                        raise
-                    self._by_value |= more
+            self._check_dims(chosen)
+            return self._staged.prepare({v.name: None if v.dtype is None else Array(v.dtype, chosen[v.name])
+                                         for v in self.inputs}, arrays)
 
     def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Given shapes agree with the declared ones; equal names mean equal extents."""
         names: dict[str, tuple[int, str]] = {}
         for v in self.inputs:
-            shape = shapes[v.name]
+            shape = shapes.get(v.name)
+            if shape is None:
+                continue  # no tensor of a type that polytc has
             fits = v.shape is None or len(v.shape) == len(shape)
             for declared, extent in zip(v.shape or (), shape):
                 if isinstance(declared, str):
@@ -93,10 +87,6 @@ class Model:
             if not fits:
                 raise fail("E611", f"the input {v.name!r} has the shape {list(shape)}", kind=ArgumentError,
                            notes=[f"the model declares {v}"])
-
-    def _build(self, plan: Plan) -> Instance:
-        plan = fuse(plan) if self._fusion else plan
-        return instance.build(plan, self._compile, self._direct, self._progress)
 
     # ---- running
 
@@ -115,10 +105,12 @@ class Model:
             if name not in known:
                 raise fail("E610", f"there is no output {name!r}", kind=ArgumentError,
                            notes=[f"the outputs are {', '.join(v.name for v in self.outputs)}"])
+        shapes = {n: a.shape for n, a in arrays.items() if type_of(a) is not None}
         with self._lock:
-            return self.prepare({n: a.shape for n, a in arrays.items()}, arrays).run(arrays, wanted)
+            self._check_dims(shapes)
+            return self._staged.run(arrays, wanted)
 
-    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         names = [v.name for v in self.inputs]
         if not isinstance(feeds, Mapping):
             raise fail("E610", f"feeds is {type(feeds).__name__}, not a dict of input names and arrays", kind=ArgumentError,
@@ -130,7 +122,7 @@ class Model:
                        notes=[f"the model has the inputs {', '.join(map(str, self.inputs))}"])
         arrays = {}
         for v in self.inputs:
-            array = np.asarray(feeds[v.name])
+            array = np.asarray(feeds[v.name]) if v.tensor else feeds[v.name]
             if v.dtype is not None and array.dtype != v.dtype.numpy:
                 raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}",
                            kind=ArgumentError, notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
@@ -149,19 +141,22 @@ class Model:
 
     @property
     def kernels(self) -> int:
-        """How many programs the last specialisation consists of; 0 before the first."""
+        """How many programs the last specialisation consists of, all its parts together; 0 before the first."""
         known = self._instances.items()
-        return len(known[-1][1].plan.calls) if known else 0
+        return sum(len(r.part.plan.calls) for r in known[-1][1].chain()) if known else 0
+
+    def fallbacks(self) -> list[str]:
+        """The nodes that onnx's evaluator runs in what was compiled so far, each with the reason."""
+        hosts = (h for _, ready in self._staged.parts() for h in ready.part.hosts)
+        return list(dict.fromkeys(f"{h.label}: {h.why}" for h in hosts if h.why))
 
     def report(self) -> str:
-        """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values."""
+        """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values; what runs
+        between the parts of a model whose data decide shapes; and every node left to onnx's evaluator, with the reason."""
         lines = [f"model {self.graph.name} for {self.target}"]
-        for _, made in self._instances.items():
-            plan = made.plan
-            weights = sum(a.nbytes for a in plan.constants.values())
-            lines.append(f"  {', '.join(f'{n}: {plan.types[n]}' for n in plan.inputs)}: {len(plan.calls)} programs, "
-                         f"arena {made.arena.bytes / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB")
-        return "\n".join(lines)
+        for depth, ready in self._staged.parts():
+            lines += ["  " * (depth + 1) + line for line in _described(ready)]
+        return "\n".join([*lines, *(f"  onnx's evaluator runs the {each}" for each in self.fallbacks())])
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 10) -> Profile:
         """Time each kernel of some runs on these inputs. Print the result, or `save` it as a trace for Chrome and Perfetto.
@@ -172,26 +167,38 @@ class Model:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise fail("E610", f"runs is {runs!r}, not a number from 1 on", kind=ArgumentError)
         with self._lock:
-            made = self.prepare({n: a.shape for n, a in arrays.items()}, arrays)
-            return profiling.profile(made, arrays, check_threads(self.threads) or default_threads(processors.usable()), runs,
+            parts = list(self._staged.through(arrays))
+            return profiling.profile(parts, check_threads(self.threads) or default_threads(processors.usable()), runs,
                                      roofs=self.target == "cpu")
 
     def __str__(self) -> str:
         return self.report()
 
 
+def _described(ready: Ready) -> list[str]:
+    """What `report` says about one part."""
+    plan, made = ready.part.plan, ready.instance
+    inputs = ", ".join(f"{n}: {plan.types[n]}" for n in plan.inputs)
+    weights = sum(a.nbytes for a in plan.constants.values())
+    arena = made.arena.bytes if made is not None else 0
+    lines = [f"{inputs}: {len(plan.calls)} programs, arena {arena / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB"]
+    steps = [h.label + (" (onnx's evaluator)" if h.why else "") for h in ready.part.hosts]
+    return lines + [f"then {', '.join(steps)}"] * bool(steps)
+
+
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                   shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True,
-                  progress: Progress | None = None, algebra: str | None = None) -> Model:
+                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
     shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
     model is compiled at once, otherwise at the first run (and again for each new set of shapes).
     fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
-    fewer products and larger rounding errors (see polytc.compile).
+    fewer products and larger rounding errors (see polytc.compile). strict: refuse, with E605 or E608, whatever onnx's evaluator
+    would have to run.
     """
-    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra)
+    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict)
     threads = check_threads(threads)
     if not isinstance(shapes, Mapping | None):
         raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError)
@@ -205,7 +212,8 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                 isinstance(d, int | np.integer) and not isinstance(d, bool) and d >= 0 for d in shape):
             raise fail("E611", f"the shape of the input {name!r} is {shape!r}, not a tuple of integers from 0 on",
                        kind=ArgumentError, notes=["for a vector of 8: (8,)"])
-    known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape for v in graph.inputs}
+    known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape if v.dtype is not None else ()
+             for v in graph.inputs}
     if all(s is not None for s in known.values()):
         with contextlib.suppress(NeedsValue):
             model.prepare({n: s for n, s in known.items() if s is not None})

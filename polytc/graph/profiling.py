@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +96,20 @@ class Profile:
         Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
 
 
-def profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int, runs: int, roofs: bool) -> Profile:
-    """Time each kernel in some runs. arrays: of all inputs; roofs: measure those of this machine, a tenth of a second once."""
+def profile(parts: Sequence[tuple[Instance, Mapping[str, np.ndarray]]], threads: int, runs: int, roofs: bool) -> Profile:
+    """Time each kernel in some runs. parts: of a model, in order, with arrays for their inputs; what runs between them is left
+    out. roofs: measure those of this machine, a tenth of a second once."""
+    kernels: list[Kernel] = []
+    seconds = 0.0
+    for instance, arrays in parts:
+        one = _profile(instance, arrays, threads, runs, roofs)
+        kernels += [replace(k, number=k.number + len(kernels), start=k.start + seconds) for k in one.kernels]
+        seconds += one.seconds
+    return Profile(parts[0][0].plan.name if parts else "", threads, runs, tuple(kernels), seconds)
+
+
+def _profile(instance: Instance, arrays: Mapping[str, np.ndarray], threads: int, runs: int, roofs: bool) -> Profile:
+    """One part."""
     stamps: list[list[tuple[int, int]]] = []
 
     def go(chain: Chain) -> None:

@@ -1,76 +1,130 @@
-"""Graph to Plan: with the shapes of the inputs known, walk the nodes in order, fold what is known, and bind the rest to text.
+"""Graph to Part: with the shapes of the inputs known, walk the nodes in order, fold what is known, and bind the rest to text.
 
-Shapes and types of results come from the programs, so there is no shape inference beside the language's own.
+Shapes and types of results come from the programs, so there is no shape inference beside the language's own. Where something
+must be run before the walk can go on, it goes around that: what needs the missing value remains as a graph, to be specialised
+when the value is there.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from polytc.errors import CompileError, ModelError, fail
-from polytc.graph import memory
-from polytc.graph.binding import Apply, Known, Ref, Site, Step, View, text_of
+from polytc.errors import CompileError, Diagnostic, ModelError, fail
+from polytc.graph import control, fallback, memory
+from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
-from polytc.graph.ir import Graph, Node
+from polytc.graph.hosts import Host
+from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import build, signature
 from polytc.lang.compose import embed, reshaped_input, with_zero_origins
 from polytc.lang.program import Program
 from polytc.lang.scalars import DTYPES, from_numpy
 
+Types = Mapping[str, Array | None]
+"""Of the inputs of a graph; None for what is no tensor of polytc's types."""
 
-def specialise(graph: Graph, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray] | None = None) -> Plan:
-    """The plan for inputs of these shapes, and of exactly these values where some are given.
 
-    Raises ModelError (E605, E608, E609) where a node cannot be bound; NeedsValue where it could be if a value were known.
+@dataclass(frozen=True)
+class Part:
+    """plan: what is compiled now. hosts: what runs after it, in order. rest: what remains to be specialised when both have run,
+    None if nothing does; late: values that `rest` compiles in. known: values that hosts, `rest` or the caller need and that no
+    run changes.
     """
-    return _Specialisation(graph, shapes, values or {}).run()
+
+    plan: Plan
+    hosts: tuple[Host, ...] = ()
+    rest: Graph | None = None
+    late: frozenset[str] = frozenset()
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
+               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False) -> Part:
+    """The part for inputs of these types, and of exactly these values where some are given.
+
+    by_value: may the caller be asked for the value `name`, by NeedsValue? If not, the node that needs it remains for later.
+    strict: refuse what onnx's evaluator would have to run. Raises ModelError (E605, E608, E609) where a node cannot be bound.
+    """
+    return _Specialisation(graph, types, values or {}, by_value, strict).run()
 
 
 class _Specialisation:
-    """State of one walk. known: values that do not depend on the data; types: all others."""
+    """State of one walk. known: values that do not depend on the data; types: tensors that this part computes or is given;
+    opaque: other values that it is given; hosted: results of hosts; waiting: values for later."""
 
-    def __init__(self, graph: Graph, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray]) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
+                 strict: bool) -> None:
+        self.graph, self.by_value, self.strict = graph, by_value, strict
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
         self.calls: list[Call] = []
+        self.opaque: set[str] = set()
+        self.hosted: set[str] = set()
+        self.waiting: set[str] = set()
+        self.hosts: list[Host] = []
+        self.deferred: list[Node] = []
+        self.late: set[str] = set()
+        self.wanted = {v.name for v in graph.outputs} | {n for node in graph.nodes for n in reads(node)}
         for v in graph.inputs:
-            if v.dtype is None:
-                raise fail("E608", f"the input {v.name!r} has an element type that polytc does not have", kind=ModelError)
-            self.define(v.name, Array(v.dtype, tuple(shapes[v.name])), f"the input {v.name!r}")
-            if 0 in shapes[v.name]:  # nothing to compute with: known, and folded through
-                self.known[v.name] = np.zeros(tuple(shapes[v.name]), v.dtype.numpy)
+            t = types[v.name]
+            if t is None:
+                self.opaque.add(v.name)
+                continue
+            self.define(v.name, t, f"the input {v.name!r}")
+            if 0 in t.shape:  # nothing to compute with: known, and folded through
+                self.known[v.name] = np.zeros(t.shape, t.dtype.numpy)
 
-    def run(self) -> Plan:
-        for node in self.graph.nodes:
-            self.guarded(node)
-        outputs = tuple(v.name for v in self.graph.outputs)
+    def run(self) -> Part:
+        todo = deque(self.graph.nodes)
+        while todo:
+            todo.extendleft(reversed(self.guarded(todo.popleft())))
+        if self.hosts or self.deferred or self.opaque:
+            return self.staged()
+        return Part(self.plan([v.name for v in self.graph.outputs]))
+
+    def plan(self, outputs: Sequence[str]) -> Plan:
         for name in outputs:
             if name in self.known:
                 self.store(name, self.known[name], self.graph.name)
-            elif name not in self.types:
-                maker = next(n for n in self.graph.nodes if name in n.outputs)
-                raise fail("E608", f"{maker.label}: its result {name!r}, an output of the model, is not computed by polytc",
-                           kind=ModelError)
         used = {n for c in self.calls for n in c.inputs} | {*outputs}
         constants = {n: a for n, a in self.known.items() if n in used and n in self.types}
-        inputs = tuple(v.name for v in self.graph.inputs)
-        return Plan(self.graph.name, tuple(self.calls), inputs, outputs, self.types, self.aliases, constants)
+        inputs = tuple(v.name for v in self.graph.inputs if v.name not in self.opaque)
+        return Plan(self.graph.name, tuple(self.calls), inputs, tuple(outputs), self.types, self.aliases, constants)
+
+    def staged(self) -> Part:
+        """The part with what crosses its borders as outputs of its plan."""
+        outputs = [v for v in self.graph.outputs if v.name in self.waiting]
+        rest = without_dead_nodes(Graph(self.graph.name, tuple(self.deferred), (), tuple(outputs), self.known))
+        here = [v.name for v in self.graph.outputs if v.name not in self.waiting]
+        needed = dict.fromkeys([*here, *captured(rest)])
+        hosts = list[Host]()
+        for host in reversed(self.hosts):
+            if any(n in needed for n in host.outputs):
+                hosts.insert(0, host)
+                needed |= dict.fromkeys(n for n in host.inputs if n)
+        known = {n: self.known[n] for n in needed if n in self.known}
+        given = {v.name for v in self.graph.inputs}
+        plan = self.plan([n for n in needed if n in self.types and n not in self.known and n not in given])
+        inputs = tuple(Value(n) for n in captured(rest))
+        return Part(plan, tuple(hosts), replace(rest, inputs=inputs) if rest.nodes else None,
+                    frozenset(self.late.intersection(captured(rest))), known)
 
     # ---- one node
 
-    def guarded(self, node: Node) -> None:
+    def guarded(self, node: Node) -> Sequence[Node]:
         """A file may hold anything: what a binding row trips over becomes a refusal of the node, with its cause kept."""
         try:
-            self.node(node)
+            return self.node(node)
         except CompileError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
@@ -93,24 +147,107 @@ class _Specialisation:
                 f"a value may have up to {memory.LARGEST / 1e9:,.1f} GB on this machine; give the model smaller shapes"])
         self.types[name] = t
 
-    def node(self, node: Node) -> None:
-        if node.op in ("Shape", "Size"):
+    def node(self, node: Node) -> Sequence[Node]:
+        """Deal with one node; the result is what takes its place."""
+        needs = reads(node)
+        if self.waiting.intersection(needs):
+            return self.defer(node)
+        if node.op in control.CONTROL:
+            return self.control(node)
+        if node.op in ("Shape", "Size") and self.hosted.intersection(needs):
+            return self.defer(node)
+        if node.op in ("Shape", "Size") and not self.opaque.intersection(needs):
             self.known[node.outputs[0]] = self.shape_of(node)
-            return
+            return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
-            return
-        binder = TABLE.get(node.op)
-        if binder is None:
-            raise fail("E605", f"polytc does not have the operator {node.op} ({node.label})", kind=ModelError)
-        site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n, node) for n in node.inputs),
-                    tuple(values))
-        lowering = binder(site)
-        steps = lowering if isinstance(lowering, tuple) else (lowering,)
+            return ()
+        foreign = [n for n in needs if self.is_opaque(n)]
+        if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
+            self.add(fallback.passing(node))
+        elif node.op not in TABLE:
+            self.outside(node, _refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
+                                        f"{fallback.reason(node)}"))
+        elif self.hosted.intersection(needs):
+            return self.defer(node)
+        elif foreign:
+            self.outside(node, _refusal("E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type "
+                                        "that polytc does not have", f"polytc has {', '.join(DTYPES)}"))
+        else:
+            return self.bound(node, values)
+        return ()
+
+    def bound(self, node: Node, values: Sequence[np.ndarray | None]) -> Sequence[Node]:
+        """Bind a node whose inputs are tensors to the steps of its row."""
+        site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n) for n in node.inputs), tuple(values))
+        try:
+            lowering = TABLE[node.op](site)
+            self.complete(node, lowering)
+        except NeedsValue as need:
+            if self.by_value(need.name):
+                raise
+            self.late.add(need.name)
+            return self.defer(node)
+        except Unsupported as refusal:
+            self.outside(node, refusal)
+            return ()
+        if isinstance(lowering, Routine):
+            inputs = tuple(node.inputs[i] if i < len(node.inputs) else "" for i in lowering.inputs)
+            self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs))
+            return ()
         names: dict[str, str] = {}
-        for step in steps:
+        for step in lowering if isinstance(lowering, tuple) else (lowering,):
             self.step(node, step, names)
+        return ()
+
+    def complete(self, node: Node, lowering: Lowering) -> None:
+        """Raise Unsupported if the steps leave out a result of the node that something reads."""
+        if isinstance(lowering, Routine):
+            return
+        steps = lowering if isinstance(lowering, tuple) else (lowering,)
+        made = {o for s in steps for o in (s.outputs if isinstance(s, Apply) else (s.output,))}
+        for i, name in enumerate(node.outputs):
+            if name in self.wanted and i not in made:
+                raise _refusal("E608", f"{node.label}: its result {name!r} is not computed by polytc")
+
+    def defer(self, node: Node) -> Sequence[Node]:
+        self.deferred.append(node)
+        self.waiting.update(n for n in node.outputs if n)
+        return ()
+
+    def control(self, node: Node) -> Sequence[Node]:
+        """An If whose condition is known is replaced by its branch; bodies that are repeated become hosts."""
+        if node.op in control.REPEATED:
+            self.add(control.repeated(node, self.known))
+            return ()
+        condition = node.inputs[0]
+        if condition in self.known:
+            nodes, constants = control.branch(node, bool(self.known[condition].item()))
+            self.known |= constants
+            self.wanted |= {n for each in nodes for n in reads(each)}
+            return nodes
+        if condition not in self.hosted and self.by_value(condition):
+            raise NeedsValue(_refusal("E608", f"{node.label}: its condition is computed from the data"), condition)
+        self.late.add(condition)
+        return self.defer(node)
+
+    def outside(self, node: Node, refusal: ModelError) -> None:
+        """Leave a node to onnx's evaluator, if that is allowed and possible."""
+        if self.strict or "::" in node.op and not node.op.startswith("ai.onnx"):
+            raise refusal
+        self.add(fallback.host(node, refusal.diagnostics[0].message))
+
+    def add(self, host: Host) -> None:
+        self.hosts.append(host)
+        self.hosted.update(n for n in host.outputs if n)
+
+    def is_opaque(self, name: str) -> bool:
+        """Is a value no tensor of polytc's types?"""
+        if name in self.known:
+            array = self.known[name]
+            return from_numpy(array.dtype) is None and array.size > 0
+        return name in self.opaque or name in self.hosted
 
     def shape_of(self, node: Node) -> np.ndarray:
         shape = self.shape(node.inputs[0]) or ()
@@ -123,16 +260,10 @@ class _Specialisation:
             return None
         return self.known[name].shape if name in self.known else self.types[name].shape
 
-    def dtype(self, name: str, node: Node) -> Any:
+    def dtype(self, name: str) -> Any:
         if not name:
             return None
-        if name not in self.known:
-            return self.types[name].dtype
-        found = from_numpy(self.known[name].dtype)
-        if found is None and self.known[name].dtype.kind != "O" and self.known[name].size:
-            raise fail("E608", f"{node.label}: its input {name!r} has the element type {self.known[name].dtype}",
-                       kind=ModelError, notes=[f"polytc has {', '.join(DTYPES)}"])
-        return found
+        return from_numpy(self.known[name].dtype) if name in self.known else self.types[name].dtype
 
     # ---- one step of a lowering
 
@@ -166,7 +297,7 @@ class _Specialisation:
 
     def apply(self, node: Node, step: Apply, names: dict[str, str]) -> None:
         sources = [self.source(node, ref, names) for ref in step.inputs]
-        arrays = tuple((self.shape(s) or (), self.dtype(s, node).name) for s in sources)
+        arrays = tuple((self.shape(s) or (), self.dtype(s).name) for s in sources)
         text = text_of(step)
         try:
             program = _program(text, step.entry, arrays, _frozen(step.attrs), tuple(sorted(step.packs.items())))
@@ -210,6 +341,10 @@ def _own(node: Node) -> str:
     return next(filter(None, node.outputs), node.op)
 
 
+def _refusal(code: str, message: str, *notes: str) -> Unsupported:
+    return Unsupported([Diagnostic(code, message, None, notes)])
+
+
 def _brief(value: Any) -> str:
     text = f"array {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
@@ -226,4 +361,4 @@ def _program(text: str, entry: str, arrays: tuple[tuple[tuple[int, ...], str], .
     names = [p.name for p in signature(text).inputs]
     shapes = {n: shape for n, (shape, _) in zip(names, arrays, strict=True)}
     dtypes = {n: dtype for n, (_, dtype) in zip(names, arrays, strict=True)}
-    return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.partition(".")[2]))
+    return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.rpartition(".")[2]))

@@ -20,6 +20,7 @@ from polytc.graph.comparison import allowed_error, largest_error
 from polytc.graph.folding import RANDOM, evaluate
 from polytc.graph.ir import Graph, Node, Value
 from polytc.graph.specialise import specialise
+from polytc.graph.staging import type_of
 from polytc.lang.scalars import from_numpy
 
 
@@ -114,12 +115,12 @@ def _alone(node: Node, values: Mapping[str, np.ndarray], expected: Sequence[np.n
 
 def _programs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> str:
     """The texts of the programs that a graph becomes."""
-    shapes = {n: a.shape for n, a in feeds.items()}
+    types = {n: type_of(a) for n, a in feeds.items()}
     try:
-        plan = specialise(graph, shapes)
+        part = specialise(graph, types)
     except NeedsValue as need:
-        plan = specialise(graph, shapes, {need.name: feeds[need.name]})
-    return "\n\n".join(str(call.program) for call in plan.calls)
+        part = specialise(graph, types, {need.name: feeds[need.name]})
+    return "\n\n".join(str(call.program) for call in part.plan.calls)
 
 
 def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.ndarray], target: str) -> Whole:

@@ -11,7 +11,7 @@ from onnx import helper
 import polytc
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Plan
+from polytc.graph.plan import Array, Plan
 from polytc.graph.specialise import specialise
 
 R = np.random.default_rng(11)
@@ -23,7 +23,7 @@ def array(*shape: int) -> np.ndarray:
 
 
 def planned(graph: Graph) -> Plan:
-    return fuse(specialise(graph, {v.name: v.static_shape for v in graph.inputs}))
+    return fuse(specialise(graph, {v.name: Array(v.dtype, v.static_shape) for v in graph.inputs}).plan)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ X = {"x": (np.float32, [4, 6])}
 
 def refusal(model: onnx.ModelProto) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        polytc.load_onnx(model).compile(target="evaluate")
+        polytc.load_onnx(model).compile(target="evaluate", strict=True)
     return caught.value
 
 

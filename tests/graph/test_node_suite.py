@@ -40,10 +40,10 @@ def as_array(value: Any) -> np.ndarray:
 
 def run(case: Any, target: str) -> None:
     for inputs, outputs in case.data_sets:
-        graph = polytc.load_onnx(case.model)
+        graph = polytc.load_onnx(case.model, strict=True)
         names = {v.name for v in graph.inputs}
         feeds = {v.name: as_array(a) for v, a in zip(case.model.graph.input, inputs, strict=True) if v.name in names}
-        results = graph.compile(target=target, threads=1).run(None, feeds)
+        results = graph.compile(target=target, threads=1, strict=True).run(None, feeds)
         for got, wanted in zip(results, map(as_array, outputs), strict=True):
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), case.name
             rtol = max(case.rtol, 2**-6) if got.dtype.name == "bfloat16" else case.rtol  # as onnx's own runner

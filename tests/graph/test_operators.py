@@ -199,12 +199,32 @@ RESIZE = [case("Resize", f(1, 2, 3, 4), None, np.float32([1, 1, 2, 3]), constant
     case("Resize", f(1, 1, 2, 4), None, np.float32([1, 1, 1.6, 1.6]), constant=(2,), mode="nearest", nearest_mode="ceil"),
     case("Upsample", f(1, 1, 2, 3), np.float32([1, 1, 2, 2]), constant=(1,), opset=9)]
 
-CASES = UNARY + BINARY + CONVOLUTION + POOLING + LINEAR + REDUCTION + NORMALISATION + MOVEMENT + INDEXING + RESIZE
+BOXES = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [1, 11.1, 0, 10.1], [0, 100, 1, 101]]])
+
+SELECTION = [
+    case("TopK", f(3, 9), numbers(4), outputs=2), case("TopK", ints(4, 9, low=-2, high=3), numbers(5), outputs=2, largest=0),
+    case("TopK", ints(5, 7, low=0, high=3, dtype=np.uint8), numbers(3), outputs=2, axis=0),
+    case("TopK", f(6), k=2, outputs=2, opset=9),
+    case("TopK", ints(3, 100, low=0, high=9), numbers(7), outputs=2),
+    case("TopK", f(2, 300, 2), numbers(60), outputs=2, axis=1),
+    case("TopK", ints(3, 100, low=0, high=9, dtype=np.int32), numbers(7), outputs=2, largest=0),
+    case("NonZero", ints(3, 4, low=0, high=2)), case("NonZero", flags(7)), case("NonZero", f(0, 2)),
+    case("Compress", f(3, 4), flags(3), axis=0), case("Compress", f(3, 4), np.array([True, False, True]), axis=-1),
+    case("Compress", f(2, 3), np.array([False, True, True, False, True])),
+    case("Unique", ints(9), outputs=4), case("Unique", ints(9), outputs=4, sorted=0),
+    case("Unique", ints(5, 2, low=0, high=2), outputs=4, axis=0),
+    case("Unique", ints(6, 2, low=0, high=2), outputs=4, axis=0, sorted=0),
+    *(case("NonMaxSuppression", boxes, np.float32([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.1, 0.8, 0.8, 0.2, 0.7, 0.7]]]),
+           numbers(3), np.float32([0.5]), np.float32([0.4]), center_point_box=centred)
+      for boxes, centred in ((BOXES, 0), (BOXES[..., [1, 0, 3, 2]], 1))),
+    case("NonMaxSuppression", BOXES, np.float32([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]]), numbers(9))]
+
+CASES = SELECTION + UNARY + BINARY + CONVOLUTION + POOLING + LINEAR + REDUCTION + NORMALISATION + MOVEMENT + INDEXING + RESIZE
 CASES += learning_cases.CASES
 CASES += moving_cases.CASES
 
-BY_RUNTIME = {"Mean", "ConvTranspose", "MaxPool", "GlobalMaxPool", "LpNormalization", "LRN", "Pad", "Softmax", "LSTM", "GRU",
-              "RNN", "Scatter"}
+BY_RUNTIME = {"Mean", "NonMaxSuppression", "ConvTranspose", "MaxPool", "GlobalMaxPool", "LpNormalization", "LRN", "Pad",
+              "Softmax", "LSTM", "GRU", "RNN", "Scatter"}
 """onnx's evaluator fails or differs from the operator's definition for some uses of these: ONNX Runtime is the judge."""
 
 BY_NUMPY = {

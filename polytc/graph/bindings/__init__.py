@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from polytc.graph import routines
 from polytc.graph.binding import Binder
 from polytc.graph.bindings import (
     attention,
@@ -28,4 +29,4 @@ from polytc.graph.bindings import (
 TABLE: Mapping[str, Binder] = (
     elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
     | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
-    | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS)
+    | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS)

@@ -1,8 +1,9 @@
-"""Evaluate one node on known inputs with onnx's reference evaluator: what constant folding uses."""
+"""Single nodes on onnx's reference evaluator: constant folding, and what polytc leaves to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,14 +21,35 @@ def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.nd
         if places.size and (places.min() < -data.shape[axis] or places.max() >= data.shape[axis]):
             raise IndexError(f"an index is out of range for axis {axis} of extent {data.shape[axis]}")
         return [np.take_along_axis(data, places % data.shape[axis], axis)]
+    return [np.empty(0) if r is None else np.asarray(r) for r in evaluator(node)(inputs)]
+
+
+def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
+    """The function from the values of the node's inputs to those of its outputs, which may be arrays, lists or None.
+
+    Raises what onnx raises for an operator that its evaluator does not have.
+    """
     attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
     domain, _, op = node.op.rpartition("::")
-    proto = onnx.helper.make_node(op, list(node.inputs), list(node.outputs), domain=domain or None, **attributes)
+    inputs = [f"x{i}" if n else "" for i, n in enumerate(node.inputs)]
+    outputs = [f"y{i}" if n else "" for i, n in enumerate(node.outputs)]
+    proto = onnx.helper.make_node(op, inputs, outputs, domain=domain or None, **attributes)
     info = onnx.helper.make_empty_tensor_value_info
-    names = dict.fromkeys(n for n in node.inputs if n)
-    graph = onnx.helper.make_graph([proto], "fold", [info(n) for n in names], [info(n) for n in node.outputs if n])
+    graph = onnx.helper.make_graph([proto], "node", [info(n) for n in inputs if n], [info(n) for n in outputs if n])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, node.opset)])
-    feeds = {n: a for n, a in zip(node.inputs, inputs, strict=True) if n and a is not None}
-    results = ReferenceEvaluator(model).run(None, feeds)
-    by_name = dict(zip((n for n in node.outputs if n), (np.asarray(r) for r in results), strict=True))
-    return [by_name.get(n, np.empty(0)) for n in node.outputs]
+    known = ReferenceEvaluator(model)
+
+    def run(values: Sequence[Any]) -> list[Any]:
+        results = iter(known.run(None, {n: v for n, v in zip(inputs, values, strict=True) if n}))
+        return [next(results) if n else None for n in outputs]
+    return run
+
+
+def model_of_node(node: onnx.NodeProto, arrays: Sequence[Any], version: int | None) -> onnx.ModelProto:
+    """A model that consists of one node. arrays: of its inputs, in order; version: of its operator set, None for the newest."""
+    infos = [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+             for n, a in zip((n for n in node.input if n), arrays, strict=True)]
+    outputs = [onnx.helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    graph = onnx.helper.make_graph([node], "node", infos, outputs)
+    opset = onnx.helper.make_opsetid(node.domain, version or onnx.defs.onnx_opset_version())
+    return onnx.helper.make_model(graph, opset_imports=[opset])

@@ -112,7 +112,7 @@ def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
 
 def _value(v: onnx.ValueInfoProto) -> Value:
     if not v.type.HasField("tensor_type"):
-        return Value(v.name)
+        return Value(v.name, tensor=not v.type.WhichOneof("value"))
     tensor = v.type.tensor_type
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
     return Value(v.name, dtype_of(tensor.elem_type), shape)

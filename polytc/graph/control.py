@@ -1,0 +1,81 @@
+"""Control flow: branches become part of the graph around them, bodies of loops become graphs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from polytc.graph import passes
+from polytc.graph.hosts import Host, Repeat
+from polytc.graph.ir import Graph, Node, Value, captured
+
+REPEATED = ("Loop", "Scan", "SequenceMap")
+"""Operators that run a body several times."""
+
+CONTROL = ("If", *REPEATED)
+
+
+def branch(node: Node, taken: bool) -> tuple[list[Node], dict[str, np.ndarray]]:
+    """The nodes and constants that an If comes down to once its condition is known.
+
+    Values of the branch get the name of the If before theirs, so that they meet no others.
+    """
+    body: Graph = node.attributes["then_branch" if taken else "else_branch"]
+    return inlined(body, {}, node.outputs, node.outputs[0])
+
+
+def inlined(body: Graph, given: Mapping[str, str], outputs: tuple[str, ...],
+            prefix: str) -> tuple[list[Node], dict[str, np.ndarray]]:
+    """A body as nodes of the graph around it. given: names there for the body's inputs; outputs: names there of its results."""
+    own = {n for node in body.nodes for n in node.outputs if n} | set(body.constants)
+    names = {n: f"{prefix}/{n}" for n in own} | dict(given)
+    nodes = [renamed(node, names) for node in body.nodes]
+    constants = {names[n]: a for n, a in body.constants.items()}
+    nodes += [Node("Identity", "", (names.get(v.name, v.name),), (out,), {}, 13)
+              for v, out in zip(body.outputs, outputs, strict=True) if out]
+    return nodes, constants
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with other names of values, in its bodies too."""
+    attributes = {k: _renamed_body(v, names) if isinstance(v, Graph) else v for k, v in node.attributes.items()}
+    return replace(node, inputs=tuple(names.get(n, n) for n in node.inputs),
+                   outputs=tuple(names.get(n, n) for n in node.outputs), attributes=attributes)
+
+
+def _renamed_body(body: Graph, names: Mapping[str, str]) -> Graph:
+    own = {n for node in body.nodes for n in node.outputs} | set(body.constants) | {v.name for v in body.inputs}
+    outer = {old: new for old, new in names.items() if old not in own}
+    outputs = tuple(replace(v, name=outer.get(v.name, v.name)) for v in body.outputs)
+    return replace(body, nodes=tuple(renamed(n, outer) for n in body.nodes), outputs=outputs)
+
+
+def repeated(node: Node, known: Mapping[str, np.ndarray]) -> Host:
+    """The step that runs the body of a Loop, a Scan or a SequenceMap. known: values that the body may take as constants."""
+    body: Graph = node.attributes["body"]
+    outside = captured(body)
+    constants = {n: known[n] for n in outside if n in known}
+    late = tuple(n for n in outside if n not in known)
+    whole = replace(body, inputs=(*body.inputs, *map(Value, late)), constants={**body.constants, **constants})
+    work = Repeat(node.op, passes.run(whole), len(body.inputs), late)
+    if node.op == "Scan":
+        work = replace(work, **_scan(node, body))
+    return Host(node.label, node.op, work, (*node.inputs, *late), node.outputs)
+
+
+def _scan(node: Node, body: Graph) -> dict[str, Any]:
+    """The axes and directions of a Scan. Before opset 9 it had a batch axis, and the lengths of the sequences as an input."""
+    count = node.attributes["num_scan_inputs"]
+    states = len(body.inputs) - count
+    results = len(body.outputs) - states
+
+    def numbers(name: str, n: int) -> tuple[int, ...]:
+        return tuple(node.attributes.get(name) or [0] * n)
+
+    return {"scanned": count, "batched": node.opset < 9, "in_axes": numbers("scan_input_axes", count),
+            "in_backwards": tuple(map(bool, numbers("directions" if node.opset < 9 else "scan_input_directions", count))),
+            "out_axes": numbers("scan_output_axes", results),
+            "out_backwards": tuple(map(bool, numbers("scan_output_directions", results)))}

@@ -1,0 +1,45 @@
+"""What runs between compiled parts: numpy routines, onnx's evaluator, and loops over bodies that are compiled themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from polytc.graph.ir import Graph
+
+Work: TypeAlias = "Callable[..., Sequence[Any]]"
+"""A function of the values of a host's inputs (None where one is left out) that returns those of its outputs."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """The body of a Loop, a Scan or a SequenceMap, to be compiled for the shapes that it meets.
+
+    kind: the operator. inputs: of the body as the file declares them; the body has those and then `captured`, values from
+    outside. outputs: how many the node has. axes, backwards, ...: of a Scan, one for each scanned input or output.
+    """
+
+    kind: str
+    body: Graph
+    own: int
+    captured: tuple[str, ...]
+    scanned: int = 0
+    in_axes: tuple[int, ...] = ()
+    in_backwards: tuple[bool, ...] = ()
+    out_axes: tuple[int, ...] = ()
+    out_backwards: tuple[bool, ...] = ()
+    batched: bool = False
+
+
+@dataclass(frozen=True)
+class Host:
+    """A step of a model outside of its compiled parts. label: of its node. why: for onnx's evaluator, the reason that it runs
+    there; empty for all others. inputs: values by name, '' for none; those that `work` captures follow the node's own."""
+
+    label: str
+    op: str
+    work: Work | Repeat
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    why: str = ""

@@ -1,0 +1,199 @@
+"""A graph that runs in parts: compiled code, then what only a run can tell, then the rest, specialised for what was found.
+
+Each part keeps code for the types and values it met, the most recent ones. A graph that asks nothing of a run is one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polytc.errors import CompileError, ModelError, fail
+from polytc.graph import instance
+from polytc.graph.binding import NeedsValue
+from polytc.graph.executables import Compile
+from polytc.graph.hosts import Host, Repeat, Work
+from polytc.graph.instance import Instance, Progress
+from polytc.graph.ir import Graph, sources
+from polytc.graph.partition import fuse
+from polytc.graph.plan import Array
+from polytc.graph.repeating import repeating
+from polytc.graph.specialise import Part, specialise
+from polytc.lang.scalars import from_numpy
+from polytc.runtime.recent import Recent
+
+INSTANCES = 16
+"""Sets of types and values that a graph keeps code and memory for; of more, the least recently used are made again."""
+
+LARGEST_DERIVED = 8
+"""Elements of each input that a value which decides shapes may be computed from, if that is to be done while specialising."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator."""
+
+    compile: Compile
+    direct: bool = False
+    fusion: bool = True
+    strict: bool = False
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A part with its code. instance: None if there is nothing to compile. works: of its hosts; inner: the bodies that they
+    repeat. rest: what follows."""
+
+    part: Part
+    instance: Instance | None
+    works: tuple[Work, ...]
+    inner: tuple[Staged, ...]
+    rest: Staged | None
+
+    def chain(self) -> Iterator[Ready]:
+        """This part and those that followed it last."""
+        yield self
+        known = self.rest.known.items() if self.rest is not None else []
+        if known:
+            yield from known[-1][1].chain()
+
+
+class Staged:
+    """A graph for any inputs. Not to be used by two threads at once."""
+
+    def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True) -> None:
+        """late: inputs that are compiled in by value; others are added when they turn out to decide shapes. derived: may inputs
+        be compiled in from which such values are computed?"""
+        self.graph, self.options = graph, options
+        self.known: Recent[object, Ready] = Recent(INSTANCES)
+        self._fixed = set(late)
+        self._derived = derived
+
+    def prepare(self, types: Mapping[str, Array | None], values: Mapping[str, Any] | None = None) -> Ready:
+        """Code for inputs of these types. values: the inputs themselves; those that decide shapes are compiled in. Without them
+        such a graph raises NeedsValue."""
+        while True:
+            fixed = {n: np.asarray(values[n]) for n in sorted(self._fixed)} if values is not None else {}
+            key = (tuple(types.items()), tuple((a.shape, a.tobytes()) for a in fixed.values()))
+            found = self.known.get(key)
+            if found is not None:
+                return found
+            try:
+                part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()},
+                                  by_value=lambda name: bool(self._sources(name, types)), strict=self.options.strict)
+                return self.known.put(key, self._ready(part))
+            except NeedsValue as need:
+                if values is None:
+                    raise
+                self._fixed |= self._sources(need.name, types)
+
+    def _sources(self, name: str, types: Mapping[str, Array | None]) -> set[str]:
+        """The inputs to compile in so that `name` is known; empty if it is better to compute `name` in a run first."""
+        if name in types:
+            return {name} - self._fixed
+        found = sources(self.graph, name) if self._derived else set()
+        given = [types[n] for n in found]
+        small = all(t is not None and np.prod(t.shape) <= LARGEST_DERIVED for t in given)
+        return found - self._fixed if small else set()
+
+    def _ready(self, part: Part) -> Ready:
+        o = self.options
+        plan = fuse(part.plan) if o.fusion else part.plan
+        made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
+        pairs = [self._work(h) for h in part.hosts]
+        rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
+        return Ready(part, made, tuple(w for w, _ in pairs), tuple(b for _, b in pairs if b is not None), rest)
+
+    def _work(self, host: Host) -> tuple[Work, Staged | None]:
+        """What runs a host, and the body that it repeats."""
+        if not isinstance(host.work, Repeat):
+            return host.work, None
+        body = Staged(host.work.body, self.options, derived=False)
+        names = [v.name for v in host.work.body.inputs]
+        return repeating(host.work, lambda values: body.run(dict(zip(names, values, strict=True)))), body
+
+    # ---- running
+
+    def run(self, values: Mapping[str, Any], wanted: Sequence[str] | None = None) -> list[Any]:
+        """The wanted outputs (all for None), in memory of their own. values: of all inputs."""
+        names = self._names() if wanted is None else wanted
+        ready = self.prepare({v.name: type_of(values[v.name]) for v in self.graph.inputs}, values)
+        if whole(ready) and ready.instance is not None:
+            return ready.instance.run(values, names)
+        own: set[str] = set()
+        after: Mapping[str, Any] = values
+        for part, _, found in _steps(ready, dict(values), names):
+            own.update(part.part.plan.outputs if part.instance is not None else ())
+            after = found
+        return list(_owned(after, names, own))
+
+    def through(self, values: Mapping[str, Any]) -> Iterator[tuple[Instance, Mapping[str, Any]]]:
+        """The compiled parts that run on these inputs, each with the values of its inputs."""
+        ready = self.prepare({v.name: type_of(values[v.name]) for v in self.graph.inputs}, values)
+        yield from ((part.instance, before) for part, before, _ in _steps(ready, dict(values), self._names())
+                    if part.instance is not None)
+
+    def _names(self) -> list[str]:
+        return [v.name for v in self.graph.outputs]
+
+    # ---- looking
+
+    def parts(self) -> Iterator[tuple[int, Ready]]:
+        """All that is ready, with the depth at which it lies: what follows a part, and what it repeats, lie one deeper."""
+        for _, ready in self.known.items():
+            yield 0, ready
+            for below in (*ready.inner, *([ready.rest] if ready.rest is not None else ())):
+                yield from ((depth + 1, each) for depth, each in below.parts())
+
+
+def whole(ready: Ready) -> bool:
+    """Is there nothing but compiled code?"""
+    return ready.rest is None and not ready.works and not ready.part.known
+
+
+def _steps(ready: Ready, values: dict[str, Any],
+           names: Sequence[str]) -> Iterator[tuple[Ready, dict[str, Any], dict[str, Any]]]:
+    """Run a part and all that follows it; each with the values before and after it that are still needed."""
+    while True:
+        before = values | dict(ready.part.known)
+        values = dict(before)
+        if ready.instance is not None:
+            outputs = ready.instance.plan.outputs
+            values |= dict(zip(outputs, ready.instance.run(values, outputs), strict=True))
+        for host, work in zip(ready.part.hosts, ready.works, strict=True):
+            found = _worked(host, work, [values[n] if n else None for n in host.inputs])
+            values |= {n: v for n, v in zip(host.outputs, found, strict=True) if n}
+        yield ready, before, values
+        if ready.rest is None:
+            return
+        inputs = [v.name for v in ready.rest.graph.inputs]
+        values = {n: values[n] for n in (*names, *inputs) if n in values}
+        ready = ready.rest.prepare({n: type_of(values[n]) for n in inputs}, values)
+
+
+def _owned(values: Mapping[str, Any], names: Sequence[str], own: set[str]) -> Iterator[Any]:
+    """The named values; `own` are those in memory that nobody else has."""
+    given: set[str] = set()
+    for name in names:
+        value = values[name]
+        yield value if name in own and name not in given or not isinstance(value, np.ndarray) else value.copy()
+        given.add(name)
+
+
+def _worked(host: Host, work: Work, values: Sequence[Any]) -> Sequence[Any]:
+    try:
+        return work(*values)
+    except CompileError:
+        raise
+    except Exception as error:  # numpy and onnx's evaluator raise all sorts of things for values that do not fit
+        raise fail("E609", f"{host.label} cannot be evaluated: {error}", kind=ModelError) from error
+
+
+def type_of(value: Any) -> Array | None:
+    """The type of a tensor, None for any other value."""
+    dtype = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
+    return Array(dtype, value.shape) if dtype is not None else None
