@@ -143,7 +143,7 @@ class Model:
     def kernels(self) -> int:
         """How many programs the last specialisation consists of, all its parts together; 0 before the first."""
         known = self._instances.items()
-        return sum(len(r.part.plan.calls) for r in known[-1][1].chain()) if known else 0
+        return sum(len(r.plan.calls) for r in known[-1][1].chain()) if known else 0
 
     def fallbacks(self) -> list[str]:
         """The nodes that onnx's evaluator runs in what was compiled so far, each with the reason."""
@@ -177,7 +177,7 @@ class Model:
 
 def _described(ready: Ready) -> list[str]:
     """What `report` says about one part."""
-    plan, made = ready.part.plan, ready.instance
+    plan, made = ready.plan, ready.instance
     inputs = ", ".join(f"{n}: {plan.types[n]}" for n in plan.inputs)
     weights = sum(a.nbytes for a in plan.constants.values())
     arena = made.arena.bytes if made is not None else 0

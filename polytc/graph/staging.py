@@ -19,7 +19,7 @@ from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, sources
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Array
+from polytc.graph.plan import Array, Plan
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
 from polytc.lang.scalars import from_numpy
@@ -53,6 +53,11 @@ class Ready:
     works: tuple[Work, ...]
     inner: tuple[Staged, ...]
     rest: Staged | None
+
+    @property
+    def plan(self) -> Plan:
+        """As it is compiled: fused, if it is to be."""
+        return self.instance.plan if self.instance is not None else self.part.plan
 
     def chain(self) -> Iterator[Ready]:
         """This part and those that followed it last."""
