@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
+from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Routine, Site, Step, View
 from polytc.lang.scalars import DTYPES, DType, identity
 
 
@@ -23,6 +23,7 @@ def kept(bind: Binder) -> Binder:
     has the type of the first input."""
     def bound(site: Site) -> Lowering:
         lowering = bind(site)
+        assert not isinstance(lowering, Routine)
         steps = lowering if isinstance(lowering, tuple) else (lowering,)
         kinds = [d for d in site.dtypes if d is not None]
         if site.dtype(0).is_float and all(d == kinds[0] for d in kinds):
