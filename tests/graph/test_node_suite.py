@@ -17,11 +17,14 @@ from polytc.graph.bindings import TABLE
 
 KNOWN = {*TABLE, "Constant", "Shape", "Size"}
 
-REASONS = ("the model uses opset 1 of", "element type", "without a seed", "antialias", "tf_crop_and_resize")
+REASONS = ("the model uses opset 1 of", "element type", "without a seed")
 """Parts of the refusals that stand for what is not there yet."""
 
 DRAWN = {"test_bernoulli_seed"}
 """Expects what numpy's global generator gave when the suite was written, not what the seed gives."""
+
+ROUNDED = {"test_dft_inverse", "test_dft_inverse_opset19"}
+"""Expect the rounding errors of an FFT, 2e-7, in place of zeros, to 1e-7."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def cases() -> list[Any]:
         warnings.simplefilter("ignore")  # the suite computes its expected values with overflows and divisions by zero
         from onnx.backend.test.loader import load_model_tests
         found = load_model_tests(kind="node")
-    return [c for c in found if not c.name.endswith("_expanded") and c.name not in DRAWN
+    return [c for c in found if not c.name.endswith("_expanded") and c.name not in DRAWN | ROUNDED
             and all(n.op_type in KNOWN for n in c.model.graph.node)]
 
 
@@ -68,4 +71,4 @@ def test_official_node_tests(cases: list[Any], targets: tuple[str, ...], target:
             except CompileError as refusal:
                 outcome["refused" if any(reason in str(refusal) for reason in REASONS) else f"{case.name}: {refusal}"] += 1
     assert set(outcome) == {"passed", "refused"}
-    assert outcome["passed"] >= 1116, outcome
+    assert outcome["passed"] >= 1210, outcome

@@ -9,6 +9,7 @@ from polytc.graph.bindings import (
     convolution,
     einsum,
     elementwise,
+    elimination,
     indexing,
     linear,
     losses,
@@ -20,13 +21,17 @@ from polytc.graph.bindings import (
     recurrent,
     reduction,
     resize,
+    sampling,
     scattering,
+    spectral,
     state,
     training,
     views,
+    words,
 )
 
 TABLE: Mapping[str, Binder] = (
     elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
     | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
-    | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS)
+    | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS
+    | sampling.ROWS | spectral.ROWS | words.ROWS | elimination.ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -192,6 +193,48 @@ def space_to_depth(site: Site) -> Lowering:
                 ranges(["n", "c", "h", "w", "p", "q"], [n, c, h // b, w // b, b, b]))
 
 
+def center_crop_pad(site: Site) -> Lowering:
+    """Each axis gets the asked extent, by cutting or padding with zeros at both ends; an odd one more at the end."""
+    old, new, before = site.shape(0), list(site.shape(0)), [0] * site.rank(0)
+    axes = site.attr("axes") or range(len(old))
+    for a, extent in zip((site.axis(a, len(old)) for a in axes), site.ints(1, "shape")):
+        new[a], before[a] = extent, (extent - old[a]) // 2 if extent >= old[a] else -((old[a] - extent) // 2)
+    if 0 in new:
+        return Known(np.zeros(new, site.dtype(0).numpy))
+    return padded(site.dtype(0), 0, before, new)
+
+
+def reverse_sequence(site: Site) -> Lowering:
+    batch, time = site.attr("batch_axis", 1), site.attr("time_axis", 0)
+    names = indices(site.rank(0))
+    places = list(names)
+    places[time] = f"J[{names[batch]}, {names[time]}]"
+    return (Apply("movement.Backwards", (1,), ("j",), attrs={"n": site.shape(0)[time]}),
+            Apply("movement.ReverseSequence", (0, "j"), spell={"y": spell(names), "x": spell(places)}))
+
+
+def col2im(site: Site) -> Lowering:
+    """What each block holds is added where the block was."""
+    image, block = site.ints(1, "image_shape"), site.ints(2, "block_shape")
+    n = len(image)
+    stride, dilation = site.attr("strides") or [1] * n, site.attr("dilations") or [1] * n
+    pads = site.attr("pads") or [0] * 2 * n
+    counts = [(image[a] + pads[a] + pads[a + n] - dilation[a] * (block[a] - 1) - 1) // stride[a] + 1 for a in range(n)]
+    batch, columns, blocks = site.shape(0)
+    channels = columns // math.prod(block)
+    if channels * math.prod(block) != columns or math.prod(counts) != blocks:
+        raise site.misfit(f"blocks {block} of an image {image} make {math.prod(counts)} columns")
+    read = ["n", "c", *indices(n, "k"), *indices(n, "h")]
+    places = [f"{stride[a]}*h{a} + {dilation[a]}*k{a} - {pads[a]}" for a in range(n)]
+    inside = [f"{p} >= 0, {p} < {e}" for p, e in zip(places, image)]
+    names = indices(n + 2, "z")
+    zeros = f"Y[{spell(names)}] = {site.dtype(0)}(0) where {ranges(names, (batch, channels, *image))}"
+    return (View(0, (batch, channels, *block, *counts), "x"),
+            Apply("movement.Col2Im", ("x",), spell={"x": spell(read), "y": spell(["n", "c", *places]), "zeros": zeros,
+                                                    "places": spell(inside)}))
+
+
 ROWS: dict[str, Binder] = {
     "Transpose": transpose, "Concat": concat, "Split": split, "Slice": slice_, "Expand": expand, "Tile": tile, "Pad": pad,
-    "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth}
+    "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth,
+    "CenterCropPad": center_crop_pad, "ReverseSequence": reverse_sequence, "Col2Im": col2im}

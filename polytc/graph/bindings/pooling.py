@@ -70,5 +70,12 @@ def global_maximum(site: Site) -> Lowering:
     return Apply("pooling.GlobalMaxPool", (0,), packs={"r": site.rank(0) - 2, "k": site.rank(0) - 2})
 
 
+def global_power(site: Site) -> Lowering:
+    kernel = list(site.shape(0)[2:])
+    n = len(kernel)
+    return Apply("pooling.PowerPool", (0,), attrs={"kernel": kernel, "stride": [1] * n, "dilation": [1] * n, "pad": [0] * n,
+                                                   "out": [1] * n, "p": site.attr("p", 2)})
+
+
 ROWS: dict[str, Binder] = {"MaxPool": maximum, "AveragePool": average, "LpPool": power, "GlobalAveragePool": global_average,
-                           "GlobalMaxPool": global_maximum}
+                           "GlobalMaxPool": global_maximum, "GlobalLpPool": global_power}

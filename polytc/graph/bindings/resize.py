@@ -3,42 +3,50 @@ computed here name. Copies by whole factors need no table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
+from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.movement import move
 from polytc.graph.bindings.spelling import indices, ranges, spell
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """old, new: extents; scale: new / old as the model gives it."""
+    """old, new: extents; scale: new / old as the model gives it; begin, end: the part of the axis that is read, in shares."""
 
     number: int
     old: int
     new: int
     scale: float
+    begin: float = 0.0
+    end: float = 1.0
+
+    @property
+    def changes(self) -> bool:
+        return self.new != self.old or not math.isclose(self.scale, 1) or (self.begin, self.end) != (0, 1)
 
 
 def resize(site: Site) -> Lowering:
     """Opset 10 has scales as input 1; since opset 11 roi, scales and sizes are inputs 1, 2 and 3."""
-    if site.attr("antialias", 0):
-        raise site.unsupported("antialias")
     scales_at, sizes_at = (1, 99) if site.opset < 11 else (2, 3)
     mode, transform = site.attr("mode", "nearest"), site.attr(
         "coordinate_transformation_mode", "asymmetric" if site.opset < 11 else "half_pixel")
-    if transform == "tf_crop_and_resize":
-        raise site.unsupported(f"coordinate_transformation_mode {transform!r}")
     axes = _axes(site, scales_at, sizes_at)
-    return _resized(site, [a for a in axes if a.new != a.old], mode, transform)
+    if transform == "tf_crop_and_resize":
+        share, n = site.known(1, "roi").reshape(-1), len(axes)
+        if len(share) != 2 * n:
+            raise site.misfit(f"roi has {len(share)} numbers, {2 * n} are needed")
+        axes = [replace(a, begin=float(share[i]), end=float(share[i + n])) for i, a in enumerate(axes)]
+    return _resized(site, [a for a in axes if a.changes], mode, transform)
 
 
 def upsample(site: Site) -> Lowering:
     scales = site.attr("scales") or [float(s) for s in site.known(1, "scales").reshape(-1)]
     axes = [_Axis(i, e, int(np.floor(e * s)), s) for i, (e, s) in enumerate(zip(site.shape(0), scales))]
-    return _resized(site, [a for a in axes if a.new != a.old], site.attr("mode", "nearest"), "asymmetric")
+    return _resized(site, [a for a in axes if a.changes], site.attr("mode", "nearest"), "asymmetric")
 
 
 def _axes(site: Site, scales_at: int, sizes_at: int) -> list[_Axis]:
@@ -61,19 +69,27 @@ def _axes(site: Site, scales_at: int, sizes_at: int) -> list[_Axis]:
 def _resized(site: Site, axes: list[_Axis], mode: str, transform: str) -> Lowering:
     if not axes:
         return View(0, site.shape(0))
+    if any(a.new < 1 for a in axes):
+        shape = list(site.shape(0))
+        for a in axes:
+            shape[a.number] = max(a.new, 0)
+        return Known(np.zeros(shape, site.dtype(0).numpy))
+    places = [_coordinates(a, transform) for a in axes]
     if mode == "nearest":
-        tables = [_nearest(site, a, _coordinates(a, transform)) for a in axes]
+        tables = [_nearest(site, a, x) for a, x in zip(axes, places)]
         factors = [_factor(a, t) for a, t in zip(axes, tables)]
-        if all(factors):
+        if all(factors) and transform != "tf_crop_and_resize":
             return _copied(site, axes, [f for f in factors if f])
-        return _interpolated(site, axes, [(t[:, None], np.ones((len(t), 1))) for t in tables])
-    if mode in ("linear", "bilinear"):
-        taps = [_linear(a, _coordinates(a, transform)) for a in axes]
-    elif mode == "cubic":
-        taps = [_cubic(site, a, _coordinates(a, transform)) for a in axes]
+        taps = [(t[:, None], np.ones((len(t), 1))) for t in tables]
+    elif mode in ("linear", "bilinear", "cubic"):
+        taps = [_weighted(site, a, x, "cubic" if mode == "cubic" else "linear") for a, x in zip(axes, places)]
     else:
         raise site.unsupported(f"mode {mode!r}")
-    return _interpolated(site, axes, taps)
+    if transform != "tf_crop_and_resize":
+        return _interpolated(site, axes, taps, None)
+    outside = [(x < 0) | (x > a.old - 1) for a, x in zip(axes, places)]
+    taps = [(t, np.where(o[:, None], 0, w)) for (t, w), o in zip(taps, outside)]
+    return _interpolated(site, axes, taps, outside)
 
 
 def _coordinates(a: _Axis, transform: str) -> np.ndarray:
@@ -84,6 +100,9 @@ def _coordinates(a: _Axis, transform: str) -> np.ndarray:
     if transform == "align_corners":
         length = a.scale * a.old  # not rounded, as the operator's definition has it
         return x * (a.old - 1) / (length - 1) if a.new > 1 else np.zeros(1)
+    if transform == "tf_crop_and_resize":
+        start, length = a.begin * (a.old - 1), (a.end - a.begin) * (a.old - 1)
+        return start + (x * length / (a.scale * a.old - 1) if a.new > 1 else np.full(1, length / 2))
     if transform == "pytorch_half_pixel" and a.new == 1:
         return np.zeros(1)
     if transform == "half_pixel_symmetric":
@@ -123,41 +142,54 @@ def _copied(site: Site, axes: list[_Axis], factors: list[str]) -> Step:
     return move(0, left, right, ranges(bounds.keys(), bounds.values()))
 
 
-def _linear(a: _Axis, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    x = np.clip(x, 0, a.old - 1)
-    low = np.floor(x).astype(np.int64)
-    high = np.minimum(low + 1, a.old - 1)
-    return np.stack([low, high], 1), np.stack([1 - (x - low), x - low], 1)
-
-
-def _cubic(site: Site, a: _Axis, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys' cubic convolution."""
-    c = site.attr("cubic_coeff_a", -0.75)
-    base = np.floor(x)
-    t = x - base
-    places = base[:, None] + np.arange(-1, 3)
-    near, far = np.stack([t, 1 - t], 1), np.stack([1 + t, 2 - t], 1)
-    inner = ((c + 2) * near - (c + 3)) * near * near + 1
-    outer = ((c * far - 5 * c) * far + 8 * c) * far - 4 * c
-    weights = np.stack([outer[:, 0], inner[:, 0], inner[:, 1], outer[:, 1]], 1)
+def _weighted(site: Site, a: _Axis, x: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """The places that each element is made of, and their weights; antialias widens the kernel where the axis shrinks."""
+    shrink = min(a.scale, 1.0) if site.attr("antialias", 0) else 1.0
+    base = np.ceil(x) - 1
+    first = math.floor(-(2 if kind == "cubic" else 1) / shrink) + 1
+    places = base[:, None] + np.arange(first, 2 - first)
+    distance = np.abs(places - x[:, None]) * shrink
+    weights = np.clip(1 - distance, 0, 1) if kind == "linear" else _keys(distance, site.attr("cubic_coeff_a", -0.75))
     if site.attr("exclude_outside", 0):
         weights = np.where((places < 0) | (places >= a.old), 0, weights)
-        weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(places, 0, a.old - 1).astype(np.int64), weights
+    total = weights.sum(1, keepdims=True)
+    return np.clip(places, 0, a.old - 1).astype(np.int64), weights / np.where(total == 0, 1, total)
 
 
-def _interpolated(site: Site, axes: list[_Axis], taps: list[tuple[np.ndarray, np.ndarray]]) -> Lowering:
-    steps: list[Step] = []
-    source: Ref = 0
-    for a, (places, weights) in zip(axes, taps):
+def _keys(d: np.ndarray, c: float) -> np.ndarray:
+    """The kernel of cubic convolution at distance d (Keys, Cubic convolution interpolation, 1981)."""
+    inner = ((c + 2) * d - (c + 3)) * d * d + 1
+    outer = ((c * d - 5 * c) * d + 8 * c) * d - 4 * c
+    return np.where(d <= 1, inner, np.where(d < 2, outer, 0.0))
+
+
+def _interpolated(site: Site, axes: list[_Axis], taps: list[tuple[np.ndarray, np.ndarray]],
+                  outside: list[np.ndarray] | None) -> Lowering:
+    """One axis after the other, in f32 or f64. outside: elements of each axis that become the extrapolation value."""
+    steps: list[Apply] = []
+    dtype = site.dtype(0)
+    wide = np.float64 if dtype.bytes == 8 or dtype.is_int and dtype.bytes == 4 else np.float32
+    beyond = float(site.attr("extrapolation_value", 0.0))
+    exact = all((w == w.astype(bool)).all() and w.shape[1] == 1 for _, w in taps)  # each element is one of the input
+    for i, (a, (places, weights)) in enumerate(zip(axes, taps)):
         names = indices(site.rank(0))
         read, written = list(names), list(names)
         read[a.number], written[a.number] = "I[h, t]", "h"
-        output: int | str = 0 if a is axes[-1] else f"t{a.number}"
-        steps.append(Apply("movement.Interpolate", (source, places, weights.astype(site.dtype(0).numpy)), (output,),
-                           spell={"x": spell(read), "y": spell(written)}))
-        source = output
-    return tuple(steps)
+        source: Ref = steps[-1].outputs[0] if steps else 0
+        table = weights.astype(dtype.numpy if exact and dtype.kind != "b" else wide)
+        spelling = {"x": spell(read), "y": spell(written)}
+        if outside and beyond and outside[i].any():
+            extra = np.where(outside[i], beyond, 0).astype(table.dtype)
+            steps.append(Apply("movement.InterpolateWithin", (source, places, table, extra), (f"t{a.number}",), spell=spelling))
+        else:
+            steps.append(Apply("movement.Interpolate", (source, places, table), (f"t{a.number}",), spell=spelling))
+    if not (exact and dtype.kind != "b") and dtype.numpy != wide:
+        if dtype.is_int:
+            limits = np.iinfo(dtype.numpy)
+            attrs = {"low": limits.min, "high": limits.max}
+            steps.append(Apply("movement.Rounded", (steps[-1].outputs[0],), ("r",), attrs=attrs))
+        return (*steps, Apply(f"elementwise.Cast_{dtype.name}", (steps[-1].outputs[0],)))
+    return (*steps[:-1], replace(steps[-1], outputs=(0,)))
 
 
 ROWS: dict[str, Binder] = {"Resize": resize, "Upsample": upsample}

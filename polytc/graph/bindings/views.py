@@ -55,5 +55,7 @@ def by_value(site: Site) -> Lowering:
     raise AssertionError("a node with known inputs is folded before it is bound")
 
 
-ROWS: dict[str, Binder] = {"ConstantOfShape": by_value, "Range": by_value, "Identity": same,
-                           "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}
+ROWS: dict[str, Binder] = {
+    "ConstantOfShape": by_value, "Range": by_value, "HannWindow": by_value, "HammingWindow": by_value,
+    "BlackmanWindow": by_value, "MelWeightMatrix": by_value,
+    "Identity": same, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}

@@ -1,0 +1,185 @@
+"""Operators that read between the elements of an image: GridSample, RoiAlign, DeformConv, and what makes their grids."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
+from polytc.graph.bindings.spelling import indices, ranges, spell
+from polytc.graph.bindings.windows import axis_list
+from polytc.lang.scalars import DType
+
+_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+
+
+def _wide(dtype: DType) -> str:
+    """The float type that samples are computed in."""
+    return "f64" if dtype.name == "f64" else "f32"
+
+
+def _finished(dtype: DType, steps: list[Step]) -> Lowering:
+    """Steps that end with an Apply of a wide float result, converted to `dtype`."""
+    last = steps[-1]
+    assert isinstance(last, Apply)
+    if dtype.name == _wide(dtype):
+        return (*steps[:-1], Apply(last.entry, last.inputs, (0,), last.attrs, last.packs, last.spell))
+    return (*steps, Apply(f"elementwise.Cast_{dtype.name}", (last.outputs[0],)))
+
+
+def _reflected(x: str, low: float, high: float) -> str:
+    """x mirrored at both ends, as often as it takes."""
+    width = high - low
+    if width == 0:
+        return f"{low} + 0 * ({x})"
+    turn = f"(({x}) - ({low})) % {2 * width}"
+    return f"{low} + ({turn} <= {width} ? {turn} : {2 * width} - {turn})"
+
+
+def _axis_places(n: int, mode: str, padding: str, corners: bool, point: str, box: dict[str, int], wide: str) -> dict[str, str]:
+    """The texts of sampling.GridPlaces for an axis of n elements. box: the indices of a sample and their extents."""
+    names = list(box)
+    low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
+    at, h = f"P[{spell(names)}]", spell(names)
+    inside = {"zeros": at, "border": f"clamp({at}, 0, {n - 1})", "reflection": _reflected(at, low, high)}[padding]
+    if padding != "zeros":
+        inside = f"({at} < {low} || {at} > {high} ? {inside} : {at})"
+    v, d = f"V[{h}, t]", f"D[{h}]"
+    place = f"i64({_reflected(v, low, high)})" if padding == "reflection" else v
+    weight = {1: "1", 2: f"(t == 0 ? 1 - {d} : {d})", 4: _cubic(d)}[_TAPS[mode]]
+    if padding == "zeros":
+        weight = f"({v} >= 0 && {v} < {n} ? {weight} : 0)"
+    return {"h": h, "point": f"round({point})" if mode == "nearest" else point, "inside": inside,
+            "place": f"clamp({place}, 0, {n - 1})", "weight": f"{wide}({weight})",
+            "box": ranges(box.keys(), box.values())}
+
+
+def _cubic(d: str) -> str:
+    """Weights of the elements t = 0..3 at distances 1 + d, d, 1 - d, 2 - d, with the coefficient -0.75."""
+    def near(x: str) -> str:
+        return f"((1.25*({x}) - 2.25)*({x})*({x}) + 1)"
+
+    def far(x: str) -> str:
+        return f"(((-0.75*({x}) + 3.75)*({x}) - 6)*({x}) + 3)"
+    return f"(t == 0 ? {far(f'1 + {d}')} : t == 1 ? {near(d)} : t == 2 ? {near(f'1 - {d}')} : {far(f'2 - {d}')})"
+
+
+def grid_sample(site: Site) -> Lowering:
+    """For each spatial axis the places and weights that the grid asks for, then the weighted sum of all combinations."""
+    image, grid, n = site.shape(0), site.shape(1), site.rank(0) - 2
+    mode, padding = site.attr("mode", "bilinear" if site.opset < 20 else "linear"), site.attr("padding_mode", "zeros")
+    if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
+        raise site.unsupported(f"mode {mode!r} with padding_mode {padding!r}")
+    if len(grid) != n + 2 or grid[-1] != n or grid[0] != image[0]:
+        raise site.misfit("the grid needs a place for each sample, with a number for each spatial axis")
+    corners, names = bool(site.attr("align_corners", 0)), ["n", *indices(n, "h")]
+    steps: list[Step] = []
+    tables: list[Ref] = []
+    for a, extent in enumerate(image[2:]):
+        value = f"G[{spell([*names, str(n - 1 - a)])}]"
+        point = f"({value} + 1) / 2 * {extent - 1}" if corners else f"(({value} + 1) * {extent} - 1) / 2"
+        texts = _axis_places(extent, mode, padding, corners, point, dict(zip(names, grid[:-1])), _wide(site.dtype(0)))
+        steps.append(Apply("sampling.GridPlaces", (1,), (f"i{a}", f"w{a}"), attrs={"taps": _TAPS[mode]}, spell=texts))
+        tables += [f"i{a}", f"w{a}"]
+    at = [f"{spell(names)}, t{a}" for a in range(n)]
+    steps.append(Apply("sampling.Sample", (0, *tables), ("y",), spell={
+        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": spell(["n", "c", *names[1:]]),
+        "x": spell(["n", "c", *(f"I{a}[{at[a]}]" for a in range(n))]),
+        "weights": " * ".join(f"W{a}[{at[a]}]" for a in range(n))}))
+    return _finished(site.dtype(0), steps)
+
+
+def affine_grid(site: Site) -> Lowering:
+    """Places of the result's elements in the image, in shares from -1 to 1, x first."""
+    extents = site.ints(1, "size")[2:]
+    if site.shape(0)[1:] != (len(extents), len(extents) + 1) or len(extents) not in (2, 3):
+        raise site.misfit("theta needs two rows of three, or three rows of four, numbers for each image")
+    shares: list[Ref] = []
+    for e in extents:
+        k = np.arange(e)
+        share = (2 * k / (e - 1) - 1 if e > 1 else k - 1.0) if site.attr("align_corners", 0) else (2 * k + 1) / e - 1
+        shares.append(share.astype(site.dtype(0).numpy))
+    return Apply(f"sampling.AffineGrid{len(extents)}", (0, *shares))
+
+
+# ---- regions of interest
+
+def roi_align(site: Site) -> Lowering:
+    """Samples between the elements. Where a region decides how many, tables hold as many as the whole image needs."""
+    image, regions = site.shape(0), site.value(1)
+    mode = site.attr("mode", "avg")
+    if len(image) != 4 or mode not in ("avg", "max"):
+        raise site.unsupported(f"mode {mode!r} for an input of rank {len(image)}")
+    ratio, scale = int(site.attr("sampling_ratio", 0)), float(site.attr("spatial_scale", 1.0))
+    usual = "half_pixel" if site.opset >= 16 else "output_half_pixel"
+    half = site.attr("coordinate_transformation_mode", usual) == "half_pixel"
+    steps: list[Step] = []
+    for a, (extent, key) in enumerate(zip(image[2:], ("output_height", "output_width"))):
+        parts = int(site.attr(key, 1))
+        samples = ratio or math.ceil(extent / parts) + 1
+        if regions is not None and not ratio:
+            sizes = (regions[:, 3 - a] - regions[:, 1 - a]) * scale
+            samples = max(1, math.ceil(sizes.max() / parts) + 1)
+        count = str(ratio) if ratio else f"min(i64(ceil(L[r] / {parts})), {samples})"
+        attrs = {"n": extent, "parts": parts, "scale": scale, "offset": 0.5 if half else 0.0, "samples": samples,
+                 "a": 1 - a, "b": 3 - a}
+        steps.append(Apply("sampling.RoiPlaces", (1,), (f"i{a}", f"w{a}", f"c{a}"), attrs=attrs, spell={
+            "extent": "E[r]" if half else "max(E[r], 1)", "count": f"{count} + 0 * i64(R[r, 0])" if ratio else count}))
+    entry = "sampling.RoiAverage" if mode == "avg" else "sampling.RoiMaximum"
+    return (*steps, Apply(entry, (0, 2, "i0", "w0", "c0", "i1", "w1", "c1")))
+
+
+def max_roi_pool(site: Site) -> Lowering:
+    """Regions are rows of image number, x and y of the first element, x and y of the last."""
+    heights, widths = site.attr("pooled_shape")
+    scale, image = float(site.attr("spatial_scale", 1.0)), site.shape(0)
+    steps = [Apply("sampling.RoiBins", (1,), (f"a{a}", f"e{a}"), attrs={
+        "n": image[2 + a], "parts": parts, "scale": scale, "a": 2 - a, "b": 4 - a})
+        for a, parts in enumerate((heights, widths))]
+    return (*steps, Apply("sampling.MaxRoiPool", (0, 1, "a0", "e0", "a1", "e1")))
+
+
+# ---- deformable convolution
+
+def deformable(site: Site) -> Lowering:
+    """Samples at the windows' places moved by offsets, times the mask, then the products of a convolution."""
+    image, weights, n = site.shape(0), site.shape(1), site.rank(0) - 2
+    groups, parts = site.attr("group", 1), site.attr("offset_group", 1)
+    kernel, out = weights[2:], site.shape(2)[2:]
+    stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
+    pads = axis_list(site, "pads", 2 * n, 0)
+    if n < 1 or len(weights) != n + 2 or image[1] != weights[1] * groups or image[1] % parts or (
+            site.shape(2)[1] != parts * n * math.prod(kernel)):
+        raise site.misfit(f"image, weights and offsets do not fit {groups} groups and {parts} offset groups")
+    k, h = indices(n, "k"), indices(n, "h")
+    names = ["n", "o", *k, *h]
+    box = dict(zip(names, [image[0], parts, *kernel, *out]))
+    steps: list[Step] = [View(2, (image[0], parts, *kernel, n, *out), "offsets")]
+    tables: list[Ref] = []
+    for a, extent in enumerate(image[2:]):
+        moved = f"G[{spell(['n', 'o', *k, str(a), *h])}]"
+        point = f"{moved} + ({stride[a]}*{h[a]} + {dilation[a]}*{k[a]} - {pads[a]})"
+        texts = _axis_places(extent, "linear", "zeros", True, point, box, _wide(site.dtype(0)))
+        steps.append(Apply("sampling.GridPlaces", ("offsets",), (f"i{a}", f"w{a}"), attrs={"taps": 2}, spell=texts))
+        tables += [f"i{a}", f"w{a}"]
+    each = image[1] // parts
+    at = [f"{spell(['n', f'c // {each}', *k, *h])}, t{a}" for a in range(n)]
+    steps.append(Apply("sampling.Sample", (0, *tables), ("s",), spell={
+        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": spell(["n", "c", *k, *h]),
+        "x": spell(["n", "c", *(f"I{a}[{at[a]}]" for a in range(n))]),
+        "weights": " * ".join(f"W{a}[{at[a]}]" for a in range(n))}))
+    source = "s"
+    if site.has(4):
+        steps += [View(4, (image[0], parts, *kernel, *out), "mask"), Apply("sampling.Masked", ("s", "mask"), ("m",), spell={
+            "y": spell(["n", "c", *k, *h]), "m": spell(["n", f"c // {each}", *k, *h])})]
+        source = "m"
+    steps.append(Apply("sampling.DeformedProducts", (source, 1), ("p",), spell={"k": spell(k), "h": spell(h)}, attrs={
+        "G": groups, "M": weights[0] // groups, "C": weights[1]}))
+    if site.has(3):
+        steps.append(Apply("convolution.Bias", ("p", 3), ("b",)))
+    return _finished(site.dtype(0), steps)
+
+
+ROWS: dict[str, Binder] = {"GridSample": grid_sample, "AffineGrid": affine_grid, "RoiAlign": roi_align,
+                           "MaxRoiPool": max_roi_pool, "DeformConv": deformable}
