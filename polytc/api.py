@@ -17,6 +17,7 @@ from polytc.lang.program import Program
 from polytc.op import (
     DTypes,
     Op,
+    OpenShapes,
     Shapes,
     check_algebra,
     check_dtypes,
@@ -27,36 +28,42 @@ from polytc.op import (
     check_target,
     check_text,
     check_threads,
+    open_shapes,
     request,
 )
 from polytc.poly.proofs import Proofs
 from polytc.runtime import devices as opencl
+from polytc.runtime.arrays import argument_error
 from polytc.runtime.threads import default_threads
 from polytc.schedule import recipe
 from polytc.schedule.recipe import Recipe
+from polytc.symbolic import OpenSizes, declared
 
 __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run",
            "schedule"]
 
 
 @overload
-def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: None = None) -> Op: ...
+            entry: str | None = None, constants: None = None, symbolic: bool = False,
+            typical: Mapping[str, int] | None = None) -> Op: ...
 
 
 @overload
-def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: Mapping[str, Any]) -> FixedOp: ...
+            entry: str | None = None, constants: Mapping[str, Any], symbolic: bool = False,
+            typical: Mapping[str, int] | None = None) -> FixedOp: ...
 
 
-def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: Mapping[str, Any] | None = None) -> Op | FixedOp:
+            entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
+            typical: Mapping[str, int] | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
@@ -71,11 +78,16 @@ def compile(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     entry: which definition of the text, where that is not clear: its bare statements, or the one that no other one calls.
     constants: arrays for some inputs, which are then no arguments any more; what follows from them alone, such as packed or
     transformed weights, is computed once. The result is a FixedOp.
+    A name in a shape, `shapes={"A": ("M", "K")}`, is a size that stays open: one kernel serves all sizes. symbolic: the sizes
+    that a `def` names in its signature stay open. typical: values of sizes for which that kernel should be fast, by name; else
+    those of the first call, or some hundreds.
     Raises CompileError with every diagnostic of the program.
     """
     given = None if constants is not None else shapes
+    if constants is not None and symbolic:
+        raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=schedule, algebra=algebra, entry=entry)
+            schedule=schedule, algebra=algebra, entry=entry, symbolic=symbolic, typical=typical)
     return op if constants is None else FixedOp(op, constants)
 
 
@@ -102,7 +114,7 @@ def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
     return _op(check_text(text), "evaluate", None, "direct")(*args, **arrays)
 
 
-def lower(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
           schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
@@ -147,15 +159,23 @@ def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 
-def build(text: str, shapes: Shapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
+def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
           scalars: Mapping[str, int | float] | None = None, entry: str | None = None) -> Program:
-    """The checked program for given shapes: the first stage of `lower`, without the others."""
+    """The checked program for given shapes: the first stage of `lower`, without the others. With names of sizes in shapes it is
+    the program for all sizes."""
     text = check_text(text)
     signature = lang.signature(text, check_entry(entry))
     check_names(text, signature, attrs or {}, scalars or {}, entry)
     names = [p.name for p in signature.inputs]
-    return lang.build(text, check_shapes(shapes or {}, names), check_dtypes(dtypes or {}, names), attrs=dict(attrs or {}),
-                      scalars=dict(scalars or {}), entry=entry, prover=Proofs())
+    types = check_dtypes(dtypes or {}, names)
+
+    def fixed(known: Mapping[str, tuple[int, ...]]) -> Program:
+        return lang.build(text, known, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}), entry=entry,
+                          prover=Proofs())
+
+    if open_shapes(shapes or {}, names):
+        return OpenSizes(declared(text, entry, shapes or {}, False), {}, scalars or {}).general(fixed)
+    return fixed(check_shapes(shapes or {}, names))
 
 
 def devices() -> list[dict[str, object]]:

@@ -15,23 +15,26 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from polytc import errors, keys
-from polytc.codegen import astgen, loops, passes, verify
+from polytc.codegen import astgen, loops, passes, sizes, verify
+from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Executable, Source, Target
+from polytc.codegen.target import Binary, Executable, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
-from polytc.lang.rewrites import hoist, layout, mirror, unloop
+from polytc.lang.rewrites import hoist, inline, layout, mirror, unloop
+from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import isl
 from polytc.poly import scop as polyhedra
-from polytc.runtime import packages
+from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
 from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, tree
@@ -54,7 +57,8 @@ class Lowered:
     """Every stage of one compilation; each prints. seconds: what each stage took.
 
     program: as given; prologue: what is computed once from its constants, if anything; rewritten: the rest, after the
-    Program -> Program rewrites, which the later stages describe.
+    Program -> Program rewrites, which the later stages describe. workspace: temporaries that the caller provides, because their
+    extents are not fixed.
     """
 
     program: Program
@@ -67,6 +71,7 @@ class Lowered:
     source: Source
     target: Target
     seconds: dict[str, float]
+    workspace: tuple[Buffer, ...] = ()
 
 
 def target(name: str) -> Target:
@@ -115,8 +120,10 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         why = str(e)
         scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.boxed(rewritten, why)))
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
-    source = stage("source", lambda: to.emit(module))
-    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds)
+    bound = sizes.bind(module) if module.sizes else None
+    source = stage("source", lambda: to.emit(bound.module if bound is not None else module))
+    workspace = bound.workspace if bound is not None else ()
+    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds, workspace)
 
 
 def compile_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -128,6 +135,12 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
     same target, threads and schedule: the executable in a process, what it is loaded from on disk (see disk/cache.py).
     """
     return start_program(program, target_name, threads, schedule).result()
+
+
+def options(executable: Executable) -> dict[str, str]:
+    """What the binary of a program of open sizes says about itself."""
+    binary: Binary = executable.binary  # type: ignore[attr-defined]
+    return binary.options
 
 
 def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -172,6 +185,9 @@ def _build(lowered: Lowered, key: str | None) -> Package:
 
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
+        if of.program.sizes:
+            return Part(replace(binary, options={**binary.options, **sized.described(of.workspace)}),
+                        tuple(range(len(binary.args))))
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)
     if key is not None:
@@ -193,6 +209,8 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
     """(what is computed once, the rest)."""
+    if program.sizes:
+        return None, _general(program, machine)
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
@@ -201,6 +219,16 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     if machine.kind == "cpu" and not program.precise:
         rewritten = lanes.split_reductions(pack.pack(dots.group(rewritten, machine), machine), machine)
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
+
+
+def _general(program: Program, machine: Machine) -> Program:
+    """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
+    if program.sequential or program.dynamic:
+        return program
+    for step in (inline.inline,):
+        with suppress(Undecided):
+            program = step(program)
+    return program
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

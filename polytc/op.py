@@ -27,11 +27,13 @@ from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
 from polytc.runtime.threads import default_threads
 from polytc.schedule.recipe import Recipe
+from polytc.symbolic import OpenSizes, declared
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number", E410="option is not valid")
 
 Shapes = Mapping[str, Sequence[int]]
+OpenShapes = Mapping[str, Sequence[int | str]]
 DTypes = Mapping[str, Any]
 
 
@@ -58,13 +60,14 @@ class Op:
 
     inputs, outputs: names of the tensors, in order; inouts: of the inputs that a call writes in place, if they are writable and
     C-contiguous (see runtime/inplace.py). A program of several outputs gives a named tuple. `specialise` compiles ahead of the
-    first call. Calls from several threads are safe.
+    first call. Where shapes have names, or with `symbolic`, one kernel serves all sizes (see symbolic.py). Calls from several
+    threads are safe.
     """
 
-    def __init__(self, text: str, *, target: str = "cpu", shapes: Shapes | None = None, dtypes: DTypes | None = None,
+    def __init__(self, text: str, *, target: str = "cpu", shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
                  threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-                 entry: str | None = None) -> None:
+                 entry: str | None = None, symbolic: bool = False, typical: Mapping[str, int] | None = None) -> None:
         text, target = check_text(text), check_target(target)
         signature = lang.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
@@ -75,7 +78,9 @@ class Op:
         self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
         self._direct = check_algebra(algebra) == "direct"
-        self._shapes = check_shapes(shapes or {}, self.inputs)
+        named = open_shapes(shapes or {}, self.inputs)
+        self._asked: dict[str, Any] = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
+        self._shapes = check_shapes({n: s for n, s in (shapes or {}).items() if n not in named}, self.inputs)
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
@@ -84,7 +89,10 @@ class Op:
         self._latest: Program | None = None
         self._lock = forks.Lock()
         self._with: Recent[tuple[Any, ...], Op] = Recent(64)
-        if all(n in self._shapes for n in self.inputs):
+        self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
+        if self._open is not None:
+            self._shapes = {n: s for n, s in self._shapes.items() if n not in self._open.dims}
+        elif all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
     def __repr__(self) -> str:
@@ -146,13 +154,26 @@ class Op:
         lowered = compiler.lower_program(found, to, request(self._schedule, to.machine))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
+    def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
+        """The sizes that stay open; with types and shapes of all inputs code is made now."""
+        if self.target in ("opencl", "evaluate"):
+            raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "'cpu' and 'interp' take open ones")
+        found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), check_typical(typical), self._fixed)
+        if set(found.dims) == {n for n in self.inputs if n not in self._numbers} and not self._numbers:
+            types = dict.fromkeys(self.inputs, DTYPES["f32"]) | self._dtypes
+            found.add(found.general(lambda s: self.program(s, types)), self.load)
+        return found
+
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
                     scalars: dict[str, int | float]) -> Specialisation:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
+                if self._open is not None:
+                    self._open.sizes(shapes)
                 program = self.program(shapes, dtypes, scalars)
-                executable = self.load(program)
+                executable = self.load(program) if self._open is None else self._open.load(
+                    program, lambda s: self.program({**shapes, **s}, dtypes, scalars), self.load)
                 outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
                 inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
                 straight = program.inputs == self.inputs and not program.inouts
@@ -207,7 +228,7 @@ class Op:
         key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
         with self._lock:
             return self._with.get(key) or self._with.put(key, Op(
-                self.text, target=self.target, shapes=self._shapes, dtypes=self._dtypes, attrs=self._attrs,
+                self.text, target=self.target, **self._asked, dtypes=self._dtypes, attrs=self._attrs,
                 scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
                 algebra="direct" if self._direct else "fast", entry=self._entry))
 
@@ -330,6 +351,26 @@ def check_target(target: Any) -> str:
     return target
 
 
+def open_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
+    """The shapes in which names of sizes stand. Raises E401, E410."""
+    _check_known(shapes, inputs, "shapes")
+    found = {}
+    for name, shape in shapes.items():
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if any(isinstance(e, str) for e in extents):
+            if not all(e.isidentifier() if isinstance(e, str) else isinstance(e, (int, np.integer)) for e in extents):
+                raise argument_error("E410", f"the shape of {name} must be numbers and names of sizes, not {shape!r}")
+            found[name] = extents
+    return found
+
+
+def check_typical(typical: Any) -> dict[str, int]:
+    """`typical` if it gives positive numbers for names; E410 else."""
+    if not isinstance(typical, Mapping) or not all(isinstance(v, (int, np.integer)) and v > 0 for v in typical.values()):
+        raise argument_error("E410", f"typical is a dict of sizes and positive integers, not {typical!r}")
+    return {str(n): int(v) for n, v in typical.items()}
+
+
 def check_names(text: str, signature: Signature, attrs: Any, scalars: Any, entry: str | None = None) -> None:
     """Refuse attributes (E107) and scalars (E401) that the program does not have."""
     for option, given in (("attrs", attrs), ("scalars", scalars)):
@@ -396,7 +437,7 @@ def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:
     return found
 
 
-def check_shapes(shapes: Shapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def check_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Names of inputs -> extents; a single number is a vector's. Raises E401, E410."""
     _check_known(shapes, inputs, "shapes")
     found = {}

@@ -30,7 +30,7 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     for block in blocks:
         exec(block, names)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     np.testing.assert_allclose(names["C"], names["A"] @ names["B"], rtol=1e-4)
     assert np.shape(names["O"]) == (1, 8, 32, 32)
     assert "__kernel" in capsys.readouterr().out

@@ -6,7 +6,7 @@ d `c<d>`, so the kind of a loop follows from its name alone, even where loops of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy
 
@@ -46,11 +46,12 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     lowering = lower.Lowering.of(scop.program)
     statements = {isl.name(s.name): s for s in scop.program.statements}
     walk = _Walk(statements, lowering, _marks(schedule.tree), bool(scop.boxed))
-    build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, "{ : }"))
+    known = f"{isl.parameters(scop.program)}{{ : {isl.facts(scop.program)} }}"
+    build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, known))
     root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(schedule.tree))
     whole = _node(root, walk, {}, {})
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
-    return lowering.module(parts)
+    return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
 
 
 def _marks(tree: islpy.Schedule) -> dict[str, tuple[int, tuple[str, ...]]]:

@@ -286,7 +286,8 @@ class Module:
     """What a program becomes: kernels that run one after another.
 
     args: the caller's buffers (program inputs, then outputs), in order. scratch: global buffers for temporaries that the
-    runtime provides. Each kernel's args are among both, by name.
+    runtime provides. Each kernel's args are among both, by name. sizes: variables that all kernels may read, until
+    codegen.sizes gives them values; extents of global buffers may be formulas of them (lang.sizes.Size) until then.
     """
 
     name: str
@@ -294,6 +295,7 @@ class Module:
     outputs: tuple[str, ...]
     scratch: tuple[Buffer, ...]
     kernels: tuple[Kernel, ...]
+    sizes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = f"module {self.name}({', '.join(map(_buffer, self.args))}) -> ({', '.join(self.outputs)})"

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
 from polytc.lang import words
-from polytc.lang.affine import affine
+from polytc.lang.affine import Affine, Atom, Quotient, Remainder, affine
 from polytc.lang.scalars import BOOL, I64, INTRINSICS, identity
+from polytc.lang.sizes import Size
+from polytc.poly import isl
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Lowering:
         asked = self._indices(s.target, s.subscripts, values, clamped=False)
         extents = self.program.tensor(s.target).shape
         tests = [t for sub, i, n in zip(s.subscripts, asked, extents, strict=True) if affine(sub) is None
-                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, loops.const(n)))]
+                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, size(n)))]
         return conjunction(tests) if tests else None
 
     def _indices(self, tensor: str, subscripts: tuple[pr.Expr, ...], values: dict[str, loops.Expr], clamped: bool = True
@@ -58,16 +60,18 @@ class Lowering:
         result = []
         for sub, lower, extent in zip(subscripts, t.lower, t.shape, strict=True):
             index = _as_index(self.expr(sub, values))
-            if lower:
-                index = loops.binary("-", index, loops.const(lower))
+            if isinstance(lower, Size) or lower:
+                index = loops.binary("-", index, size(lower))
             if clamped and affine(sub) is None:
-                index = loops.Call("max", (loops.Call("min", (index, loops.const(extent - 1)), I64), loops.const(0)), I64)
+                index = loops.Call("max", (loops.Call("min", (index, size(extent - 1)), I64), loops.const(0)), I64)
             result.append(index)
         return tuple(result)
 
     def expr(self, e: pr.Expr, values: dict[str, loops.Expr]) -> loops.Expr:
         """An expression of the program over loop variables."""
         match e:
+            case pr.Const(value=Size() as n):
+                return loops.Cast(size(n), e.dtype) if e.dtype != I64 else size(n)
             case pr.Const():
                 return loops.Const(e.value, e.dtype)
             case pr.Index():
@@ -94,8 +98,25 @@ class Lowering:
             return load
         asked = self._indices(r.tensor, r.subscripts, values, clamped=False)
         tests = [t for i, n in zip(asked, self.program.tensor(r.tensor).shape, strict=True)
-                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, loops.const(n)))]
+                 for t in (loops.binary(">=", i, loops.const(0)), loops.binary("<", i, size(n)))]
         return loops.Select(conjunction(tests), load, loops.Const(r.default.value, r.dtype), r.dtype)
+
+
+def size(n: int) -> loops.Expr:
+    """A number, or a formula of sizes over their variables."""
+    return _formula(n.form) if isinstance(n, Size) else loops.const(n)
+
+
+def _formula(form: Affine | Atom) -> loops.Expr:
+    match form:
+        case str():
+            return loops.Var(isl.name(form))
+        case Quotient() | Remainder():
+            return loops.binary("//" if isinstance(form, Quotient) else "%", _formula(form.a), loops.const(form.divisor))
+    result: loops.Expr = loops.const(form.constant)
+    for atom, c in form.terms:
+        result = loops.binary("+", result, loops.binary("*", _formula(atom), loops.const(c)))
+    return result
 
 
 def conjunction(tests: Sequence[loops.Expr]) -> loops.Expr:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.lang import scalars, words
 from polytc.lang.scalars import BOOL, I64, U32
+from polytc.lang.sizes import Size
 
 _BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
 
@@ -36,16 +37,16 @@ def verify(module: loops.Module) -> loops.Module:
     for k in module.kernels:
         for b in k.args:
             assert known.get(b.name) == b, f"kernel {k.name}: argument {b.name} is not a buffer of the module"
-        verify_kernel(k)
+        verify_kernel(k, module.sizes)
     return module
 
 
-def verify_kernel(k: loops.Kernel) -> loops.Kernel:
-    """The kernel itself, if it keeps the invariant."""
+def verify_kernel(k: loops.Kernel, sizes: tuple[str, ...] = ()) -> loops.Kernel:
+    """The kernel itself, if it keeps the invariant. sizes: variables that it does not make itself."""
     buffers = {b.name: b for b in k.args}
     assert len(buffers) == len(k.args), f"kernel {k.name}: an argument twice"
     assert set(k.writes) <= set(buffers), f"kernel {k.name}: writes {k.writes}, which are not all arguments"
-    _statement(k.body, _Scope(frozenset(), buffers, frozenset(k.writes)))
+    _statement(k.body, _Scope(frozenset(sizes), buffers, frozenset(k.writes)))
     return k
 
 
@@ -105,7 +106,7 @@ def _access(node: loops.Load | loops.Store, b: loops.Buffer, indices: tuple[loop
     for index, extent in zip(indices, b.shape, strict=True):
         _expression(index, scope)
         _need(index.dtype.is_int, "an index is an integer", node)
-        if isinstance(index, loops.Const) and not scope.guarded:
+        if isinstance(index, loops.Const) and not isinstance(extent, Size) and not scope.guarded:
             _need(0 <= index.value < extent, f"index {index.value} of extent {extent}", node)
 
 

@@ -2,6 +2,6 @@
 
 from polytc.lang.build import build
 from polytc.lang.evaluate import evaluate
-from polytc.lang.signature import Param, Signature, names, signature
+from polytc.lang.signature import Param, Signature, dimensions, names, signature
 
-__all__ = ["Param", "Signature", "build", "evaluate", "names", "signature"]
+__all__ = ["Param", "Signature", "build", "dimensions", "evaluate", "names", "signature"]

@@ -75,7 +75,7 @@ def affine(e: pr.Expr) -> Affine | None:
     """The form of an integer expression; None if it is not quasi-affine (a gather, a product of indices, ...)."""
     match e:
         case pr.Const() if not isinstance(e.value, float):
-            return Affine(int(e.value))
+            return Affine(+e.value)
         case pr.Index():
             return Affine(0, ((e.name, 1),))
         case pr.Unary(op="-"):

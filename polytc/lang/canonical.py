@@ -15,6 +15,7 @@ from typing import Any
 
 from polytc.lang import program as pr
 from polytc.lang.scalars import DType
+from polytc.lang.sizes import Size
 
 _TENSOR, _INDEX, _LOOP, _NOTHING = "tensor", "index", "loop", "nothing"
 
@@ -82,6 +83,8 @@ class _Writer:
             return value.name
         if isinstance(value, tuple):
             return f"[{','.join([self.text(v) for v in value])}]"
+        if isinstance(value, Size):  # the representative decides how fast code is for which sizes
+            return f"{value}~{int(value)}"
         if value is None or isinstance(value, (bool, int, float, str)):
             return repr(value)
         kind: type = type(value)

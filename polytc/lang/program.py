@@ -182,8 +182,8 @@ class Statement:
 
     @property
     def points(self) -> int:
-        """Instances of the statement's box."""
-        return prod(r.extent for r in self.ranges)
+        """Instances of the statement's box, of open sizes for the representative ones."""
+        return prod(int(r.extent) for r in self.ranges)
 
     @cached_property
     def _reads(self) -> tuple[Read, ...]:
@@ -198,7 +198,8 @@ class Program:
     gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary. precise:
     float reductions keep their order. constants: inputs whose contents do not change between the calls of a bound executable,
     such as weights; what follows from them alone is computed once. direct: the products are those that are written, no
-    algorithm with fewer of them and larger rounding errors."""
+    algorithm with fewer of them and larger rounding errors. sizes: names of sizes that stay open: numbers may be formulas of
+    them (lang.sizes.Size) then."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -208,6 +209,7 @@ class Program:
     precise: bool = False
     constants: tuple[str, ...] = ()
     direct: bool = False
+    sizes: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -423,6 +425,7 @@ def format_program(p: Program) -> str:
     marks = ("precise " if p.precise else "") + ("direct " if p.direct else "")
     lines = [f"{marks}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
              f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
+    lines += [f"    sizes {', '.join(p.sizes)}"] if p.sizes else []
     lines += [f"    constant {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
     lines += _nested_lines(nested(p.statements), ())

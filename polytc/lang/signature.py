@@ -70,6 +70,12 @@ def signature(text: str, entry: str | None = None) -> Signature:
     return Signature(f.name, tuple(inputs), outputs, tuple(a.name for a in f.attributes), inouts)
 
 
+def dimensions(text: str, entry: str | None = None) -> dict[str, tuple[sx.Expr, ...]]:
+    """The dimensions that a `def` declares of its inputs, by name; nothing for other programs."""
+    f = choose(text, entry)
+    return {p.name: p.dims for p in f.params if p.dims is not None} if f.kind == "def" else {}
+
+
 def choose(text: str, entry: str | None) -> sx.Function:
     """The definition `entry` of `text`, or its bare statements, or the only one that no other calls (E108)."""
     functions = calls.resolve(text)

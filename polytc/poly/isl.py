@@ -11,7 +11,9 @@ from typing import TypeVar
 import islpy
 
 from polytc.lang import program as pr
+from polytc.lang.affine import Affine, Atom, Quotient
 from polytc.lang.scalars import I64
+from polytc.lang.sizes import Size
 
 R = TypeVar("R")
 VERSION = str(islpy.version.VERSION_TEXT)
@@ -84,11 +86,44 @@ def name(identifier: str) -> str:
     return identifier + "_" if identifier.rstrip("_") in _RESERVED else identifier
 
 
+def number(n: int) -> str:
+    """A number, or a formula of sizes over parameters, in isl's notation."""
+    return f"({_formula(n.form)})" if isinstance(n, Size) else str(int(n))
+
+
+def _formula(form: Affine | Atom) -> str:
+    match form:
+        case str():
+            return name(form)
+        case Affine():
+            return " + ".join([*(f"{c} * {_formula(atom)}" for atom, c in form.terms), str(form.constant)])
+    inner = _formula(form.a)
+    return f"floor(({inner})/{form.divisor})" if isinstance(form, Quotient) else f"(({inner}) mod {form.divisor})"
+
+
+def parameters(program: pr.Program) -> str:
+    """What stands before a set or relation in whose text the program's sizes may occur: `[M, K] -> `, or nothing."""
+    return f"[{', '.join(map(name, program.sizes))}] -> " if program.sizes else ""
+
+
+def facts(program: pr.Program) -> str:
+    """What holds for the parameters, as conditions: sizes are at least 1."""
+    return " and ".join(f"{name(n)} >= 1" for n in program.sizes)
+
+
+def instances(program: pr.Program, boxed: bool = False) -> str:
+    """The instances of all statements, as a set in isl's notation."""
+    known = facts(program)
+    parts = (domain(s, boxed) for s in program.statements)
+    parts = (f"{p}{' and ' if ' : ' in p else ' : '}{known}" if known else p for p in parts)
+    return f"{parameters(program)}{{ {'; '.join(parts)} }}"
+
+
 def expr(e: pr.Expr) -> str | None:
     """A quasi-affine integer or a condition in isl's notation; None if it is not affine (a gather)."""
     match e:
         case pr.Const() if not e.dtype.is_float:
-            return str(int(e.value))
+            return number(int(e.value) if isinstance(e.value, bool | float) else e.value)
         case pr.Index():
             return name(e.name)
         case pr.Cast() if e.dtype == I64:  # a narrower type wraps
@@ -131,7 +166,7 @@ def instance(s: pr.Statement) -> str:
 
 def domain(s: pr.Statement, boxed: bool = False) -> str:
     """The domain of a statement, or its box, in isl's notation, without braces."""
-    conditions = [f"{r.lower} <= {name(r.index)} < {r.upper}" for r in s.ranges]
+    conditions = [f"{number(r.lower)} <= {name(r.index)} < {number(r.upper)}" for r in s.ranges]
     for c in () if boxed else s.where:
         text = expr(c)
         assert text is not None, f"isl: the condition {pr.format_expr(c)} of {s.name} is not affine"

@@ -94,8 +94,7 @@ def tree(ctx: islpy.Context, program: pr.Program, root: Nest, boxed: bool = Fals
     known = {s.name: s for s in program.statements}
     held = statements(root)
     assert sorted(held) == sorted(known), f"nest: holds {held}, the program has {tuple(known)}"
-    domain = "; ".join(isl.domain(s, boxed) for s in program.statements)
-    return islpy.Schedule.read_from_str(ctx, f'{{ domain: "{{ {domain} }}"{_child(root, known)} }}')
+    return islpy.Schedule.read_from_str(ctx, f'{{ domain: "{isl.instances(program, boxed)}"{_child(root, known)} }}')
 
 
 def _child(n: Nest, known: dict[str, pr.Statement]) -> str:

@@ -44,12 +44,13 @@ class Scop:
     def reading(self, s: pr.Statement, tensor: str) -> islpy.Map:
         """Where the expressions of a statement read a tensor; what an update combines with is not meant."""
         cells = ", ".join(f"a{d}'" for d in range(len(self.program.tensor(tensor).shape)))
-        found = islpy.Map.read_from_str(self.ctx, f"{{ {isl.instance(s)} -> {isl.name(tensor)}[{cells}] : false }}")
+        given = isl.parameters(self.program)
+        found = islpy.Map.read_from_str(self.ctx, f"{given}{{ {isl.instance(s)} -> {isl.name(tensor)}[{cells}] : false }}")
         for r in pr.reads(s):
             if r.tensor == tensor:
                 text = access(self.program, s, tensor, r.subscripts, guarded=r.default is not None)
-                found = found.union(islpy.Map.read_from_str(self.ctx, f"{{ {text} }}"))
-        return found.intersect_domain(islpy.Set.read_from_str(self.ctx, f"{{ {isl.domain(s, bool(self.boxed))} }}"))
+                found = found.union(islpy.Map.read_from_str(self.ctx, f"{given}{{ {text} }}"))
+        return found.intersect_domain(islpy.Set.read_from_str(self.ctx, f"{given}{{ {isl.domain(s, bool(self.boxed))} }}"))
 
     def __str__(self) -> str:
         return "\n".join(f"{title}: {value}" for title, value in (
@@ -83,10 +84,11 @@ def _extract(program: pr.Program, ctx: islpy.Context, why: str) -> Scop:
             reads.append(write)
             ordered = program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
             updates += [] if ordered else [write]
-    domain = islpy.UnionSet.read_from_str(ctx, "{ " + "; ".join(isl.domain(s, bool(why)) for s in program.statements) + " }")
+    domain = islpy.UnionSet.read_from_str(ctx, isl.instances(program, bool(why)))
+    given = isl.parameters(program)
 
     def union(relations: list[str]) -> islpy.UnionMap:
-        text = "{ " + "; ".join(dict.fromkeys(relations)) + " }"
+        text = f"{given}{{ {'; '.join(dict.fromkeys(relations))} }}"
         return islpy.UnionMap.read_from_str(ctx, text).intersect_domain(domain)
     return Scop(program, ctx, domain, union(reads), union(writes), union(updates), why)
 
@@ -99,6 +101,6 @@ def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[
         text = isl.expr(sub)
         cells.append(text or f"a{d}'")  # no index has such a name
         if text is None or guarded:
-            conditions.append(f"{t.lower[d]} <= {cells[d]} < {t.lower[d] + t.shape[d]}")
+            conditions.append(f"{isl.number(t.lower[d])} <= {cells[d]} < {isl.number(t.lower[d] + t.shape[d])}")
     relation = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(cells)}]"
     return relation + (" : " + " and ".join(conditions) if conditions else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polytc import errors
+from polytc.lang import generalise as sizes
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
@@ -44,6 +45,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
+    if scop.program.sequential and scop.program.sizes:
+        return Schedule(scop.original, "program order: `for` loops of sizes that are not fixed")
     if scop.program.sequential and machine.kind == "gpu":
         return Schedule(scop.original, "program order: `for` loops")
     if scop.program.sequential and scop.program.dynamic:  # isl sees the boxes of ranges in memory, and would scan them
@@ -53,7 +56,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
         if scop.program.sequential:
             plan, notes = sequential.plan(scop, deps, machine)
         else:
-            plan = gpu.nest(scop.program, machine) if machine.kind == "gpu" else cpu.nest(scop.program, machine)
+            fixed = sizes.numeric(scop.program)
+            plan = gpu.nest(fixed, machine) if machine.kind == "gpu" else cpu.nest(fixed, machine)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))

@@ -9,6 +9,7 @@ import numpy as np
 
 from polytc.codegen import loops
 from polytc.codegen.interp import emit, support
+from polytc.codegen.sizes import UNKNOWN
 from polytc.codegen.target import Binary, Bound, Held, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 
@@ -24,7 +25,8 @@ class InterpExecutable:
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays for binary.args, seen in the shapes that the loops know."""
-        arrays = {b.name: a.reshape(b.shape) for b, a in zip(self.binary.args, buffers, strict=True)}
+        arrays = {b.name: a.reshape(-1 if b.shape == (UNKNOWN,) else b.shape)
+                  for b, a in zip(self.binary.args, buffers, strict=True)}
         arrays |= {b.name: support.poison(b.shape, b.dtype.numpy) for b in self.binary.scratch}
         with np.errstate(all="ignore"):
             for function, args in self._functions:

@@ -20,6 +20,7 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.lower import kernel as rebuilt
 from polytc.codegen.passes import simplify
 from polytc.lang.rewrites.pad import fresh
+from polytc.lang.sizes import Size
 from polytc.machine import Machine
 
 PRIVATE_BYTES = 1 << 10
@@ -143,7 +144,11 @@ def _contracted(b: loops.Buffer, accesses: list[_Access]) -> tuple[tuple[_Side, 
         shared = {level.node.var: _union([a.path[n].known for a in accesses])
                   for n, level in enumerate(accesses[0].path[:depth])}
         sides = tuple(_side(d, extent, accesses, shared) for d, extent in enumerate(b.shape))
+        if any(isinstance(s.extent, Size) for s in sides):
+            continue
         if _apart(sides, shared):
+            if any(isinstance(extent, Size) for extent in b.shape):
+                return sides, tuple(shared)
             size = loops.Buffer(b.name, b.dtype, tuple(s.extent for s in sides)).size
             return (sides, tuple(shared)) if size < b.size else None
     return None
@@ -189,7 +194,8 @@ def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simpli
         low, high = (split[1], split[2]) if low is None else (min(low, split[1]), max(high, split[2]))
     if base is None or low is None:
         return whole
-    return _Side(base, low, high - low + 1) if base or high - low + 1 < extent else whole
+    smaller = isinstance(extent, Size) or high - low + 1 < extent
+    return _Side(base, low, high - low + 1) if base or smaller else whole
 
 
 def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[str, simplify.Interval]) \

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import BOOL, I64
+from polytc.lang.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _inside(e: loops.Load, known: dict[str, simplify.Interval]) -> bool:
         scalar = ramp.base if ramp is not None else index
         low, high = simplify.interval(scalar, known) if scalar.lanes == 1 else (None, None)
         span = (ramp.lanes - 1) * ramp.stride if ramp is not None else 0
-        if low is None or high is None or low + min(0, span) < 0 or high + max(0, span) >= extent:
+        if isinstance(extent, Size) or low is None or high is None or low + min(0, span) < 0 or high + max(0, span) >= extent:
             return False
     return True
 

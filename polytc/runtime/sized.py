@@ -1,0 +1,77 @@
+"""Code whose sizes are not fixed, with sizes: an executable for the arrays of one combination of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polytc.codegen.loops import Buffer
+from polytc.codegen.target import Bound, Executable, Held, Quick, Types
+from polytc.lang.scalars import DTYPES
+from polytc.lang.sizes import at, data, from_data
+
+ALIGN = 64
+
+
+def described(workspace: Sequence[Buffer]) -> dict[str, str]:
+    """What a binary keeps of the temporaries that its caller provides."""
+    return {"workspace": json.dumps([[b.dtype.name, [data(n) for n in b.shape]] for b in workspace])}
+
+
+def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:
+    """The executable for given sizes. options: of its binary."""
+    rows = json.loads(options["workspace"])
+    parts = [(DTYPES[dtype].numpy, math.prod(at(from_data(n), sizes) for n in shape)) for dtype, shape in rows]
+    return Sized(executable, np.array(list(sizes.values()), np.int64), tuple(parts))
+
+
+class Sized:
+    """Code that takes the caller's arrays, then temporaries, then the sizes; each call at a time has temporaries of its own."""
+
+    def __init__(self, executable: Executable, sizes: np.ndarray, workspace: Sequence[tuple[np.dtype, int]]) -> None:
+        """workspace: type and number of elements of each temporary."""
+        self.executable, self.sizes, self.workspace = executable, sizes, tuple(workspace)
+        self._free: list[list[np.ndarray]] = []
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """Run on the caller's arrays. Raises MemoryError if there is none for the temporaries."""
+        rest = self._take()
+        self.executable.run([*buffers, *rest])
+        self._free.append(rest)
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        """`run` on these arrays as a function."""
+        return Held(self.run, buffers)
+
+    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See codegen.target.Quick."""
+        if not isinstance(self.executable, Quick):
+            return None
+        rest = [*(((n,), dtype) for dtype, n in self.workspace), (self.sizes.shape, self.sizes.dtype)]
+        call = self.executable.quick(inputs, [*outputs, *rest])
+        if call is None:
+            return None
+        take, free = self._take, self._free
+
+        def run(*arrays: Any) -> bool:
+            rest = take()
+            fits: bool = call(*arrays, *rest)
+            free.append(rest)
+            return fits
+        return run
+
+    def _take(self) -> list[np.ndarray]:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return [*(_aligned(*w) for w in self.workspace), self.sizes]
+
+
+def _aligned(dtype: np.dtype, count: int) -> np.ndarray:
+    raw = np.empty(count * dtype.itemsize + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start:start + count * dtype.itemsize].view(dtype)

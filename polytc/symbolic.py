@@ -1,0 +1,177 @@
+"""Open sizes: one kernel of a program for all sizes, compiled once.
+
+The program for given sizes is built, and so checked, at their first call; the kernel is used if the program that it was made
+from is the same for these sizes (lang.generalise), which it is but for rare small ones, which get a kernel of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from polytc import compiler, errors, lang
+from polytc.codegen.target import Executable
+from polytc.errors import CompileError, Span
+from polytc.lang import syntax as sx
+from polytc.lang.declare import evaluate_size
+from polytc.lang.generalise import NotGeneral, agrees, generalise
+from polytc.lang.program import Program
+from polytc.runtime.arrays import argument_error
+from polytc.runtime.sized import sized
+
+errors.register(E412="sizes cannot stay open")
+
+Dims: TypeAlias = Mapping[str, tuple[sx.Expr, ...]]
+"""The dimensions of inputs, by name."""
+
+TYPICAL = (512, 96, 24)
+"""Sizes for which code is good where the caller names none: the first ones that the program allows, a little apart."""
+
+APART = 32
+"""So far are the typical values of different sizes apart, the first size being the largest."""
+
+LEAST = 48
+"""Code made at a first call is made for sizes from here."""
+
+KERNELS = 8
+"""Kernels for all sizes that an Op makes at most, for types and for sizes that are special."""
+
+
+_NOWHERE = Span(0, 0, 1, 1)
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A program for all sizes, its code, and what its binary says."""
+
+    program: Program
+    executable: Executable
+    options: Mapping[str, str]
+
+
+class OpenSizes:
+    """The sizes of a program that stay open. names: in order of appearance; typical: values for which code should be good."""
+
+    def __init__(self, dims: Dims, typical: Mapping[str, int], fixed: Mapping[str, Any]) -> None:
+        """fixed: values of scalars, which are no sizes."""
+        found = [e.id for shape in dims.values() for d in shape for e in _names(d) if e.id not in fixed]
+        self.dims, self.typical, self._fixed = dims, dict(typical), dict(fixed)
+        self.names = tuple(dict.fromkeys(found))
+        self._kernels: list[_Kernel] = []
+        strange = [n for n in typical if n not in self.names]
+        if strange:
+            raise argument_error("E410", f"typical names {', '.join(strange)}, which is no size",
+                                 f"the sizes are: {', '.join(self.names) or 'none'}")
+        if not self.names:
+            raise argument_error("E412", "the program names no sizes",
+                                 'name them, `shapes={"A": ("M", "K")}`, or in a `def f(f32[M,K] A)`')
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels for all sizes have been made."""
+        return len(self._kernels)
+
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs for given sizes."""
+        numbers = {**self._fixed, **sizes}
+        return {n: tuple(_extent(d, numbers) for d in shape) for n, shape in self.dims.items()}
+
+    def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """The sizes of given shapes. Raises ArgumentError E405 and E206 where they are not as declared."""
+        found: dict[str, int] = {}
+        where: dict[str, str] = {}
+        for name, dims in self.dims.items():
+            shape = shapes[name]
+            if len(shape) != len(dims):
+                raise argument_error("E405", f"{name} has {len(shape)} dimensions, declared are {len(dims)}")
+            for d, n in zip(dims, shape, strict=True):
+                if isinstance(d, sx.Name) and found.setdefault(d.id, n) != n:
+                    raise argument_error("E206", f"the size {d.id} is {found[d.id]} in {where[d.id]} and {n} in {name}")
+                if isinstance(d, sx.Name):
+                    where.setdefault(d.id, name)
+                elif isinstance(d, sx.Number) and d.value != n:
+                    raise argument_error("E405", f"{name} has shape {tuple(shape)}, declared is {_listed(dims)}")
+        return {n: found[n] for n in self.names if n in found}
+
+    def general(self, build: Callable[[dict[str, tuple[int, ...]]], Program]) -> Program:
+        """The program for all sizes, good for typical ones. build: the program for given shapes.
+
+        Raises CompileError E412 where there is none, and what the program for typical sizes raises.
+        """
+        errors_: list[CompileError] = []
+        for start in TYPICAL:
+            base = {n: self.typical.get(n, start + APART * (len(self.names) - k)) for k, n in enumerate(self.names)}
+            try:
+                return self._general(build, base)
+            except CompileError as e:
+                errors_.append(e)
+        raise errors_[0]
+
+    def _general(self, build: Callable[[dict[str, tuple[int, ...]]], Program], base: Mapping[str, int]) -> Program:
+        try:
+            program = generalise(lambda sizes: build(self.shapes(sizes)), base)
+        except NotGeneral as e:
+            raise errors.fail("E412", f"the sizes {', '.join(base)} cannot stay open: {e}",
+                              notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
+        taken = {i for s in program.statements for i in s.indices} | {t.name for t in program.tensors}
+        both = [n for n in self.names if n in taken]
+        if both:
+            raise errors.fail("E412", f"{both[0]} is a size, and an index or a tensor of the program",
+                              notes=["call the size by another name"])
+        return program
+
+    def load(self, program: Program, build: Callable[[dict[str, tuple[int, ...]]], Program],
+             compiled: Callable[[Program], Executable]) -> Executable:
+        """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program."""
+        sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
+        for k in self._kernels:
+            if agrees(k.program, program, sizes):
+                return sized(k.executable, k.options, sizes)
+        base = {n: max(v, LEAST) for n, v in sizes.items()} | self.typical
+        if len(self._kernels) < KERNELS:
+            general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
+            if general is not None:
+                return sized(*self.add(general, compiled), sizes)
+        if not self._kernels:
+            self.general(build)  # says why
+        return compiled(program)
+
+    def _try(self, build: Callable[[dict[str, tuple[int, ...]]], Program], base: Mapping[str, int], program: Program,
+             sizes: Mapping[str, int]) -> Program | None:
+        """The program for all sizes that is `program` for some; None if there is none with this base."""
+        try:
+            general = self._general(build, base)
+        except CompileError:
+            return None
+        return general if agrees(general, program, sizes) else None
+
+    def add(self, program: Program, compiled: Callable[[Program], Executable]) -> tuple[Executable, Mapping[str, str]]:
+        """A kernel of a program for all sizes, with what its binary says."""
+        executable = compiled(program)
+        made = _Kernel(program, executable, compiler.options(executable))
+        self._kernels.append(made)
+        return executable, made.options
+
+
+def declared(text: str, entry: str | None, shapes: Mapping[str, Sequence[Any]], every: bool) -> dict[str, tuple[sx.Expr, ...]]:
+    """The dimensions of inputs that are given as names and numbers, or, with `every`, that a `def` declares."""
+    found = dict(lang.dimensions(text, entry)) if every else {}
+    for name, shape in shapes.items():
+        found[name] = tuple(sx.Name(d, _NOWHERE) if isinstance(d, str) else sx.Number(int(d), _NOWHERE) for d in shape)
+    return found
+
+
+def _names(e: sx.Expr) -> list[sx.Name]:
+    return [e] if isinstance(e, sx.Name) else [n for part in sx.operands(e) for n in _names(part)]
+
+
+def _extent(d: sx.Expr, numbers: Mapping[str, int]) -> int:
+    value = evaluate_size(d, numbers)
+    if value is None:
+        raise argument_error("E412", "a dimension is no formula of named sizes")
+    return value
+
+
+def _listed(dims: tuple[sx.Expr, ...]) -> str:
+    return f"({', '.join(d.id if isinstance(d, sx.Name) else str(d.value) if isinstance(d, sx.Number) else '?' for d in dims)})"

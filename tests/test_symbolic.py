@@ -1,0 +1,288 @@
+"""Open sizes: one kernel for all of them, against the reference evaluator and numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import polytc
+from polytc import compiler
+from polytc.errors import ArgumentError, CompileError
+
+Shape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """shapes: of the inputs, sizes by name; dtypes: f32 else; fixed: sizes of the test that are the same in each call; valid:
+    what sizes the program allows; below: for integer inputs, the size below which their elements stay."""
+
+    text: str
+    shapes: Mapping[str, Shape]
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    valid: Callable[[Mapping[str, int]], bool] = lambda sizes: True
+    below: Mapping[str, str] = field(default_factory=dict)
+    typical: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d for shape in self.shapes.values() for d in shape if isinstance(d, str)))
+
+    def arrays(self, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        found = {}
+        for name, shape in self.shapes.items():
+            extents = tuple(sizes[d] if isinstance(d, str) else d for d in shape)
+            dtype = np.dtype({"f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4", "i64": "i8"}[self.dtypes.get(name, "f32")])
+            if dtype.kind == "i":
+                top = sizes[self.below[name]] if name in self.below else 100
+                found[name] = rng.integers(0, top, extents).astype(dtype)
+            else:
+                found[name] = (rng.random(extents) - 0.3).astype(dtype)
+        return found
+
+
+CASES = {
+    "matmul": Case("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}),
+    "matmul of doubles": Case("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}, {"A": "f64", "B": "f64"}),
+    "one fixed extent": Case("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", 20)}),
+    "layer": Case("T[n,m] += X[n,k]*W[m,k]\nY[n,m] = max(T[n,m] + b[m], 0)\n-> (Y)",
+                  {"X": ("N", "K"), "W": ("M", "K"), "b": ("M",)}),
+    "batched": Case("C[b,i,j] += A[b,i,k]*B[b,j,k]", {"A": ("G", "M", "K"), "B": ("G", "N", "K")}),
+    "matrix times vector": Case("y[i] += A[i,k]*x[k]", {"A": ("M", "K"), "x": ("K",)}),
+    "transpose": Case("C[i,j] = A[j,i]", {"A": ("M", "N")}),
+    "element-wise": Case("C[i,j] = exp(A[i,j]) * b[j] + 1", {"A": ("M", "N"), "b": ("N",)}),
+    "small integers": Case("C[i,j] = i16(A[i,j]) + i16(B[i,j])", {"A": ("M", "N"), "B": ("M", "N")}, {"A": "i8", "B": "i8"}),
+    "integer products": Case("C[i,j] += i32(A[i,k])*i32(B[k,j])", {"A": ("M", "K"), "B": ("K", "N")}, {"A": "i8", "B": "i8"}),
+    "strided convolution": Case(
+        "O[n,m,h,w] += I[n,c,2*h+r,2*w+s]*W[m,c,r,s]", {"I": ("N", "C", "H", "V"), "W": ("M", "C", 3, 3)},
+        valid=lambda s: s["H"] > 2 and s["V"] > 2, typical={"N": 2, "C": 16, "M": 16, "H": 32, "V": 32}),
+    "padded convolution": Case(
+        "def conv(f32[N,C,H,V] I, f32[M,C,3,3] W) -> (O) { O[n,m,h,w] += (I[n,c,2*h+r-1,2*w+s-1] else 0)*W[m,c,r,s]\n"
+        "where h in 0:(H+1)//2, w in 0:(V+1)//2 }", {"I": ("N", "C", "H", "V"), "W": ("M", "C", 3, 3)},
+        typical={"N": 2, "C": 16, "M": 16, "H": 32, "V": 32}),
+    "window of any size": Case("O[i] += I[i+k]*W[k]", {"I": ("H", ), "W": ("K",)}, valid=lambda s: s["H"] >= s["K"]),
+    "pooling": Case("O[n,h,w] max= I[n,2*h+r,2*w+s] where r in 0:2, s in 0:2", {"I": ("N", "H", "V")},
+                    valid=lambda s: s["H"] > 1 and s["V"] > 1),
+    "softmax": Case(
+        "M[i] max= X[i,j]\nE[i,j] = exp(X[i,j] - M[i])\nS[i] += E[i,j]\nY[i,j] = E[i,j]/S[i]\n-> (Y)", {"X": ("I", "J")}),
+    "mean": Case("def f(f32[R,L] X) -> (Y) { S[i] += X[i,j]\nY[i] = S[i] / L }", {"X": ("R", "L")}),
+    "causal scores": Case("def f(f32[T,D] Q, f32[T,D] K) -> (P) { P[i,j] += Q[i,d]*K[j,d] where j <= i }",
+                          {"Q": ("T", "D"), "K": ("T", "D")}),
+    "prefix sum": Case("def f(f32[L] X) -> (P) { P[i] += X[k] where i in 0:L, k <= i }", {"X": ("L",)}),
+    "gather": Case("Y[n,d] = T[I[n],d]", {"T": ("V", "D"), "I": ("N",)}, {"I": "i64"}, below={"I": "V"}),
+    "scatter": Case("def f(i64[N] b) -> (i32[10] H) { H[b[i]] += 1 }", {"b": ("N",)}, {"b": "i64"}),
+    "two parts": Case("def f(f32[M] A, f32[N] B) -> (f32[M+N] C) { C[i] = A[i]\nC[i+M] = B[i] }", {"A": ("M",), "B": ("N",)}),
+    "shuffle": Case("def f(f32[C,H,V] X) -> (f32[C,2*H,2*V] Y) { Y[c,h,w] = X[c,h//2,w//2] where h in 0:2*H, w in 0:2*V }",
+                    {"X": ("C", "H", "V")}),
+    "position": Case("(M[i], J[i]) argmax= (X[i,j], j)", {"X": ("R", "L")}),
+    "recurrence": Case("def f(f32[L,D] X) -> (H) { H[t,d] = X[t,d]\nfor t in 1:L { H[t,d] = H[t-1,d]*0.5 + X[t,d] } }",
+                       {"X": ("L", "D")}, valid=lambda s: s["L"] > 1),
+    "sparse": Case("y[i] += v[p]*x[col[p]] where i in 0:3, p in r[i]:r[i+1]",
+                   {"v": ("P",), "col": ("P",), "r": (4,), "x": ("N",)}, {"col": "i32", "r": "i32"},
+                   below={"col": "N", "r": "P"}),
+}
+
+
+def close(result: Any, expected: Any) -> None:
+    results = result if isinstance(result, tuple) else (result,)
+    for a, b in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def opened(case: Case, target: str) -> polytc.Op:
+    return polytc.compile(case.text, target, shapes=case.shapes, dtypes=case.dtypes, typical=case.typical)
+
+
+@pytest.fixture(scope="module")
+def ops() -> dict[str, polytc.Op]:
+    return {}
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_one_kernel_serves_all_sizes(name: str, data: st.DataObject, ops: dict[str, polytc.Op]) -> None:
+    case = CASES[name]
+    op = ops.setdefault(name, opened(case, "cpu"))
+    most = 40 if len(case.names) < 4 else 9
+    sizes = data.draw(st.fixed_dictionaries({n: st.integers(1, most) for n in case.names}).filter(case.valid))
+    arrays = case.arrays(sizes, data.draw(st.integers(0, 1000)))
+    close(op(**arrays), polytc.evaluate(case.text, **arrays))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_interp(name: str) -> None:
+    case = CASES[name]
+    op = opened(case, "interp")
+    for start in (1, 2, 5, 9):
+        sizes = {n: start + 2 * k % 5 for k, n in enumerate(case.names)}
+        if case.valid(sizes):
+            arrays = case.arrays(sizes, start)
+            close(op(**arrays), polytc.evaluate(case.text, **arrays))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_compilation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, made = CASES[name], []
+    compile_ = compiler.compile_program
+    monkeypatch.setattr(compiler, "compile_program", lambda p, *rest: made.append(p) or compile_(p, *rest))
+    op = opened(case, "cpu")
+    for start in (3, 8, 21):
+        sizes = {n: start + 3 * k % 7 for k, n in enumerate(case.names)}
+        if case.valid(sizes):
+            op(**case.arrays(sizes, start))
+    assert len(made) == 1
+    assert made[0].sizes
+
+
+def test_large_matrices_against_numpy() -> None:
+    op = opened(CASES["matmul"], "cpu")
+    rng = np.random.default_rng(0)
+    for m, k, n in ((1, 300, 1), (130, 257, 65), (511, 64, 513)):
+        a, b = rng.random((m, k), dtype=np.float32), rng.random((k, n), dtype=np.float32)
+        np.testing.assert_allclose(op(a, b), a @ b, rtol=1e-4)
+
+
+# ---- printing
+
+def test_stages_print_the_names_of_sizes() -> None:
+    low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", shapes={"A": ("M", "K"), "B": ("K", 128)})
+    assert "f32[M, K] A, f32[K, 128] B) -> (f32[M, 128] C)" in str(low.program)
+    assert "sizes M, K" in str(low.program)
+    assert "0 <= i < M" in str(low.scop)
+    assert "[M, K] -> {" in str(low.schedule)
+    assert "f32 A[M, K]" in str(low.loops)
+    assert "c2 in 0:K" in str(low.loops)
+    assert low.source.module.args[-1].name == "sizes"
+
+
+def test_formulas_of_sizes_print() -> None:
+    low = polytc.lower("def f(f32[H] X) -> (Y) { Y[i] = X[2*i] + X[H-1] }", "interp", shapes={"X": ("H",)})
+    assert "(f32[(H + 1)//2] Y)" in str(low.program)
+    assert "X[H - 1]" in str(low.program)
+
+
+# ---- what is refused
+
+def test_out_of_bounds_for_typical_sizes_is_refused_at_once() -> None:
+    with pytest.raises(CompileError) as e:
+        polytc.compile("def f(f32[M] A) -> (C) { C[i] = A[i+1] where i in 0:M }", symbolic=True)
+    assert e.value.code == "E203"
+    assert "with M=" in str(e.value)
+
+
+def test_what_depends_on_sizes_is_checked_at_each_call() -> None:
+    op = polytc.compile("def f(f32[M] A, f32[K] B) -> (C) { C[i] = A[i+2] + B[i] where i in 0:K }", symbolic=True)
+    a, b = np.arange(9, dtype=np.float32), np.ones(7, np.float32)
+    np.testing.assert_array_equal(op(a, b), a[2:] + b)
+    with pytest.raises(CompileError) as e:
+        op(a[:8], b)
+    assert e.value.code == "E203"
+    assert "with M=8, K=7: i=6 reads A[8], extent 8" in str(e.value)
+
+
+def test_a_violated_assumption_is_refused_at_the_call() -> None:
+    op = polytc.compile("def f(f32[M] A, f32[K] B) -> (C) { assume M >= K\nC[i] = A[i] + B[i] where i in 0:K }", symbolic=True)
+    assert op(np.ones(5, np.float32), np.ones(5, np.float32)).shape == (5,)
+    with pytest.raises(CompileError) as e:
+        op(np.ones(4, np.float32), np.ones(5, np.float32))
+    assert e.value.code == "E220"
+
+
+def test_empty_tensors_are_refused_as_ever() -> None:
+    op = opened(CASES["matmul"], "cpu")
+    for m, k in ((0, 3), (3, 0)):
+        with pytest.raises(CompileError) as e:
+            op(np.ones((m, k), np.float32), np.ones((k, 4), np.float32))
+        assert e.value.code == "E202"
+
+
+def test_a_size_has_one_value() -> None:
+    op = opened(CASES["matmul"], "cpu")
+    with pytest.raises(ArgumentError) as e:
+        op(np.ones((2, 3), np.float32), np.ones((4, 5), np.float32))
+    assert e.value.code == "E206"
+    assert "K is 3 in A and 4 in B" in str(e.value)
+
+
+def test_fixed_extents_beside_open_ones_are_checked() -> None:
+    op = opened(CASES["one fixed extent"], "cpu")
+    with pytest.raises(ArgumentError) as e:
+        op(np.ones((2, 3), np.float32), np.ones((3, 21), np.float32))
+    assert e.value.code == "E405"
+
+
+@pytest.mark.parametrize(("text", "shapes", "reason"), [
+    ("def f(f32[M] A) -> (C) { C[i] = A[i] * (1.0/M) }", None, "no linear formula"),
+    ("def f(f32[M] A) -> (C) { C[M2] = A[M2] }", {"A": ("M2",)}, "an index or a tensor"),
+    ("C[i] = A[i]", None, "names no sizes"),
+    ("def f(f32[M,N] A) -> (f32[M*N] C) { C[i] = A[i//N, i%N] where i in 0:M*N }", None, "no formula"),
+])
+def test_refusals(text: str, shapes: Any, reason: str) -> None:
+    with pytest.raises((CompileError, ArgumentError)) as e:
+        polytc.compile(text, shapes=shapes, symbolic=shapes is None)
+    assert e.value.code == "E412"
+    assert reason in str(e.value)
+
+
+def test_targets_without_open_sizes() -> None:
+    with pytest.raises(ArgumentError) as e:
+        polytc.compile("C[i] = A[i]", "opencl", shapes={"A": ("M",)})
+    assert e.value.code == "E412"
+
+
+def test_typical_names_sizes() -> None:
+    for typical in ({"Q": 3}, {"M": 0}, 7):
+        with pytest.raises(ArgumentError) as e:
+            polytc.compile("C[i] = A[i]", shapes={"A": ("M",)}, typical=typical)
+        assert e.value.code == "E410"
+
+
+# ---- other sizes, other programs
+
+def test_where_the_program_is_another_one_there_are_more_kernels() -> None:
+    op = polytc.compile("C[i] = A[i] + B[i]", shapes={"A": ("M",), "B": ("K",)})
+    for m, k in ((5, 9), (9, 5), (4, 4), (3, 8), (8, 3)):
+        a, b = np.arange(m, dtype=np.float32), np.arange(k, dtype=np.float32)
+        np.testing.assert_array_equal(op(a, b), a[:min(m, k)] + b[:min(m, k)])
+
+
+def test_other_types_get_a_kernel_of_their_own() -> None:
+    op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", shapes={"A": ("M", "K"), "B": ("K", "N")})
+    for dtype in (np.float32, np.float64, np.int32):
+        for n in (3, 8):
+            a = np.ones((n, n), dtype)
+            np.testing.assert_array_equal(op(a, a), a @ a)
+
+
+def test_scalars_and_sizes() -> None:
+    op = polytc.compile("def f(f32[M] A, i64 k) -> (C) { C[i] = A[i+k] where i in 0:M-k }", symbolic=True)
+    for k in (1, 2):
+        for m in (5, 9):
+            a = np.arange(m, dtype=np.float32)
+            np.testing.assert_array_equal(op(a, k), a[k:])
+
+
+def test_inout() -> None:
+    op = polytc.compile("def f(inout f32[M] A) { A[i] += 1 }", symbolic=True)
+    for m in (3, 70):
+        a = np.arange(m, dtype=np.float32)
+        op(a)
+        np.testing.assert_array_equal(a, np.arange(m) + 1)
+
+
+def test_results_go_where_out_says() -> None:
+    op = opened(CASES["transpose"], "cpu")
+    for m, n in ((3, 5), (20, 33)):
+        a, out = np.random.default_rng(m).random((m, n), dtype=np.float32), np.zeros((n, m), np.float32)
+        assert op(a, out=out) is out
+        np.testing.assert_array_equal(out, a.T)
