@@ -1,9 +1,10 @@
 """Which convolutions run in Winograd's way, and with which tiles: the fewest cycles by count.
 
 Counted are, for the sums as written and for each tile that the rewrite offers: the register tiles of the products
-(schedule.tiles), the weights streamed from the cache they fit into, the two transforms, and the copies that put channels last
-and back. Constant weights are transformed once, when arrays are bound, which costs a call nothing; others are transformed in
-each call. Fewer products mean larger transformed weights: with few tiles, reading those takes longer than the products saved.
+(schedule.tiles), the weights streamed once from memory and for later blocks from the cache they fit into, the two transforms,
+and the copies that put channels last and back. Constant weights are transformed once, when arrays are bound, which costs a call
+nothing; others are transformed in each call. Fewer products mean larger transformed weights: with few tiles, reading those
+takes longer than the products saved.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ WEIGHT = 1.0
 """Cycles for each transformed weight, if weights are transformed in every call."""
 STREAM = (64.0, 24.0, 8.0)
 """Bytes a cycle of an operand that is read once and stays in the second cache, in the third, or in neither."""
+FIRST = 6.0
+"""Bytes a cycle at which weights come from memory. Those of a whole model do not stay in the caches from one run to the next,
+and the arithmetic hides little of the way: the first pass over a panel is its only slow one."""
 GAIN = 0.9
 """Another algorithm is taken for at most this part of the cycles: it also costs digits."""
 
@@ -43,17 +47,22 @@ def run(program: pr.Program, machine: Machine) -> pr.Program:
 
 def choose(convolution: Convolution, constant: bool, machine: Machine) -> Choice | None:
     """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
-    choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m)]
+    choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine)]
     costs = {choice: cycles(convolution, choice, constant, machine) for choice in choices}
     best = min(choices, key=lambda choice: costs[choice])
     return best if costs[best] <= GAIN * direct_cycles(convolution, machine) else None
 
 
-def _blocks(convolution: Convolution, results: int) -> list[int]:
-    """Sizes of blocks that are tried: all tiles, or whole lines or equal parts of lines of them, few enough for many blocks."""
+def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[int]:
+    """Sizes of blocks that are tried: all tiles, or whole lines or equal parts of lines of them, few enough for many blocks and
+    for what a block makes to stay in the second cache."""
     total, line = convolution.tiles(results), -(-convolution.windows[1].place.extent // results)
     parts = [line // d for d in range(1, line + 1) if line % d == 0] + [line * d for d in range(2, LONGEST // line + 1)]
-    return [total, *(n for n in parts if SHORTEST <= n <= LONGEST and n * clusters.FEWEST <= total)]
+    groups, channels, filters = map(_extent, (convolution.groups, convolution.channels, convolution.filters))
+    points = results + TAPS - 1
+    tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
+    fitting = min(LONGEST, machine.caches[min(1, len(machine.caches) - 1)].bytes // tile)
+    return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * clusters.FEWEST <= total)]
 
 
 def direct_cycles(convolution: Convolution, machine: Machine) -> float:
@@ -62,7 +71,7 @@ def direct_cycles(convolution: Convolution, machine: Machine) -> float:
     depth = _extent(convolution.channels) * TAPS ** 2
     weights = depth * _extent(convolution.filters)
     times = _extent(convolution.batch) * _extent(convolution.groups) * lines
-    return max(times * _product(row, _extent(convolution.filters), depth, machine), _stream(weights, machine))
+    return times * _product(row, _extent(convolution.filters), depth, machine) + 4 * weights / FIRST
 
 
 def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> float:
@@ -71,12 +80,13 @@ def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Ma
     channels, filters = _extent(convolution.channels), _extent(convolution.filters)
     points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
     weights = points * channels * filters * groups
-    products = max(points * groups * _product(choice.block, filters, channels, machine), _stream(weights, machine))
+    products = points * groups * _product(choice.block, filters, channels, machine)
+    products = max(products, _stream(weights, machine)) if blocks > 1 else products
     vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * choice.block
     scratch = vectors * points * lanes
     transforms = vectors * points * TRANSFORM + 2 * _stream(scratch, machine)
     layout = vectors * choice.results ** 2 * LAYOUT
-    return blocks * (products + transforms + layout) + (0.0 if constant else weights * WEIGHT)
+    return blocks * (products + transforms + layout) + 4 * weights / FIRST + (0.0 if constant else weights * WEIGHT)
 
 
 def _extent(ranges: tuple[pr.Range, ...]) -> int:

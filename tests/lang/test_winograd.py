@@ -13,6 +13,7 @@ from polytc.api import build
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
+from polytc.lang import program as pr
 from polytc.lang.program import Program
 from polytc.lang.rewrites import winograd
 from polytc.lang.rewrites.cook_toom import correlation
@@ -133,6 +134,46 @@ def test_sums_onto_what_is_there() -> None:
     program = build(text, {"X": x.shape, "W": w.shape, "B": b.shape})
     found = evaluate(rewritten(program, 2), {"X": x, "W": w, "B": b})["O"]
     close(found, sums(x, w, (0, 0), (4, 4)) + b[:, None, None], 2)
+
+
+def test_what_a_sum_starts_from_joins_the_result() -> None:
+    """A bias that was written first is added where the result is written: the copy back is one statement."""
+    text = """def f(X[N, c, y, x], W[m, c2, r, s], B[m]) -> Z {
+        O[n,k,i,j] = B[k] where n in 0:1, i in 0:8, j in 0:8
+        O[n,k,i,j] += X[n,q,i+a,j+b] * W[k,q,a,b]
+        Z[n,k,i,j] = max(O[n,k,i,j], 0)
+    }"""
+    x, w, b = random(1, 16, 10, 10), random(16, 16, 3, 3), random(16)
+    program = rewritten(build(text, {"X": x.shape, "W": w.shape, "B": b.shape}), 4)
+    assert [s.op for s in program.statements if s.target == "O"] == [None]
+    final = lower_program(program, LLVMTarget(AVX512)).rewritten.statements[-1]
+    assert final.target == "Z"
+    assert {r.tensor for r in pr.reads(final)} >= {"B"}
+    close(evaluate(program, {"X": x, "W": w, "B": b})["Z"], np.maximum(sums(x, w, (0, 0), (8, 8)) + b[:, None, None], 0))
+
+
+def test_zeros_in_a_dimension_of_one_image_join_too() -> None:
+    """As fusion of a model leaves it: the image's number is 0, no index."""
+    text = """def f(X[N, c, y, x], W[m, c2, r, s]) -> O {
+        O[0,k,i,j] = 0 where k in 0:5, i in 0:4, j in 0:4
+        O[0,k,i,j] += X[0,q,i+a,j+b] * W[k,q,a,b]
+    }"""
+    x, w = random(1, 3, 6, 6), random(5, 3, 3, 3)
+    program = rewritten(build(text, {"X": x.shape, "W": w.shape}), 2)
+    assert [s.op for s in program.statements if s.target == "O"] == [None]
+    close(evaluate(program, {"X": x, "W": w})["O"], sums(x, w, (0, 0), (4, 4)), 2)
+
+
+def test_a_start_that_changes_before_the_sum_is_kept() -> None:
+    text = """def f(inout B[m], X[N, c, y, x], W[m, c2, r, s]) -> (O, B) {
+        O[n,k,i,j] = B[k] where n in 0:1, i in 0:4, j in 0:4
+        B[k] = B[k] * 2
+        O[n,k,i,j] += X[n,q,i+a,j+b] * W[k,q,a,b]
+    }"""
+    x, w, b = random(1, 3, 6, 6), random(2, 3, 3, 3), random(2)
+    program = rewritten(build(text, {"X": x.shape, "W": w.shape, "B": b.shape}), 2)
+    assert [s.op for s in program.statements if s.target == "O"] == [None, "+"]
+    close(evaluate(program, {"X": x, "W": w, "B": b})["O"], sums(x, w, (0, 0), (4, 4)) + b[:, None, None], 2)
 
 
 @pytest.mark.parametrize("text", [

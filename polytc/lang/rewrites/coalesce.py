@@ -3,7 +3,10 @@
     Y[n,c,h,w] = max(X[n,c,h,w], 0)   ->   Y[i] = max(X[i], 0)
     O[m,h,w] += W[m,c]*X[c,h,w]       ->   O[m,i] += W[m,c]*X[c,i]
 
-Tensors change shape, not memory: the caller's arrays are viewed in the new shape.
+Tensors change shape, not memory: the caller's arrays are viewed in the new shape. A statement that only fills a temporary for
+reductions keeps its own indices, and writes where they say:
+
+    P[c,h,w] = X[c,2*h,2*w];   O[m,h,w] += W[m,c]*P[c,h,w]   ->   P[c,W*h+w] = X[c,2*h,2*w];   O[m,i] += W[m,c]*P[c,i]
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
+from polytc.lang.scalars import I64
 
 Pair = tuple[str, str]
 """Two indices of a statement, outer first."""
@@ -97,11 +101,20 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
                 continue
             seen = True
             a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
-            if guarded or a is None or b is None or (s.name, (a, b)) not in pairs:
+            if guarded or a is None or b is None:
+                return False
+            if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor):
                 return False
             if next(r for r in s.ranges if r.index == b).upper != t.shape[d + 1]:
                 return False
     return seen and t.lower[d:d + 2] == (0, 0)
+
+
+def _fills(program: pr.Program, s: pr.Statement, tensor: str) -> bool:
+    """Does the statement write a temporary that only reductions read?"""
+    readers = [x for x in program.statements if any(r.tensor == tensor for r in pr.reads(x))]
+    return (s.target == tensor and s.op is None and tensor in program.temporaries and s not in readers and not s.where
+            and all(x.op is not None for x in readers))
 
 
 def _pair_ok(s: pr.Statement, pair: Pair, places: set[tuple[str, int]]) -> bool:
@@ -135,6 +148,8 @@ def _component(program: pr.Program, start: tuple[str, Pair], pairs: set[tuple[st
                         a, b = _plain(subs[d]), _plain(subs[d + 1])
                         assert a is not None
                         assert b is not None
+                        if (s.name, (a, b)) not in pairs:  # it fills a temporary
+                            continue
                         if chosen.get(s.name, (a, b)) != (a, b):
                             return {}, set()
                         if s.name not in chosen:
@@ -155,8 +170,20 @@ def _apply(program: pr.Program, chosen: dict[str, Pair], places: set[tuple[str, 
         return replace(t, shape=(*t.shape[:d], t.shape[d] * t.shape[d + 1], *t.shape[d + 2:]),
                        lower=(*t.lower[:d], 0, *t.lower[d + 2:]))
 
-    statements = tuple(_merged(s, chosen[s.name], dims) if s.name in chosen else s for s in program.statements)
+    shapes = {t.name: t.shape for t in program.tensors}
+    statements = tuple(_merged(s, chosen[s.name], dims) if s.name in chosen else _filling(s, dims, shapes)
+                       for s in program.statements)
     return replace(program, tensors=tuple(map(tensor, program.tensors)), statements=statements)
+
+
+def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> pr.Statement:
+    """A statement that keeps its indices, with its target in the new shape."""
+    d = dims.get(s.target)
+    if d is None:
+        return s
+    outer, inner = s.subscripts[d], s.subscripts[d + 1]
+    place = pr.Binary("+", pr.Binary("*", outer, pr.Const(shapes[s.target][d + 1], I64), I64), inner, I64)
+    return replace(s, subscripts=(*s.subscripts[:d], place, *s.subscripts[d + 2:]))
 
 
 def _merged(s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:

@@ -169,7 +169,7 @@ def _applied(program: pr.Program, convolution: Convolution, choice: Choice) -> p
     at = statements.index(s)
     start = next((x for x in statements[:at] if _starts(x, after) and not _between(statements, x, s)), None)
     if start is not None:
-        after = replace(after, op=None)
+        after = replace(after, op=None, value=_sum(_first(start, after), result))
     statements[at:at + 1] = [*before, after]
     return replace(program, tensors=(*program.tensors, *tensors), statements=tuple(x for x in statements if x is not start))
 
@@ -191,21 +191,41 @@ def _renamed(s: pr.Statement, names: dict[str, str]) -> pr.Statement:
 
 
 def _starts(init: pr.Statement, s: pr.Statement) -> bool:
-    """Does `init` write 0 to exactly the elements that `s` adds to, each of which `s` adds to once?"""
-    def plain(x: pr.Statement) -> tuple[str | None, ...]:
-        forms = [linear(sub) for sub in x.subscripts]
-        return tuple(f.plain if f is not None else None for f in forms)
+    """Does `init` write 0, or elements of another tensor, to exactly the elements that `s` adds to, each of which `s` adds to
+    once?"""
+    value = init.value
+    zero = isinstance(value, pr.Const) and value.value == 0
+    bias = isinstance(value, pr.Read) and value.dtype == F32 and value.default is None and value.tensor != s.target
+    if init.op is not None or init.target != s.target or init.where or not (zero or bias):
+        return False
+    pairs = _pairs(init, s)
+    before, after = ({r.index: (r.lower, r.upper) for r in x.ranges} for x in (init, s))
+    once = [i for i, _ in pairs] == list(dict.fromkeys(i for i, _ in pairs)) and len(pairs) == len(before) == len(after)
+    return once and {i for _, i in pairs} == {*after} and all(before[a] == after[b] for a, b in pairs)
 
-    def box(x: pr.Statement) -> list[tuple[int, int]]:
-        bounds = {r.index: (r.lower, r.upper) for r in x.ranges}
-        return [bounds[i] for i in plain(x) if i is not None]
 
-    zero = init.op is None and init.target == s.target and isinstance(init.value, pr.Const) and init.value.value == 0
-    once = all(i is not None for x in (init, s) for i in plain(x)) and len(set(plain(s))) == len(s.ranges) == len(s.subscripts)
-    return zero and once and not init.where and box(init) == box(s)
+def _pairs(init: pr.Statement, s: pr.Statement) -> list[tuple[str, str]]:
+    """For each dimension of the target that both write index by index the two indices; nothing if they differ elsewhere."""
+    found: list[tuple[str, str]] = []
+    for a, b in zip(map(linear, init.subscripts), map(linear, s.subscripts), strict=True):
+        if a is None or b is None or (a.plain is None or b.plain is None) and (a != b or a.terms):
+            return []
+        if a.plain is not None and b.plain is not None:
+            found.append((a.plain, b.plain))
+    return found
+
+
+def _first(init: pr.Statement, s: pr.Statement) -> pr.Expr:
+    """What `init` writes to the element that `s` writes."""
+    return pr.substitute(init.value, {a: pr.Index(b) for a, b in _pairs(init, s)})
+
+
+def _sum(first: pr.Expr, rest: pr.Expr) -> pr.Expr:
+    return rest if isinstance(first, pr.Const) else pr.Binary("+", first, rest, F32)
 
 
 def _between(statements: list[pr.Statement], first: pr.Statement, last: pr.Statement) -> bool:
-    """Does a statement between the two touch the target of the first?"""
+    """Does a statement between the two touch the target of the first, or write what that one reads?"""
     middle = statements[statements.index(first) + 1:statements.index(last)]
-    return any(x.target == first.target or any(r.tensor == first.target for r in pr.reads(x)) for x in middle)
+    kept = {first.target, *(r.tensor for r in pr.reads(first))}
+    return any(x.target in kept or any(r.tensor == first.target for r in pr.reads(x)) for x in middle)
