@@ -107,6 +107,21 @@ def test_bench_and_devices() -> None:
     assert "vector registers" in good("devices")
 
 
+def test_bench_of_a_model_beside_other_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
+    path = tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    assert "polytc" in good("bench", str(path), "--seconds", "0.05")
+    out = good("bench", str(path), "--vs", "onnxruntime", "--shape", "x=3,4", "--seconds", "0.05", "--threads", "1")
+    assert "onnxruntime" in out
+    assert "x as fast" in out
+    refused(2, "known are onnxruntime, openvino", "bench", str(path), "--vs", "torch")
+    refused(2, "--vs compares ONNX models", "bench", MATMUL, *SHAPES, "--vs", "onnxruntime")
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    refused(2, "pip install openvino", "bench", str(path), "--vs", "openvino")
+
+
 def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert good("cache", "info") == "the cache is off\n"
     monkeypatch.setenv("POLYTC_CACHE", "1")

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import polytc
-from polytc.cli import inputs, options, tables
+from polytc.cli import inputs, options, peers, tables
 from polytc.cli.run import Input, Seed
 from polytc.cli.timing import duration, interleaved
 from polytc.graph.comparison import allowed_error, largest_error
@@ -105,19 +105,11 @@ def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dic
            threads: int | None) -> bool:
     """Compare with ONNX Runtime and print both times; False where a result is wrong."""
     try:
-        import onnxruntime  # a peer to compare with, not a dependency
-    except ImportError:
-        raise typer.BadParameter("--check needs ONNX Runtime: pip install onnxruntime") from None
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads or 0
-    settings.log_severity_level = 4  # what it refuses is said below
-    try:
-        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-        reference = session.run(None, feeds)
-    except Exception as refusal:  # its exceptions have no common base
-        reason = " ".join(str(refusal).split())
-        typer.echo(f"--check is not possible: ONNX Runtime refuses this model: {reason}", err=True)
+        peer = peers.onnxruntime(path, feeds, threads)
+    except peers.Refused as refusal:
+        typer.echo(f"--check is not possible: ONNX Runtime refuses this model: {refusal}", err=True)
         return False
+    reference = peer()
     good = True
     for (name, found), expected in zip(results.items(), reference):
         error = largest_error(found, expected)
@@ -125,7 +117,7 @@ def _check(path: Path, compiled: Any, feeds: dict[str, np.ndarray], results: dic
         good &= error <= allowed
         print(f"{name}: largest error {error:.2g} relative to ONNX Runtime's largest magnitude"
               + ("" if error <= allowed else "  WRONG"))
-    times = interleaved({"polytc": lambda: compiled.run(None, feeds), "ONNX Runtime": lambda: session.run(None, feeds)})
+    times = interleaved({"polytc": lambda: compiled.run(None, feeds), "ONNX Runtime": peer})
     table = Table("", "median", "best", "calls")
     for name, t in times.items():
         table.add_row(name, duration(t.median), duration(t.best), str(t.calls))

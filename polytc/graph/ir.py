@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from polytc.graph import drawing
 from polytc.lang.scalars import DType, from_numpy
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class Graph:
             *(f"  input   {v}" for v in self.inputs), *(f"  output  {v}" for v in self.outputs),
             "  " + ", ".join(f"{op} {n}" for op, n in counts),
             *(f"  onnx's evaluator runs the {each}" for each in self.outside)])
+
+    def draw(self) -> str:
+        """The graph as a picture: the text of an SVG document (see graph.drawing)."""
+        return drawing.draw(self)
 
     def compile(self, target: str = "cpu", threads: int | None = None,
                 shapes: Mapping[str, tuple[int, ...]] | None = None, **options: Any) -> Model:
