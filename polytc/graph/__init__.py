@@ -7,8 +7,9 @@ from typing import Any
 
 from polytc.graph.ir import Graph, Node, Value
 from polytc.graph.model import Model
+from polytc.graph.registry import register
 
-__all__ = ["Graph", "Model", "Node", "Value", "load_onnx"]
+__all__ = ["Graph", "Model", "Node", "Value", "load_onnx", "register"]
 
 
 def load_onnx(source: Any, *, without: Collection[str] = (), strict: bool = False) -> Graph:

@@ -177,11 +177,11 @@ class Site:
 # ---- texts
 
 OWN_TEXTS: dict[str, dict[str, str]] = {}
-"""'domain::Op' -> the operators of a user's text, by name (see graph/registry.py)."""
+"""'domain::Op' -> the whole text of a user, by the name of each operator in it (see graph/registry.py)."""
 
 
 @functools.cache
-def _operators(file: str) -> dict[str, str]:
+def operators(file: str) -> dict[str, str]:
     """name -> text of each `op` of graph/ops/FILE.ein, or of a user's text."""
     if file in OWN_TEXTS:
         return OWN_TEXTS[file]
@@ -199,7 +199,7 @@ def texts(source: str) -> dict[str, str]:
 def spelled(entry: str, spelling: tuple[tuple[str, str], ...]) -> str:
     """The text of an operator with the packs of `spelling` replaced by index lists; an empty list takes its comma along."""
     file, _, name = entry.rpartition(".")
-    text = _operators(file)[name]
+    text = operators(file)[name]
     for pack, indices in spelling:
         if indices:
             text = re.sub(rf"\*{pack}\b", indices, text)

@@ -9,7 +9,7 @@ import numpy as np
 
 from polytc.errors import ModelError, fail
 from polytc.graph.hosts import Host, Work
-from polytc.graph.ir import Node
+from polytc.graph.ir import Graph, Node
 
 SEQUENCES = frozenset({
     "SequenceConstruct", "SequenceEmpty", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength",
@@ -33,6 +33,13 @@ def reason(node: Node) -> str:
     if node.op.startswith("ai.onnx.ml::"):
         return "it belongs to ai.onnx.ml"
     return "polytc has no text for it"
+
+
+def function_body(node: Node, types: Sequence[tuple[np.dtype, tuple[int, ...]] | None]) -> Graph | None:
+    """The definition of an operator by others, see graph.onnx.functions."""
+    from polytc.graph import onnx  # the library is optional and slow to import
+
+    return onnx.function_body(node, types)
 
 
 def evaluable(node: Node) -> bool:

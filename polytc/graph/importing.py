@@ -25,9 +25,14 @@ except ModuleNotFoundError as missing:
 
 def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
     """See `polytc.graph.load_onnx`."""
-    graph = door.import_model(door.read_model(source))
+    graph = door.import_model(door.expanded(door.read_model(source), _native))
     outside = refuse_missing(graph, strict)
     return replace(passes.run(graph, without), outside=outside)
+
+
+def _native(op: str) -> bool:
+    """Has polytc its own way for an operator?"""
+    return op in TABLE or op in CONTROL or op in fallback.OPTIONAL
 
 
 def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
@@ -51,7 +56,7 @@ def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:
         constant = foldable(node) and all(n in known or not n for n in node.inputs)
         if constant or node.op in ("Shape", "Size"):
             known.update(node.outputs)
-        elif node.op not in TABLE and node.op not in (*CONTROL, *fallback.OPTIONAL):
+        elif not _native(node.op):
             yield node
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, fallback, memory
+from polytc.graph import control, fallback, memory, passes
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
@@ -167,13 +167,14 @@ class _Specialisation:
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(fallback.passing(node))
         elif node.op not in TABLE:
-            self.outside(node, _refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
+            return self.outside(node, _refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))
         elif self.hosted.intersection(needs):
             return self.defer(node)
         elif foreign:
-            self.outside(node, _refusal("E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type "
-                                        "that polytc does not have", f"polytc has {', '.join(DTYPES)}"))
+            return self.outside(node, _refusal(
+                "E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type that is not there",
+                f"polytc has {', '.join(DTYPES)}"))
         else:
             return self.bound(node, values)
         return ()
@@ -190,8 +191,7 @@ class _Specialisation:
             self.late.add(need.name)
             return self.defer(node)
         except Unsupported as refusal:
-            self.outside(node, refusal)
-            return ()
+            return self.outside(node, refusal)
         if isinstance(lowering, Routine):
             inputs = tuple(node.inputs[i] if i < len(node.inputs) else "" for i in lowering.inputs)
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs))
@@ -232,11 +232,29 @@ class _Specialisation:
         self.late.add(condition)
         return self.defer(node)
 
-    def outside(self, node: Node, refusal: ModelError) -> None:
-        """Leave a node to onnx's evaluator, if that is allowed and possible."""
+    def body(self, node: Node) -> list[Node] | None:
+        """What the operator of a node is defined as by onnx, as nodes in its place; None if it is not."""
+        if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
+            return None
+        types = [None if not n else (self.dtype(n).numpy, self.shape(n) or ()) for n in node.inputs]
+        found = fallback.function_body(node, types)
+        if found is None:
+            return None
+        given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
+        nodes, constants = control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), _own(node))
+        self.known |= constants
+        self.wanted |= {n for each in nodes for n in reads(each)}
+        return nodes
+
+    def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
+        """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
+        nodes = self.body(node)
+        if nodes is not None:
+            return nodes
         if self.strict or "::" in node.op and not node.op.startswith("ai.onnx"):
             raise refusal
         self.add(fallback.host(node, refusal.diagnostics[0].message))
+        return ()
 
     def add(self, host: Host) -> None:
         self.hosts.append(host)
@@ -358,7 +376,7 @@ def _frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 def _program(text: str, entry: str, arrays: tuple[tuple[tuple[int, ...], str], ...], attrs: tuple[tuple[str, Any], ...],
              packs: tuple[tuple[str, int], ...]) -> Program:
     """The program of an operator's text; equal nodes share one."""
-    names = [p.name for p in signature(text).inputs]
+    names = [p.name for p in signature(text, entry.rpartition(".")[2]).inputs]
     shapes = {n: shape for n, (shape, _) in zip(names, arrays, strict=True)}
     dtypes = {n: dtype for n, (_, dtype) in zip(names, arrays, strict=True)}
     return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.rpartition(".")[2]))

@@ -1,7 +1,5 @@
 """The table of operators: op type -> binding row. Adding an operator: a few lines in graph/ops/*.ein and one row here."""
 
-from collections.abc import Mapping
-
 from polytc.graph import routines
 from polytc.graph.binding import Binder
 from polytc.graph.bindings import (
@@ -30,7 +28,7 @@ from polytc.graph.bindings import (
     words,
 )
 
-TABLE: Mapping[str, Binder] = (
+TABLE: dict[str, Binder] = (
     elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
     | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
     | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS

@@ -1,7 +1,8 @@
 """ONNX files to graphs: the only door to the onnx library."""
 
 from polytc.graph.onnx.fold import evaluate_node, evaluator, model_of_node
+from polytc.graph.onnx.functions import expanded, function_body
 from polytc.graph.onnx.importer import import_model
 from polytc.graph.onnx.reader import read_model
 
-__all__ = ["evaluate_node", "evaluator", "import_model", "model_of_node", "read_model"]
+__all__ = ["evaluate_node", "evaluator", "expanded", "function_body", "import_model", "model_of_node", "read_model"]

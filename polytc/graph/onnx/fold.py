@@ -29,11 +29,10 @@ def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
 
     Raises what onnx raises for an operator that its evaluator does not have.
     """
-    attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
-    domain, _, op = node.op.rpartition("::")
+    domain, _, _ = node.op.rpartition("::")
     inputs = [f"x{i}" if n else "" for i, n in enumerate(node.inputs)]
     outputs = [f"y{i}" if n else "" for i, n in enumerate(node.outputs)]
-    proto = onnx.helper.make_node(op, inputs, outputs, domain=domain or None, **attributes)
+    proto = node_of(node, inputs, outputs)
     info = onnx.helper.make_empty_tensor_value_info
     graph = onnx.helper.make_graph([proto], "node", [info(n) for n in inputs if n], [info(n) for n in outputs if n])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, node.opset)])
@@ -43,6 +42,13 @@ def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
         results = iter(known.run(None, {n: v for n, v in zip(inputs, values, strict=True) if n}))
         return [next(results) if n else None for n in outputs]
     return run
+
+
+def node_of(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
+    """A node without bodies as onnx has it, with other names of values."""
+    attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
+    domain, _, op = node.op.rpartition("::")
+    return onnx.helper.make_node(op, inputs, outputs, domain=domain or None, **attributes)
 
 
 def model_of_node(node: onnx.NodeProto, arrays: Sequence[Any], version: int | None) -> onnx.ModelProto:

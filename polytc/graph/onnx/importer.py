@@ -46,10 +46,25 @@ def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:
     if version is None:
         raise fail("E613", "the model does not say which version of the standard operator set it uses", kind=ModelError,
                    notes=["it has no opset_import for the domain ''; export it again"])
-    if not OLDEST_OPSET <= version <= newest:
+    if not OLDEST_OPSET <= version <= newest and not _unchanged(model, version):
         raise fail("E613", f"the model uses opset {version} of the standard operators, polytc has {OLDEST_OPSET} to {newest}",
                    kind=ModelError, notes=["install a newer onnx" if version > newest else
                                            "convert it: onnx.version_converter.convert_version(model, 13)"])
+
+
+def _unchanged(model: onnx.ModelProto, version: int) -> bool:
+    """Do all operators of the model mean in an older version of the operator set what they mean in the oldest that is known?"""
+    nodes = model.graph.node
+    if not 0 < version < OLDEST_OPSET or any(a.type == onnx.AttributeProto.GRAPH for n in nodes for a in n.attribute):
+        return False
+
+    def since(op: str, opset: int) -> int:
+        return onnx.defs.get_schema(op, opset).since_version
+
+    try:
+        return all(since(n.op_type, version) == since(n.op_type, OLDEST_OPSET) for n in nodes if n.domain in _STANDARD)
+    except onnx.defs.SchemaError:
+        return False
 
 
 def _graph(proto: onnx.GraphProto, opsets: dict[str, int]) -> Graph:
