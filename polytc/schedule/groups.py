@@ -73,8 +73,13 @@ def reduced_indices(s: pr.Statement) -> tuple[str, ...]:
 
 
 def is_contraction(s: pr.Statement) -> bool:
-    """An update that combines products of several tensors: worth a register tile of its own."""
-    return bool(s.op is not None and reduced_indices(s) and len({r.tensor for r in pr.reads(s)}) > 1)
+    """An update that combines products of several tensors, or of several parts of one: worth a register tile of its own."""
+    if s.op is None or not reduced_indices(s):
+        return False
+    free = coincident_indices(s)
+    operands = {(r.tensor, frozenset(e.name for e in pr.walk(r) if isinstance(e, pr.Index) and e.name in free))
+                for r in pr.reads(s)}
+    return len(operands) > 1
 
 
 def single(unit: tuple[pr.Statement, ...]) -> Group:

@@ -3,6 +3,9 @@
     O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]
     ->  P[m//16, c, r, s, m%16] = W[m,c,r,s];   O[m,h,w] += X[c,h+r,w+s] * P[m//16, c, r, s, m%16]
 
+An operand whose elements are repeated in vectors is laid out in panels as high as the tile, where the reduction walks through
+it in long strides.
+
 A rewrite from Program to Program: the copy is a statement like any other. For a constant operand it runs once, when the program
 is bound to its arrays (see compiler.py); otherwise it must pay for itself in every call. (The layout of BLIS's panels: Van Zee
 & van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS Functionality, TOMS 2015.)
@@ -22,7 +25,7 @@ from polytc.schedule import tiles
 from polytc.schedule.cachesets import refetched
 from polytc.schedule.groups import coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.lanes import along, lane_width
-from polytc.schedule.strides import AccessStrides, of_statement, panel_width
+from polytc.schedule.strides import AccessStrides, of_statement
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
@@ -59,25 +62,34 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], given: 
     again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None else 0.0 for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     unpacked += sum(again.values())
-    panels = tuple(i for i in shared if panel_width(s, i) is not None)  # one operand is packed already: the others with it
-    best: tuple[float, pr.Read, tiles.RegisterTile] | None = None
-    for read in pr.reads(s):
+    each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
+    best: tuple[float, pr.Read, str, int] | None = None               # cycles, operand, packed along what, panel's width
+    for place, read in enumerate(pr.reads(s), 1):
         formal = _indices(program, s, read)
         size = _points(s, formal)
         if not formal or read.tensor not in given or (
                 read.tensor not in fixed and not again[read] and s.points < REUSE * size):
             continue
-        for vector in (i for i in panels or shared if i in formal and _extent(s, i) >= lanes):
-            moved = tuple(_repacked(a, formal, vector) if not a.write and a.tensor == read.tensor else a for a in accesses)
+        same = {place} if each else {n for n, a in enumerate(accesses) if not a.write and a.tensor == read.tensor}
+        for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
+            moved = tuple(_repacked(a, formal, vector) if n in same else a for n, a in enumerate(accesses))
             tile = tiles.best(s, moved, shared, lanes, machine)
-            if tile is None or tile.vector != vector:
+            high = each and tile is not None and tile.jam == vector and _walks(s, accesses[place], tile)
+            if tile is None or not (tile.vector == vector or high):
                 continue
+            width = min(tile.width * lanes, _extent(s, vector)) if vector == tile.vector else tile.rows
             copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
-                best = (tile.cycles + copy, read, tile)
+                best = (tile.cycles + copy, read, vector, width)
     if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
         return program
-    return _apply(program, s, best[1], best[2], lanes)
+    return _apply(program, s, *best[1:])
+
+
+def _walks(s: pr.Statement, operand: AccessStrides, tile: tiles.RegisterTile) -> bool:
+    """Does the reduction walk in strides through an operand whose elements the tile repeats in vectors?"""
+    reduced = [i for i in reduced_indices(s) if operand.stride(i) != 0]
+    return operand.stride(tile.vector) == 0 and bool(reduced) and operand.stride(reduced[-1]) != 1
 
 
 def _indices(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[str, ...]:
@@ -102,22 +114,22 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
     return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
 
 
-def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, tile: tiles.RegisterTile, lanes: int) -> pr.Program:
+def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, along: str, width: int) -> pr.Program:
+    """The program with a copy of an operand in panels of `width` iterations of an index."""
     formal = _indices(program, s, read)
-    width = min(tile.width * lanes, _extent(s, tile.vector))
     ranges = {r.index: r for r in s.ranges}
     steps = [i for i in reduced_indices(s) if i in formal]
-    outer = [i for i in formal if i not in steps and i != tile.vector]
+    outer = [i for i in formal if i not in steps and i != along]
     source = program.tensor(read.tensor)
-    panels = -(-ranges[tile.vector].extent // width)
+    panels = -(-ranges[along].extent // width)
     name = fresh(f"{read.tensor}_packed", {t.name for t in program.tensors})
     shape = (*(ranges[i].extent for i in outer), panels, *(ranges[i].extent for i in steps), width)
     lower = (*(ranges[i].lower for i in outer), 0, *(ranges[i].lower for i in steps), 0)
     target = pr.Tensor(name, source.dtype, shape, lower)
-    vector, number = pr.Index(tile.vector), pr.Const(width, I64)
+    vector, number = pr.Index(along), pr.Const(width, I64)
     which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
     cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
-    copied = tuple(ranges[i] for i in (*outer, *steps, tile.vector))
+    copied = tuple(ranges[i] for i in (*outer, *steps, along))
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
     statements = list(program.statements)
     at = statements.index(s)

@@ -55,17 +55,18 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     steps = prod(extent[i] for i in reduced)
     found: list[RegisterTile] = []
     for vector in shared:
-        if extent[vector] < min(4, lanes) or not any(a.stride(vector) == 1 for a in accesses):
+        if extent[vector] < min(4, lanes) or not any(a.stride(vector) == 1 for a in accesses) or _high(s, vector, lanes):
             continue
         outer = prod(extent[i] for i in shared if i != vector)
         for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
             grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
-            widths = _widths(s, vector, lanes)
-            rows, width, cycles = _shape(accesses, (vector, jam, reduced), grid, widths, steps, lanes, machine)
+            sides = _heights(s, jam), _widths(s, vector, lanes)
+            rows, width, cycles = _shape(accesses, (vector, jam, reduced), grid, sides, steps, lanes, machine)
             found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
         if 1 < steps <= SHORT:
             box = tuple((i, extent[i]) for i in reduced)
-            found += _straight(accesses, vector, [(i, extent[i]) for i in shared if i != vector], box, lanes,
+            free = [(i, extent[i]) for i in shared if i != vector and panel_width(s, i) is None]
+            found += _straight(accesses, vector, free, box, lanes,
                                -(-extent[vector] // lanes), outer, machine)
     found += _on_matrix_unit(s, accesses, shared, lanes, machine)
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
@@ -106,10 +107,22 @@ def _widths(s: pr.Statement, vector: str, lanes: int) -> range:
     return range(width, width + 1) if 0 < width <= WIDEST else range(1, WIDEST + 1)
 
 
+def _high(s: pr.Statement, index: str, lanes: int) -> bool:
+    """Is the index packed in panels as high as a tile, rather than as wide?"""
+    panel = panel_width(s, index)
+    return panel is not None and panel % lanes != 0 and panel != next(r.extent for r in s.ranges if r.index == index)
+
+
+def _heights(s: pr.Statement, jam: str | None) -> range:
+    """How many rows a tile may have: those of the panels in which the index is packed, if it is."""
+    panel = panel_width(s, jam) if jam is not None else 1
+    return range(1, 17) if panel is None or panel > 16 else range(panel, panel + 1)
+
+
 def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
-           widths: range, steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
+           sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
     """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
-    reduced indices."""
+    reduced indices; sides: how many rows and vectors there may be."""
     vector, jam, reduced = loops
     last = reduced[-1] if reduced else None
     high, wide = grid
@@ -130,9 +143,10 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
                    for count, rows in ((high // m, m), (1, high % m)) for times, columns in ((wide // n, n), (1, wide % n))
                    if count and rows and times and columns)
 
-    shapes = [(m, n) for m in range(1, 17 if jam is not None else 2) for n in widths
+    heights, widths = sides
+    shapes = [(m, n) for m in heights for n in widths
               if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
-    shapes = shapes or [(1, 1)]  # the panel is wider than the loop
+    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
     m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
     return m, n, whole(m, n)
 

@@ -9,8 +9,9 @@ import pytest
 
 import polytc
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.compiler import lower_program
+from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
+from polytc.lang import program as pr
 from polytc.lang.program import Program
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.schedule import pack, tiles
@@ -62,3 +63,35 @@ def test_a_loop_shorter_than_its_panel() -> None:
     for extent in (4, 6, 12, 40):
         found = polytc.run(f"T[i] += X[i % 40, j] where i in 0:{extent}", X=x)
         np.testing.assert_array_equal(found, x[:extent].sum(1))
+
+
+TRANSPOSED = {"A": (500, 70), "B": (500, 90)}
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+def test_an_operand_that_the_reduction_walks_in_long_strides_is_packed_as_high_as_the_tile(machine: Machine) -> None:
+    packed = pack.pack(build("C[i,j] += A[k,i]*B[k,j]", {"A": (1500, 1500), "B": (1500, 1500)}), machine)
+    s = packed.statements[-1]
+    assert {r.tensor for r in pr.reads(s)} == {"A_packed", "B_packed"}
+    tile = chosen(packed, s.name, machine)
+    assert (panel_width(s, tile.vector), panel_width(s, tile.jam or "")) == (tile.width * machine.lanes(4), tile.rows)
+
+
+@pytest.mark.parametrize("where", ["", "where i <= j", "where i <= k"])
+@pytest.mark.parametrize("machine", [AVX2, AVX512])
+def test_packed_operands_give_the_same_product(where: str, machine: Machine) -> None:
+    program = build(f"C[i,j] += A[k,i]*B[k,j] {where}", TRANSPOSED, dict.fromkeys(TRANSPOSED, "f64"))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape) for shape in TRANSPOSED.values())
+    low = lower_program(program, LLVMTarget(machine))
+    assert any(t.name.endswith("_packed") for t in low.rewritten.tensors)
+    out = np.zeros((70, 90))
+    compile_program(program, LLVMTarget(machine), 1).run([a, b, out])
+    k, i, j = np.ogrid[:500, :70, :90]
+    inside = np.broadcast_to({"": True, "where i <= j": i <= j, "where i <= k": i <= k}[where], (500, 70, 90))
+    np.testing.assert_allclose(out, np.einsum("kij,ki,kj->ij", inside, a, b), rtol=1e-9, atol=1e-9)
+
+
+def test_one_tensor_read_in_two_places_is_packed_as_well() -> None:
+    packed = pack.pack(build("C[i,j] += A[k,i]*A[k,j] where j >= i", {"A": (1500, 1500)}), AVX512)
+    assert sum(t.name.startswith("A_packed") for t in packed.tensors) == 2
