@@ -74,6 +74,12 @@ class Machine:
         feature = {"dot_u8i8": "amx-int8", "dot_bf16": "amx-bf16"}.get(dot)
         return feature is not None and self.vector_bytes == 64 and self.has(feature)
 
+    @property
+    def architecture(self) -> str:
+        """'x86_64', 'aarch64', or what the system calls another one."""
+        here = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+        return "aarch64" if self.has("neon") else "x86_64" if "+sse" in self.features else here
+
     def has(self, feature: str) -> bool:
         """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
         return f"+{feature}" in self.features.split(",")

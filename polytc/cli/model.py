@@ -29,7 +29,9 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
                   algebra: options.Algebra = None, shape: options.Shape = None, input: Input = None, random: Seed = 0,
-                  output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")] = None,
+                  output: Annotated[Path | None, typer.Option(
+                      "--output", "-o", help="A .npz for the outputs, or a folder for the model compiled for C.")] = None,
+                  processor: Annotated[str, typer.Option(help="For C: host, x86-64-v3, x86-64-v4 or aarch64.")] = "host",
                   report: Annotated[bool, typer.Option("--report", help="Print what the model consists of.")] = False,
                   text: Annotated[bool, typer.Option("--text", help="Print the graph and stop.")] = False,
                   check: Annotated[bool, typer.Option("--check", help="Compare with ONNX Runtime, time both.")] = False
@@ -41,6 +43,9 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         return
     if report:
         print(graph.report())
+    if output is not None and output.suffix != ".npz":
+        _export(graph, model, output, options.shapes(shape), processor, algebra)
+        return
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)
     start = time.perf_counter()
     with progress(f"compiling {model.name}") as advance:
@@ -54,6 +59,19 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     print(f"compiled for {target} in {duration(seconds)}")
     if check and not _check(model, compiled, feeds, results, threads):
         raise typer.Exit(1)
+
+
+def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[int, ...]], processor: str, algebra: str | None
+            ) -> None:
+    """The model as an object file with a header, for C."""
+    from polytc.graph import ahead  # slow to import
+
+    unset = {v.name: tuple(d if isinstance(d, int) else 1 for d in v.shape) for v in graph.inputs if v.shape is not None}
+    with progress(f"compiling {model.name}") as advance:
+        files = ahead.export(graph, folder, {**unset, **given}, processor, model.stem, algebra, advance)
+    for path in (files.code, files.header, files.weights, files.main):
+        print(f"{path}  {path.stat().st_size:,} bytes")
+    print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")
 
 
 def feeds_for(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int

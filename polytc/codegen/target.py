@@ -132,8 +132,13 @@ class Held:
 class Target(Protocol):
     """A row of the target registry."""
 
-    name: str
-    machine: Machine
+    @property
+    def name(self) -> str:
+        ...
+
+    @property
+    def machine(self) -> Machine:
+        ...
 
     def here(self) -> Target:
         """The same target for the device that `load` would use: better code there. Raises TargetError without a device."""

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,18 +70,19 @@ class Tuning:
     level: int = 3
 
 
-def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> tuple[Any, Any]:
+def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True) -> tuple[Any, Any]:
     """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
-    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one."""
+    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker."""
     _initialize()
     if triple:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple or llvm.get_default_triple())
-    machine = target.create_target_machine(cpu=cpu, features=features, opt=min(3, tuning.level), jit=True)
+    kind = {"jit": True} if jit else {"reloc": "pic", "codemodel": "default"}
+    machine = target.create_target_machine(cpu=cpu, features=features, opt=min(3, tuning.level), **kind)
     module = llvm.parse_assembly(text)
-    if triple:
-        module.triple, module.data_layout = triple, str(machine.target_data)
+    if triple or not jit:
+        module.triple, module.data_layout = triple or llvm.get_default_triple(), str(machine.target_data)
     if os.environ.get("POLYTC_CHECK") == "1":
         module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=tuning.level)
@@ -119,6 +121,20 @@ def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
     with _LOCK:
         module, machine = optimize(text, cpu, features, tuning)
         return bytes(machine.emit_object(module))
+
+
+def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: str = "") -> bytes:
+    """One object file of several modules, optimised each in its own way, for a linker: position-independent, no JIT."""
+    with _LOCK:
+        whole, machine = None, None
+        for text, tuning in texts:
+            module, machine = optimize(text, cpu, features, tuning, triple, jit=False)
+            if whole is None:
+                whole = module
+            else:
+                whole.link_in(module)
+        assert machine is not None, "no modules"
+        return bytes(machine.emit_object(whole))
 
 
 class Code:

@@ -28,9 +28,12 @@ BYTES = 9 * LINE
 """Of the pool's state."""
 
 
-def text() -> str:
-    """The module: `launch` and `nudge` for callers, `worker` for the pool's threads."""
-    return _pause_declaration() + _sleep_and_wake() + _nudge() + _chunks() + _launch() + _worker()
+def text(architecture: str = "") -> str:
+    """The module: `launch` and `nudge` for callers, `worker` for the pool's threads. architecture: 'x86_64' or 'aarch64', for
+    Linux; '' is this system."""
+    there = architecture or _machine()
+    linux = bool(architecture) or sys.platform.startswith("linux")
+    return _pause_declaration(there) + _sleep_and_wake(there, linux) + _nudge() + _chunks() + _launch(there) + _worker(there)
 
 
 def _at(name: str, stem: str) -> str:
@@ -49,22 +52,23 @@ _PAUSE = {"x86_64": ("llvm.x86.sse2.pause()", "()"), "aarch64": ("llvm.aarch64.h
 """Architecture -> the call that tells the processor that we spin, and its parameters."""
 
 
-def pause() -> str:
+def pause(architecture: str) -> str:
     """The line that tells the processor that we spin; none where there is no such instruction."""
-    call = _PAUSE.get(_machine())
+    call = _PAUSE.get(architecture)
     return f"  call void @{call[0]}\n" if call else ""
 
 
-def declare_pause(declare: Callable[[str, str, Sequence[str]], None]) -> None:
+def declare_pause(declare: Callable[[str, str, Sequence[str]], None], architecture: str) -> None:
     """Make known what `pause` calls. declare: takes a name, a result and parameters."""
-    call = _PAUSE.get(_machine())
+    call = _PAUSE.get(architecture)
     if call:
         declare(call[0].partition("(")[0], "void", [p for p in (call[1][1:-1],) if p])
 
 
-def _pause_declaration() -> str:
+def _pause_declaration(architecture: str) -> str:
     lines: list[str] = []
-    declare_pause(lambda name, result, params: lines.append(f"declare {result} @{name}({', '.join(params)})\n"))
+    declare_pause(lambda name, result, params: lines.append(f"declare {result} @{name}({', '.join(params)})\n"),
+                  architecture)
     return "".join(lines)
 
 
@@ -72,13 +76,13 @@ _WAIT_BITSET, _WAKE_BITSET = 128 | 9, 128 | 10
 """Linux's futex operations, private to the process."""
 
 
-def _sleep_and_wake() -> str:
+def _sleep_and_wake(architecture: str, linux: bool) -> str:
     """@sleep(pool, seen, bits) sleeps while `signal` is `seen`; @wake(pool, bits) wakes the sleepers that share a bit with it.
 
     The bit of a worker is that of its slot, of all from 31 on the last one.
     """
-    number = {"x86_64": 202, "aarch64": 98}.get(_machine())
-    if not sys.platform.startswith("linux") or number is None:
+    number = {"x86_64": 202, "aarch64": 98}.get(architecture)
+    if not linux or number is None:
         return ("declare i32 @usleep(i32)\ndefine internal void @sleep(ptr %pool, i32 %seen, i32 %bits) {\n"
                 "  %r = call i32 @usleep(i32 50)\n  ret void\n}\n"
                 "define internal void @wake(ptr %pool, i32 %bits) {\n  ret void\n}\n")
@@ -143,7 +147,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 """
 
 
-def _launch() -> str:
+def _launch(architecture: str) -> str:
     """launch(pool, body, context, count, threads, arena, arena_bytes): run body on 0..count, return when all is done."""
     return f"""\
 define void @launch(ptr %pool, ptr %body, ptr %context, i64 %count, i64 %threads, ptr %arena, i64 %arena_bytes) {{
@@ -196,7 +200,7 @@ yield:
   %y = call i32 @sched_yield()
   br label %pause
 pause:
-{pause()}  br label %wait
+{pause(architecture)}  br label %wait
 end:
   store atomic i32 0, ptr %p.lock seq_cst, align 4
   ret void
@@ -205,7 +209,7 @@ declare i32 @sched_yield()
 """
 
 
-def _worker() -> str:
+def _worker(architecture: str) -> str:
     """worker(pool, slot): serve regions until `stop`. A region with too few threads for this slot is left alone, asleep."""
     return f"""\
 define void @worker(ptr %pool, i64 %slot) {{
@@ -243,7 +247,7 @@ spin:
   %changed = icmp ne i32 %now, %seen
   br i1 %changed, label %fresh, label %idle
 idle:
-{pause()}  %n1 = add i32 %n, 1
+{pause(architecture)}  %n1 = add i32 %n, 1
   %tired = icmp sgt i32 %n1, {SPINS}
   br i1 %tired, label %sleep, label %spin
 sleep:

@@ -250,7 +250,7 @@ class Writer:
     def _team(self, s: loops.For) -> None:
         """Outline the sequential loop, and have all threads run it."""
         fn = self.body.fn
-        teams.define(self.emission.text)
+        teams.define(self.emission.text, self.emission.machine.architecture)
         buffers, names = _needs(s, self.body)
         threads = ir.Value("i64", "%threads")
         hands = fn.call("llvm.smax.i64", "i64", (fn.call("llvm.smin.i64", "i64", (threads, ir.constant(teams.HANDS, "i64"))),

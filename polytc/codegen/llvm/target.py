@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,6 +54,12 @@ class LLVMTarget:
         """Machine code in this process. threads: how many may run a parallel loop."""
         return Executable(binary, max(1, threads))
 
+    def standalone(self, sources: Sequence[tuple[str, Source | None]], triple: str = "") -> bytes:
+        """One position-independent object file of several texts of LLVM IR, with the source that says how each is tuned."""
+        plain = jit.Tuning(slp=False, vectorize=False, level=2)
+        texts = [(text, self._tuning(source) if source is not None else plain) for text, source in sources]
+        return jit.link(texts, *self._processor(), triple)
+
     def assembly(self, source: Source) -> str:
         """The optimised machine code as text."""
         cpu, features = self._processor()
@@ -62,7 +68,7 @@ class LLVMTarget:
     def _refuse_halves(self, module: loops.Module) -> None:
         """Raises TargetError E530 where the processor does not convert f16: software would need functions we do not ship."""
         m = self.machine
-        able = m.vector_bytes >= 32 or "+f16c" in m.features or platform.machine().lower() in ("aarch64", "arm64")
+        able = m.vector_bytes >= 32 or "+f16c" in m.features or m.architecture == "aarch64"
         if not able and any(b.dtype == F16 for b in (*module.args, *module.scratch)):
             raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
                               notes=["use f32, or target='opencl'"])
@@ -75,7 +81,7 @@ class LLVMTarget:
     def _processor(self) -> tuple[str, str]:
         """LLVM's CPU and features; for a machine that does not say, the x86-64 level with its vectors."""
         m = self.machine
-        if m.cpu or platform.machine().lower() not in ("x86_64", "amd64"):
+        if m.cpu or m.architecture != "x86_64":
             return m.cpu, m.features
         return {32: "x86-64-v3", 64: "x86-64-v4"}.get(m.vector_bytes, "x86-64"), m.features
 

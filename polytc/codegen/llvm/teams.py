@@ -155,8 +155,8 @@ def memory(fn: ir.Function) -> ir.Value:
     return place
 
 
-def define(text: ir.Text) -> None:
-    """The functions `team.take` and `team.meet`, once a module."""
+def define(text: ir.Text, architecture: str) -> None:
+    """The functions `team.take` and `team.meet`, once a module. architecture: see regions."""
     if text.defines("team.take"):
         return
     take = ir.Function(text, "team.take", ["ptr %team", "i64 %own", "i64 %region", "i64 %chunks", "i64 %hands"], "i64")
@@ -165,10 +165,10 @@ def define(text: ir.Text) -> None:
     text.declare("llvm.smax.i64", "i64", ["i64", "i64"])
     meet = ir.Function(text, "team.meet", ["ptr %team", "i64 %mine", "i64 %total"])
     yields = "  %y = call i32 @sched_yield()\n" if os.name == "posix" else ""
-    meet.lines = _MEET.format(pause=regions.pause(), yields=yields).splitlines()
+    meet.lines = _MEET.format(pause=regions.pause(architecture), yields=yields).splitlines()
     if yields:
         text.declare("sched_yield", "i32", [])
-    regions.declare_pause(text.declare)
+    regions.declare_pause(text.declare, architecture)
 
 
 _TAKE = f"""\

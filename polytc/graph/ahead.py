@@ -1,0 +1,209 @@
+"""A model compiled ahead of time: an object file, a C header, the weights, and a small C program that runs it.
+
+    NAME.o NAME.h NAME.weights main.c       cc -O2 main.c NAME.o -lm -lpthread -o NAME
+
+Everything that follows from the weights alone, such as packed operands, is computed now and lies in the file of the weights.
+Nothing of Python is needed to run the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from polytc import errors, keys, machine
+from polytc.codegen.llvm import standalone
+from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Step
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.codegen.target import Source
+from polytc.compiler import Lowered, compile_program, lower_program
+from polytc.errors import ModelError, fail
+from polytc.graph import headers, memory
+from polytc.graph.instance import Progress, lifetimes
+from polytc.graph.ir import Graph
+from polytc.graph.partition import fuse
+from polytc.graph.plan import Call, Plan
+from polytc.graph.specialise import specialise
+from polytc.machine import Machine
+from polytc.runtime.packages import aligned
+
+errors.register(E621="model that cannot be compiled ahead of time")
+
+PROCESSORS: Mapping[str, tuple[Machine | None, str]] = {
+    "host": (None, ""),
+    "x86-64-v3": (replace(machine.AVX2, cpu="x86-64-v3"), "x86_64-unknown-linux-gnu"),
+    "x86-64-v4": (replace(machine.AVX512, cpu="x86-64-v4"), "x86_64-unknown-linux-gnu"),
+    "aarch64": (machine.NEON, "aarch64-unknown-linux-gnu"),
+}
+"""name -> the machine to make code for, None for this one, and LLVM's triple."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What was written. bytes: of the weights and the memory of a run."""
+
+    code: Path
+    header: Path
+    weights: Path
+    main: Path
+    weight_bytes: int
+    arena_bytes: int
+
+
+def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | None = None, processor: str = "host",
+           name: str = "", algebra: str | None = None, progress: Progress | None = None) -> Files:
+    """Write the model for fixed shapes of its inputs into a folder, which is made if it is not there.
+
+    shapes: of the inputs whose declared shapes have names in them. processor: a key of PROCESSORS. name: of the files and the
+    prefix of the functions; that of the graph if not said. Raises ModelError E621 for an unknown processor or an input
+    without a shape, and what specialisation raises.
+    """
+    if processor not in PROCESSORS:
+        raise fail("E621", f"there is no processor {processor!r}", kind=ModelError,
+                   notes=[f"those are {', '.join(PROCESSORS)}"])
+    given, triple = PROCESSORS[processor]
+    plan = fuse(specialise(graph, _shapes(graph, shapes or {})))
+    target = LLVMTarget(given)
+    chain, weights = _Assembly(plan, target, headers.identifier(name or graph.name), algebra == "direct", progress).run()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = Files(folder / f"{chain.name}.o", folder / f"{chain.name}.h", folder / f"{chain.name}.weights", folder / "main.c",
+                  chain.weights, chain.arena)
+    files.code.write_bytes(standalone.object_file(chain, target, triple))
+    files.header.write_text(headers.header(plan, chain), encoding="utf-8")
+    files.main.write_text(headers.main(plan, chain), encoding="utf-8")
+    with files.weights.open("wb") as file:
+        for part in weights:
+            file.write(np.ascontiguousarray(part).tobytes())
+            file.write(bytes(-part.nbytes % memory.ALIGNMENT))
+    return files
+
+
+def _shapes(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for v in graph.inputs:
+        shape = tuple(given[v.name]) if v.name in given else v.static_shape
+        if shape is None:
+            raise fail("E621", f"the input {v} has no fixed shape", kind=ModelError, notes=[
+                "code that is compiled ahead of time is for one set of shapes: say which"])
+        found[v.name] = shape
+    return found
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A source that calls share. number: among the chain's sources; arrays: for each argument its number among the program's
+    arrays, those made from constants last."""
+
+    number: int
+    lowered: Lowered
+    arrays: tuple[int, ...]
+
+
+class _Assembly:
+    """State of one walk over the calls of a plan."""
+
+    def __init__(self, plan: Plan, target: LLVMTarget, name: str, direct: bool, progress: Progress | None) -> None:
+        self.plan, self.target, self.name, self.direct, self.progress = plan, target, name, direct, progress
+        self.memory = memory.plan(lifetimes(plan))
+        self.kernels: dict[str, _Kernel] = {}
+        self.sources: list[Source] = []
+        self.weights: list[np.ndarray] = []
+        self.size = 0
+        self.stored: dict[str, Place] = {}
+        self.outputs: dict[str, Place] = {}
+        for j, value in enumerate(plan.outputs):
+            base = plan.base(value)
+            if base not in plan.inputs and base not in plan.constants:
+                self.outputs.setdefault(base, Place(OWN + len(plan.inputs) + j))
+
+    def run(self) -> tuple[Chain, list[np.ndarray]]:
+        steps, scratch, own = [], 0, 0
+        for k, call in enumerate(self.plan.calls):
+            if self.progress:
+                self.progress(k, len(self.plan.calls), call.label)
+            step = self.step(call)
+            steps.append(step)
+            scratch = max(scratch, step.arena)
+            own = max(own, int(self.sources[step.source].options["arena_bytes"]))
+        copies = tuple(self.copies())
+        return Chain(self.name, tuple(self.sources), tuple(steps), copies, self.size, self.memory.bytes, scratch, own,
+                     len(self.plan.inputs) + len(self.plan.outputs)), self.weights
+
+    def step(self, call: Call) -> Step:
+        constants = self.plan.constants
+        fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if self.plan.base(value) in constants)
+        kernel = self.kernel(call, fixed)
+        values = [*call.inputs, *call.outputs]
+        made = self.made(kernel.lowered, values)
+        places = [made[n - len(values)] if n >= len(values) else self.place(values[n]) for n in kernel.arrays]
+        arena = 0
+        for buffer in self.sources[kernel.number].module.scratch:
+            places.append(Place(SCRATCH, arena))
+            arena += -(-max(1, buffer.size * buffer.dtype.bytes) // memory.ALIGNMENT) * memory.ALIGNMENT
+        return Step(kernel.number, tuple(places), arena)
+
+    def kernel(self, call: Call, fixed: tuple[str, ...]) -> _Kernel:
+        """The code of a call; one for all calls of equal programs."""
+        program = replace(call.program, constants=fixed, direct=self.direct)
+        key = keys.key(program, self.target, None)
+        if key not in self.kernels:
+            lowered = lower_program(program, self.target)
+            arrays = (*program.arrays, *(b for b in _made(lowered)))
+            self.kernels[key] = _Kernel(len(self.sources), lowered, tuple(arrays.index(b.name) for b in lowered.loops.args))
+            self.sources.append(lowered.source)
+        return self.kernels[key]
+
+    def made(self, lowered: Lowered, values: Sequence[str]) -> list[Place]:
+        """What follows from the constants, computed here and put among the weights."""
+        once = lowered.prologue
+        if once is None:
+            return []
+        order = lowered.program.arrays
+        buffers = {b.name: b for b in once.loops.args}
+        results = {n: aligned(buffers[n]) for n in once.program.outputs}
+        given = [self.constant(values[order.index(n)]) for n in once.program.inputs]
+        compile_program(once.program, "cpu", 1).run([*given, *results.values()])
+        return [self.store(results[n]) for n in _made(lowered)]
+
+    def constant(self, value: str) -> np.ndarray:
+        shape = self.plan.types[value].shape
+        return np.ascontiguousarray(self.plan.constants[self.plan.base(value)]).reshape(shape)
+
+    def place(self, value: str) -> Place:
+        """Where a value lies."""
+        base = self.plan.base(value)
+        if base in self.plan.inputs:
+            return Place(OWN + self.plan.inputs.index(base))
+        if base in self.outputs:
+            return self.outputs[base]
+        if base in self.plan.constants:
+            if base not in self.stored:
+                self.stored[base] = self.store(self.plan.constants[base])
+            return self.stored[base]
+        return Place(ARENA, self.memory.offsets[base])
+
+    def store(self, array: np.ndarray) -> Place:
+        place = Place(WEIGHTS, self.size)
+        self.weights.append(array)
+        self.size += -(-array.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT
+        return place
+
+    def copies(self) -> list[Copy]:
+        """Outputs that are inputs, constants, or other outputs as well."""
+        found = []
+        for j, value in enumerate(self.plan.outputs):
+            own, source = Place(OWN + len(self.plan.inputs) + j), self.place(value)
+            size = math.prod(self.plan.types[value].shape) * self.plan.types[value].dtype.bytes
+            if source != own and size:
+                found.append(Copy(source, own, size))
+        return found
+
+
+def _made(lowered: Lowered) -> tuple[str, ...]:
+    """Names of what the prologue computes, in the order of the compiled package."""
+    once = lowered.prologue
+    return () if once is None else tuple(b.name for b in once.loops.args if b.name in once.program.outputs)
