@@ -26,8 +26,8 @@ from polytc.graph import headers, memory
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Call, Plan
-from polytc.graph.specialise import specialise
+from polytc.graph.plan import Array, Call, Plan
+from polytc.graph.specialise import Part, specialise
 from polytc.machine import Machine
 from polytc.runtime.packages import aligned
 
@@ -66,7 +66,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
         raise fail("E621", f"there is no processor {processor!r}", kind=ModelError,
                    notes=[f"those are {', '.join(PROCESSORS)}"])
     given, triple = PROCESSORS[processor]
-    plan = fuse(specialise(graph, _shapes(graph, shapes or {})))
+    plan = fuse(_whole(specialise(graph, _types(graph, shapes or {}))))
     target = LLVMTarget(given)
     chain, weights = _Assembly(plan, target, headers.identifier(name or graph.name), algebra == "direct", progress).run()
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,15 +82,25 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     return files
 
 
-def _shapes(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    found = {}
+def _types(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, Array | None]:
+    found: dict[str, Array | None] = {}
     for v in graph.inputs:
         shape = tuple(given[v.name]) if v.name in given else v.static_shape
-        if shape is None:
-            raise fail("E621", f"the input {v} has no fixed shape", kind=ModelError, notes=[
+        if shape is None or v.dtype is None:
+            raise fail("E621", f"the input {v} has no fixed type and shape", kind=ModelError, notes=[
                 "code that is compiled ahead of time is for one set of shapes: say which"])
-        found[v.name] = shape
+        found[v.name] = Array(v.dtype, shape)
     return found
+
+
+def _whole(part: Part) -> Plan:
+    """The plan of a model that asks nothing of a run."""
+    if part.hosts or part.rest is not None:
+        late = [h.label for h in part.hosts] + [n.label for n in (part.rest.nodes if part.rest is not None else ())]
+        raise fail("E621", f"{late[0]} needs polytc in the run", kind=ModelError, notes=[
+            "shapes or branches that depend on the data, and nodes of the fallback, cannot be compiled ahead of time",
+            *(f"so does {name}" for name in late[1:9])])
+    return part.plan
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,16 @@ def test_parameters_differ() -> None:
     assert headers.parameters(["a.b", "a/b", "a_b", "int"]) == ["a_b", "a_b_2", "a_b_3", "m_int"]
 
 
+def test_a_model_that_depends_on_its_data_is_refused(build, tmp_path: Path) -> None:
+    graph = polytc.load_onnx(build([N("Relu", ["x"], ["r"]), N("NonZero", ["r"], ["y"])], {"x": (np.float32, [4])}, ["y"]))
+    with pytest.raises(ModelError, match="NonZero") as caught:
+        ahead.export(graph, tmp_path)
+    assert caught.value.code == "E621"
+
+
 def test_refusals(build, tmp_path: Path) -> None:
     graph = polytc.load_onnx(build([N("Relu", ["x"], ["y"])], {"x": (np.float32, ["N", 3])}, ["y"]))
-    for arguments, part in (({}, "no fixed shape"), ({"shapes": {"x": (2, 3)}, "processor": "z80"}, "'z80'")):
+    for arguments, part in (({}, "no fixed type"), ({"shapes": {"x": (2, 3)}, "processor": "z80"}, "'z80'")):
         with pytest.raises(ModelError, match=part) as caught:
             ahead.export(graph, tmp_path, **arguments)
         assert caught.value.code == "E621"
