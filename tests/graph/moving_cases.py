@@ -49,7 +49,8 @@ RESIZING = [case("Resize", f(1, 1, 9, 8), None, np.float32([1, 1, 0.6, 0.4]), co
 
 SAMPLING = [
     case("GridSample", f(2, 3, 5, 4), f(2, 3, 2, 2) * np.float32(1.3), mode=mode, padding_mode=padding, align_corners=corners)
-    for mode in ("nearest", "linear", "cubic") for padding in ("zeros", "border", "reflection") for corners in (0, 1)] + [
+    for mode in ("nearest", "linear", "cubic") for padding in ("zeros", "border", "reflection") for corners in (0, 1)
+    if (mode, padding) != ("cubic", "border")] + [  # there onnx's evaluator moves the points, see test_sampling.py
     case("GridSample", f(1, 2, 3, 4, 5), f(1, 2, 2, 3, 3), mode="linear", padding_mode="reflection"),
     case("GridSample", f(1, 2, 3, 4).astype(np.float16), f(1, 2, 2, 2), mode="linear"),
     case("AffineGrid", f(2, 2, 3), numbers(2, 3, 4, 5), constant=(1,)),
@@ -65,6 +66,11 @@ SAMPLING = [
     case("DeformConv", f(2, 4, 5, 6), f(6, 2, 3, 2), f(2, 24, 3, 5) * np.float32(1.5), f(6), f(2, 12, 3, 5), group=2,
          offset_group=2, opset=22),
     case("DeformConv", f(1, 2, 5, 6), f(3, 2, 2, 2), f(1, 8, 3, 3), pads=[1, 0, 0, 1], strides=[2, 2], dilations=[1, 1])]
+
+PADDING = [
+    case("Pad", f(3, 4), numbers(7, -1, 1, 9), constant=(1,), mode=mode, opset=19) for mode in ("wrap", "edge")] + [
+    case("Slice", f(1, 6), numbers(-4, 9), numbers(-5, -3), numbers(0, 1), numbers(-1, -2), constant=(1, 2, 3, 4)),
+    case("Slice", f(3, 6), numbers(-9, -1), numbers(-9, -9), numbers(0, 1), numbers(-1, -2), constant=(1, 2, 3, 4))]
 
 TRANSFORMS = [  # more of them in test_spectral.py
     case("DFT", f(2, 5, 1), opset=17), case("DFT", f(2, 5, 6, 2), opset=17, axis=2, inverse=1),
@@ -88,4 +94,4 @@ WORDS = [case("TfIdfVectorizer", ints(2, 9, low=1, high=7), mode="TF", **POOL),
          case("TfIdfVectorizer", ints(12, low=1, high=7), mode="IDF", **POOL),
          case("TfIdfVectorizer", ints(2, 9, low=1, high=7), mode="TFIDF", weights=[0.5, 1, 2, 3, 4, 5, 6], **POOL)]
 
-CASES = SCATTERING + PLACES + RECURRENT + RESIZING + SAMPLING + TRANSFORMS + WORDS
+CASES = PADDING + SCATTERING + PLACES + RECURRENT + RESIZING + SAMPLING + TRANSFORMS + WORDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -87,9 +88,17 @@ def slice_(site: Site) -> Lowering:
     cuts = {}
     for start, end, axis, step in zip(starts, ends, axes, steps):
         a = site.axis(axis, site.rank(0))
-        taken = range(*slice(start, end, step).indices(site.shape(0)[a]))
-        cuts[a] = (taken.start, taken.step, len(taken))
+        cuts[a] = _taken(start, end, step, site.shape(0)[a])
     return _cut(site, cuts)
+
+
+def _taken(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
+    """First place, step and count of a slice. A start before the first element is the first even of slices that go down,
+    where numpy takes nothing."""
+    if step < 0 and start < -extent and extent:
+        start = -extent
+    taken = range(*slice(start, end, step).indices(extent))
+    return taken.start, taken.step, len(taken)
 
 
 def expand(site: Site) -> Lowering:
@@ -152,15 +161,16 @@ def padded(dtype: DType, source: Ref, before: Sequence[int], extents: Sequence[i
 
 def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> Lowering:
     """One axis after the other; each result consists of three pieces."""
-    if mode not in ("reflect", "edge", "wrap") or min(before + after) < 0:
-        raise site.unsupported(f"mode {mode!r} with pads {before + after}")
+    if mode not in ("reflect", "edge", "wrap"):
+        raise site.unsupported(f"mode {mode!r}")
+    most = [e if mode == "wrap" else e - 1 if mode == "reflect" else max(b, a) for e, b, a in zip(site.shape(0), before, after)]
+    if min(before + after) < 0 or any(max(b, a) > m for b, a, m in zip(before, after, most)):
+        return _tabled_pad(site, mode, before, after)
     shape, steps = list(site.shape(0)), list[Apply]()
     padded = [a for a in range(len(shape)) if before[a] or after[a]]
     for a, last in itertools.zip_longest(padded, [False] * (len(padded) - 1), fillvalue=True):
         n, b, e = shape[a], before[a], after[a]
         first, final = {"reflect": (f"{b} - k", f"{n - 2} - k"), "edge": ("0", f"{n - 1}"), "wrap": (f"k + {n - b}", "k")}[mode]
-        if mode != "edge" and max(b, e) > n - (mode == "reflect"):
-            raise site.unsupported(f"{mode} padding wider than its axis")
         pieces = [("k", first, b), (scaled("k", 1, b), "k", n), (scaled("k", 1, b + n), final, e)]
         names = indices(len(shape))
         rest = [(i, x) for i, (i_axis, x) in zip(names, enumerate(shape)) if i_axis != a]
@@ -172,6 +182,23 @@ def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> L
                            spell={"inputs": "X", "writes": "; ".join(writes)}))
         shape[a] += b + e
     return tuple(steps)
+
+
+def _tabled_pad(site: Site, mode: str, before: list[int], after: list[int]) -> Lowering:
+    """By a table of places for each axis: what negative pads cut off is gone before the others repeat the rest."""
+    steps: list[Apply] = []
+    for a, (extent, b, e) in enumerate(zip(site.shape(0), before, after)):
+        if not (b or e):
+            continue
+        places = np.arange(extent)[max(-b, 0):extent + min(e, 0)]
+        if not len(places):
+            raise site.misfit(f"nothing of axis {a} is left to repeat")
+        table = np.pad(places, (max(b, 0), max(e, 0)), mode=mode)  # type: ignore[call-overload]
+        names = indices(site.rank(0))
+        source: Ref = steps[-1].outputs[0] if steps else 0
+        steps.append(Apply("movement.Gather", (source, table), (f"t{a}",), spell={
+            "y": spell(names), "x": _at(names, a, f"I[{names[a]}]")}))
+    return (*steps[:-1], replace(steps[-1], outputs=(0,)))
 
 
 def _at(names: list[str], axis: int, slot: str) -> str:

@@ -38,12 +38,16 @@ def _reflected(x: str, low: float, high: float) -> str:
 
 
 def _axis_places(n: int, mode: str, padding: str, corners: bool, point: str, box: dict[str, int], wide: str) -> dict[str, str]:
-    """The texts of sampling.GridPlaces for an axis of n elements. box: the indices of a sample and their extents."""
+    """The texts of sampling.GridPlaces for an axis of n elements. box: the indices of a sample and their extents.
+
+    Points of cubic samples stay where they are, only the elements around them are padded, as in torch and ONNX Runtime.
+    """
     names = list(box)
     low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
     at, h = f"P[{spell(names)}]", spell(names)
-    inside = {"zeros": at, "border": f"clamp({at}, 0, {n - 1})", "reflection": _reflected(at, low, high)}[padding]
-    if padding != "zeros":
+    moved = {"zeros": at, "border": f"clamp({at}, 0, {n - 1})", "reflection": _reflected(at, low, high)}[padding]
+    inside = at if _TAPS[mode] == 4 else moved
+    if inside != at:
         inside = f"({at} < {low} || {at} > {high} ? {inside} : {at})"
     v, d = f"V[{h}, t]", f"D[{h}]"
     place = f"i64({_reflected(v, low, high)})" if padding == "reflection" else v
