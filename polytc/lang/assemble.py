@@ -11,9 +11,9 @@ from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain, condition_indices
-from polytc.lang.lower import dtype_of
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import BOOL, I64, DType
+from polytc.lang.typenames import dtype_of
 
 
 def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: Mapping[str, DType], d: Declarations, *,

@@ -16,13 +16,15 @@ from polytc.lang.coverage import Coverage, Image
 from polytc.lang.declare import Declarations, check_outputs, declare
 from polytc.lang.expand import expand
 from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
-from polytc.lang.lower import Lowered, Scope, dtype_of, lower_statement
+from polytc.lang.lower import lower_statement
+from polytc.lang.lowered import Lowered, Scope
 from polytc.lang.place import Placing
 from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import F32, F64, I64, DType
 from polytc.lang.signature import choose
 from polytc.lang.splice import Instance
+from polytc.lang.typenames import dtype_of
 from polytc.lang.weak import Value
 
 errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory", E216="scatter of unknown extent",

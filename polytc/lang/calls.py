@@ -16,9 +16,9 @@ from polytc.errors import CompileError, Span
 from polytc.lang import prelude, scalars
 from polytc.lang import syntax as sx
 from polytc.lang.expand import clause_expressions, names, nodes
-from polytc.lang.lower import dtype_of
 from polytc.lang.parser import parse
 from polytc.lang.report import closest
+from polytc.lang.typenames import dtype_of
 
 errors.register(E005="definitions and bare statements mixed", E120="definition that calls itself",
                 E121="call that is no statement of its own")

@@ -18,7 +18,7 @@ from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Quotient, Remainder, affine, at, exact, indices, interval, values
 from polytc.lang.coverage import Coverage
 from polytc.lang.domain import Domain
-from polytc.lang.lower import Lowered
+from polytc.lang.lowered import Lowered
 from polytc.lang.ranges import Constraint, Hull, constraints
 from polytc.lang.report import Report
 

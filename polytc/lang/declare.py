@@ -9,10 +9,10 @@ from polytc import errors
 from polytc.errors import Span
 from polytc.lang import syntax as sx
 from polytc.lang.expand import plain_number
-from polytc.lang.lower import ALIASES, dtype_of
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DTYPES, F32, DType
 from polytc.lang.signature import accesses, bare_inputs, implied_outputs, statements, writers, written
+from polytc.lang.typenames import ALIASES, dtype_of
 
 errors.register(
     E104="one name for two things", E106="write to an input", E109="output that nothing writes",

@@ -19,7 +19,8 @@ from polytc.errors import CompileError, Span
 from polytc.lang import calls, signature, splice
 from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
-from polytc.lang.lower import Scope, number_of
+from polytc.lang.lower import number_of
+from polytc.lang.lowered import Scope
 from polytc.lang.proof import Prover
 from polytc.lang.ranges import Hull
 from polytc.lang.report import Report, closest

@@ -10,7 +10,7 @@ from polytc.lang.affine import Affine, affine, interval
 from polytc.lang.coverage import Image, bounding_box, image
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain
-from polytc.lang.lower import Lowered
+from polytc.lang.lowered import Lowered
 from polytc.lang.proof import Prover
 from polytc.lang.report import Report
 

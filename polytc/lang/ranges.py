@@ -17,7 +17,7 @@ from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, affine, indices, interval, solve
 from polytc.lang.domain import Domain, as_bounds, tighten
-from polytc.lang.lower import Bound, Lowered
+from polytc.lang.lowered import Bound, Lowered
 from polytc.lang.report import Report
 from polytc.lang.scalars import BOOL, I64
 

@@ -11,8 +11,8 @@ from polytc.errors import Span
 from polytc.lang import calls, scalars
 from polytc.lang import syntax as sx
 from polytc.lang.expand import clause_expressions, nodes
-from polytc.lang.lower import CONSTANTS, dtype_of
 from polytc.lang.report import closest
+from polytc.lang.typenames import CONSTANTS, dtype_of
 
 errors.register(E108="which definition is meant")
 

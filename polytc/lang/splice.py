@@ -10,7 +10,7 @@ from polytc.lang import scalars
 from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
 from polytc.lang.expand import clause_expressions, names, nodes
-from polytc.lang.lower import Lowered
+from polytc.lang.lowered import Lowered
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import DType
 

@@ -18,8 +18,8 @@ import numpy as np
 from polytc.lang import scalars
 from polytc.lang import syntax as sx
 from polytc.lang.calls import resolve
-from polytc.lang.lower import dtype_of
 from polytc.lang.program import Program
+from polytc.lang.typenames import dtype_of
 
 NODES = 80_000
 """Nodes of expressions that are looked at before a program is given up."""
