@@ -27,11 +27,14 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray
         return [_literal(node)]
     if node.op == "Identity" and inputs and inputs[0] is not None:
         return [inputs[0]]
-    from polytc.graph.onnx import evaluate_node  # the onnx library is optional and slow to import
+    from polytc.graph.onnx import evaluate_node, result_types  # the onnx library is optional and slow to import
 
     try:
         return [np.ascontiguousarray(a) if a.ndim else a for a in evaluate_node(node, inputs)]
-    except Exception as error:  # the evaluator raises whatever its numpy code raises
+    except Exception as error:  # the evaluator raises whatever its numpy code raises, for tensors without elements above all
+        types = result_types(node, [None if a is None else (a.dtype, a.shape, a) for a in inputs])
+        if types and all(node.outputs) and all(0 in shape for _, shape in types):
+            return [np.zeros(shape, dtype) for dtype, shape in types]
         raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
 
 

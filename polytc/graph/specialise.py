@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, fallback, memory, passes
+from polytc.graph import control, empties, fallback, memory, passes
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
@@ -183,7 +183,7 @@ class _Specialisation:
         """Bind a node whose inputs are tensors to the steps of its row."""
         site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n) for n in node.inputs), tuple(values))
         try:
-            lowering = TABLE[node.op](site)
+            lowering = empties.bind(TABLE[node.op], site)
             self.complete(node, lowering)
         except NeedsValue as need:
             if self.by_value(need.name):

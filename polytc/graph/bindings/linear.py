@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step
+from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 
 
@@ -28,6 +28,10 @@ def gemm(site: Site) -> Lowering:
     """alpha * A' B' + beta * C; a constant B is stored as it is read."""
     alpha, beta = site.attr("alpha", 1.0), site.attr("beta", 1.0)
     turned = bool(site.attr("transB", 0))
+    rows, inner = site.shape(0)[::-1 if site.attr("transA", 0) else 1]
+    if not inner and site.has(2):  # a product over nothing
+        zeros = Known(np.zeros((rows, site.shape(1)[0 if turned else 1]), site.dtype(0).numpy), "p")
+        return zeros, Apply("linear.AddScaled", ("p", 2), attrs={"beta": beta})
     weights = site.value(1)
     b: Ref = 1
     if weights is not None:

@@ -109,6 +109,8 @@ def expand(site: Site) -> Lowering:
         raise site.misfit("the shapes do not broadcast") from None
     if len(new) == len(old) and new == old or np.prod(new) == np.prod(old):
         return View(0, new)
+    if 0 in new:
+        return Known(np.zeros(new, site.dtype(0).numpy))
     names = indices(len(new))
     return move(0, names, broadcast(names, old), ranges(names, new))
 
@@ -120,6 +122,8 @@ def tile(site: Site) -> Lowering:
         raise site.unsupported("Tile as before opset 6")
     if all(r == 1 for r in repeats):
         return View(0, shape)
+    if 0 in repeats or 0 in shape:
+        return Known(np.zeros([e * r for e, r in zip(shape, repeats, strict=True)], site.dtype(0).numpy))
     names, copies = indices(len(shape)), indices(len(shape), "t")
     places = [n if r == 1 else f"{e}*{c} + {n}" for n, c, r, e in zip(names, copies, repeats, shape)]
     tiled = [(c, r) for c, r in zip(copies, repeats) if r != 1]
