@@ -114,7 +114,7 @@ def test_broken_wiring(build) -> None:
 
 
 def test_unsupported_use_names_the_node(build) -> None:
-    node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="up", antialias=1, mode="linear")
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="up", mode="lanczos")
     graph = polytc.load_onnx(build([node], {"x": (np.float32, [1, 1, 4, 4])}, ["y"], {"s": np.float32([1, 1, 2, 2])}))
     with pytest.raises(ModelError) as caught:
         graph.compile(target="evaluate", strict=True)
