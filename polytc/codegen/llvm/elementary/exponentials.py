@@ -18,16 +18,18 @@ def _reduce(m: Floats, x: ir.Value, offset: int) -> tuple[ir.Value, ir.Value, ir
     return m.fma(whole, low, m.fma(whole, high, x)), whole, shifted
 
 
-def _exp_of_limited(m: Floats, x: ir.Value, times: int = 0) -> ir.Value:
-    """2^times e^x between the format's limits."""
+def _exp_of_limited(m: Floats, x: ir.Value, times: int = 0, alive: ir.Value | None = None) -> ir.Value:
+    """2^times e^x between the format's limits; 0 where it is not `alive`."""
     r, whole, shifted = _reduce(m, x, 2 * m.format.bias + times)
     one = m.number(1.0)
     value = m.fma(m.fma(m.polynomial(r, coefficients.EXP[m.dtype]), r, one), r, one)
-    return m.scale(value, whole if not times else m.add(whole, m.number(float(times))), shifted)
+    return m.scale(value, whole if not times else m.add(whole, m.number(float(times))), shifted, alive)
 
 
 def exp(m: Floats, x: ir.Value) -> ir.Value:
-    return _exp_of_limited(m, m.limit(x, m.format.low, m.format.high))
+    alive = m.fn.compare("fcmp uge", x, m.number(m.format.low))
+    limited = m.at_most(x, m.format.high)
+    return _exp_of_limited(m, limited if m.is_whole_avx512 else m.at_least(limited, m.format.low), alive=alive)
 
 
 def exp2(m: Floats, x: ir.Value) -> ir.Value:

@@ -160,11 +160,14 @@ class Floats:
         number + offset. Taken away again, it gives the whole number."""
         return self.number(1.5 * 2.0**self.format.mantissa + offset)
 
-    def scale(self, a: ir.Value, whole: ir.Value, shifted: ir.Value) -> ir.Value:
+    def scale(self, a: ir.Value, whole: ir.Value, shifted: ir.Value, alive: ir.Value | None = None) -> ir.Value:
         """a * 2**n, where results may be subnormal or overflow. n is given as a float and as the last bits of a number that
-        the magic with offset 2 * bias has made; |n| is less than 2 * bias."""
+        the magic with offset 2 * bias has made; |n| is less than 2 * bias. Where it is not `alive` the result is 0 without
+        rounding: a product that underflows takes x86 some hundred cycles, and masks of attention make many."""
         if self.is_whole_avx512:
-            return self._avx512("scalef", a, whole)
+            return self._avx512("scalef", a, whole, where=alive)
+        if alive is not None:
+            a = self.choose(alive, a, self.number(0.0))
         n = self.bits(shifted)
         half = self.fn.binary("lshr", n, self.whole(1))
         rest = self.fn.binary("sub", n, half)
@@ -183,8 +186,9 @@ class Floats:
         nan_if_negative = ir.Value("i32", str(0b1100))
         return self._avx512("getexp", x), self._avx512("getmant", x, nan_if_negative)
 
-    def _avx512(self, name: str, *args: ir.Value) -> ir.Value:
-        """An operation on whole vectors, with its result in all lanes and the usual rounding."""
+    def _avx512(self, name: str, *args: ir.Value, where: ir.Value | None = None) -> ir.Value:
+        """An operation on whole vectors with the usual rounding, in all lanes or in some; 0 in the others."""
         name = f"llvm.x86.avx512.mask.{name}.p{'s' if self.dtype == F32 else 'd'}.512"
-        every = ir.Value(f"i{self.lanes}", "-1")
-        return self.fn.call(name, self.type, (*args, self.number(0.0), every, ir.Value("i32", "4")))
+        lanes = f"i{self.lanes}"
+        mask = ir.Value(lanes, "-1") if where is None else self.fn.emit(lanes, f"bitcast {where} to {lanes}")
+        return self.fn.call(name, self.type, (*args, self.number(0.0), mask, ir.Value("i32", "4")))
