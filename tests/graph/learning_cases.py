@@ -118,6 +118,9 @@ RANDOM = [
     case("Dropout", f(4, 5), np.float32(0.3), np.array(True), constant=(2,), seed=4, outputs=2, opset=22),
     case("Dropout", f(4, 5), np.float32([0.6]), np.array([True]), constant=(2,), seed=4, opset=13)]
 
+BITS = [case("BitCast", f(3, 2), to=6, opset=26), case("BitCast", ints(3, dtype=np.int16), to=4, opset=26),
+        case("BitCast", flags(4), to=2, opset=26), case("BitCast", ints(3), to=11, opset=26)]
+
 PREVIEW = "ai.onnx.preview.training::"
 TRAINING = [
     case("BatchNormalization", f(2, 3, 4), f(3), f(3), f(3), positive(3), training_mode=1, momentum=0.7, outputs=3),
@@ -142,4 +145,4 @@ CONTRACTIONS = [
     case("ReduceL2", ints(3, 4, dtype=np.int32)), case("Shrink", ints(9), lambd=1.5, bias=1.0),
     case("RMSNormalization", half(2, 4), f(4), opset=23)]
 
-CASES = CONTRACTIONS + RANDOM + TRAINING + LOSSES + ATTENTION + STATE + QUANTISATION
+CASES = BITS + CONTRACTIONS + RANDOM + TRAINING + LOSSES + ATTENTION + STATE + QUANTISATION

@@ -93,6 +93,18 @@ TYPES = {number: DTYPES[name] for number, name in {
 """onnx's element type -> scalar type."""
 
 
+def bit_cast(site: Site) -> Lowering:
+    """The same bits as another type of the same size."""
+    target, kind = TYPES.get(site.attr("to")), site.dtype(0)
+    if target is None:
+        raise site.unsupported(f"conversion to the element type {site.attr('to')} of onnx")
+    if target.bytes != kind.bytes:
+        raise site.misfit(f"{kind} and {target} differ in size")
+    if target.kind in "iu" and kind.kind in "iub":
+        return converted(site, target)
+    return Routine(lambda x: [x.view(target.numpy)], (0,))
+
+
 def cast_like(site: Site) -> Lowering:
     return converted(site, site.dtype(1))
 
@@ -178,7 +190,8 @@ ROWS: dict[str, Binder] = _same(
 } | {name: binary(name) for name in (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul",
     "Or", "Sub", "Xor")} | {
-    "Div": binary("Div", "DivInt", "DivUnsigned"), "BitShift": shift, "Cast": cast_to("to"), "CastLike": cast_like,
+    "Div": binary("Div", "DivInt", "DivUnsigned"), "BitCast": bit_cast, "BitShift": shift,
+    "Cast": cast_to("to"), "CastLike": cast_like,
     "Clip": clip, "Gelu": gelu, "IsInf": infinite, "Max": variadic("Max"), "Mean": variadic("Add", mean=True),
     "Min": variadic("Min"), "Mod": modulo, "Pow": power, "PRelu": prelu, "Sum": variadic("Add"),
 }
