@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.lang.scalars import I64
 
 
@@ -36,6 +36,14 @@ class Affine:
             return Affine(lanes=(0,) * len(self.lanes))
         terms = tuple((a, c * factor) for a, c in self.terms)
         return Affine(terms, self.offset * factor, tuple(x * factor for x in self.lanes))
+
+    def coefficient(self, var: str) -> int:
+        """Of a loop variable that is an atom; 0 if it is none."""
+        return next((c for atom, c in self.terms if isinstance(atom, loops.Var) and atom.name == var), 0)
+
+    def mentions(self, var: str) -> bool:
+        """Does an atom contain the loop variable?"""
+        return any(var in traverse.variables(atom) for atom, _ in self.terms)
 
     @property
     def is_constant(self) -> bool:

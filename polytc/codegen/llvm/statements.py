@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import amx, expressions, ir, teams
+from polytc.codegen.llvm import amx, expressions, ir, prefetch, teams
 from polytc.codegen.llvm.expressions import Body
 from polytc.machine import Machine
 
@@ -72,13 +72,16 @@ def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
 @dataclass
 class Writer:
     """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
-    we are inside of a parallel loop already; team: whose function this is, if it is one."""
+    we are inside of a parallel loop already; team: whose function this is, if it is one; around: the loops that we are in;
+    ahead: what they want to be fetched."""
 
     emission: Emission
     body: Body
     used: int
     parallel: bool
     team: teams.Team | None = None
+    around: tuple[loops.For, ...] = ()
+    ahead: tuple[prefetch.Ahead, ...] = ()
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
@@ -102,8 +105,10 @@ class Writer:
             case loops.Barrier():
                 raise AssertionError("a barrier needs work-items; this target has none")
 
-    def _scoped(self, s: loops.Stmt) -> None:
+    def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
         self.body.scopes.append({})
+        for a in ahead:
+            prefetch.emit(self.body, a)
         self.statement(s)
         self.body.scopes.pop()
 
@@ -115,7 +120,11 @@ class Writer:
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        around, ahead = self.around, self.ahead
+        self.ahead += prefetch.plan(s, around, frozenset(self.emission.kernel.writes), self.emission.machine)
+        self.around += (s,)
         self._count(s.var, lower, upper, s.step, bounds, s.body)
+        self.around, self.ahead = around, ahead
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
                inside: loops.Stmt) -> None:
@@ -132,7 +141,7 @@ class Writer:
         fn.start(begin)
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
-        self._scoped(inside)
+        self._scoped(inside, tuple(a for a in self.ahead if a.inner == var))
         del self.body.values[var], self.body.bounds[var]
         if saved[0] is not None and saved[1] is not None:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]

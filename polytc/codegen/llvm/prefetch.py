@@ -1,0 +1,144 @@
+"""Prefetches of packed operands: while tiles of rows use one panel, the next one is fetched into the second cache.
+
+    for t (tiles of rows) { for k { acc += X[t, k] * P[p, k, 0:48] } }
+    ->  for t { for k { prefetch P[p+1, k, 16*(t mod 3)]; acc += ... } }
+
+A panel is used by all tiles of rows. It comes from memory for the first one, which waits for it; the others leave the memory
+idle. Spread over the tiles, the way of the next panel is hidden behind their arithmetic. The processor alone does not do so: it
+looks some lines ahead, no further than the end of a page (Callahan, Kennedy & Porterfield, Software Prefetching, ASPLOS
+1991). A prefetch never faults, so that the panel after the last one needs no care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from polytc.codegen import loops, traverse
+from polytc.codegen.llvm import affine, expressions, ir
+from polytc.machine import Machine
+
+LINE = 64
+"""Bytes of a cache line."""
+PANEL = 8 << 10
+"""Bytes of a panel from which on its next one is fetched ahead; shorter ones the processor's own prefetching covers."""
+PART = 4
+"""An operand is large if it takes more than this part of the second cache."""
+MOST = 2
+"""Lines fetched in an iteration at most: more would take the place of loads."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What to fetch in each iteration of the loop `inner`: of `lines` lines from the place of `form`, `distance` elements
+    further on, those that the iteration of the loop `row` is responsible for, `each` of them."""
+
+    row: str
+    inner: str
+    buffer: loops.Buffer
+    form: affine.Affine
+    distance: int
+    lines: int
+    each: int
+
+
+def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
+    """The prefetches for a loop over tiles of rows. around: the loops outside of it, outermost first; written: names of
+    buffers that the kernel writes."""
+    times = _turns(rows)
+    if times is None or times < 2 or len(machine.caches) < 2:
+        return ()
+    found = []
+    for nest in _nests(rows.body, ()):
+        for buffer, form, width in _streams(nest[-1], written, machine.caches[1].bytes // PART):
+            span = _span(form, width, nest)
+            if span is None or span * buffer.dtype.bytes < PANEL or form.mentions(rows.var):
+                continue
+            lines = -(-width * buffer.dtype.bytes // LINE)
+            each = -(-lines // times)
+            if each <= MOST:
+                found.append(Ahead(rows.var, nest[-1].var, buffer, form, _next(form, around, span), lines, each))
+    return tuple(found)
+
+
+def emit(body: expressions.Body, ahead: Ahead) -> None:
+    """The prefetches of one iteration, at the start of its loop's body."""
+    fn, size = body.fn, ahead.buffer.dtype.bytes
+    here = expressions.pointer(body, ahead.buffer, ahead.form)
+    fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
+    first = fn.binary("mul", body.values[ahead.row], ir.constant(ahead.each, "i64"))
+    for k in range(ahead.each):
+        line = fn.binary("urem", fn.binary("add", first, ir.constant(k, "i64")), ir.constant(ahead.lines, "i64"))
+        offset = fn.binary("add", fn.binary("mul", line, ir.constant(LINE, "i64")), ir.constant(ahead.distance * size, "i64"))
+        place = fn.emit("ptr", f"getelementptr i8, {here}, {offset}")
+        fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
+
+
+def _nests(s: loops.Stmt, outer: tuple[loops.For, ...]) -> Iterator[tuple[loops.For, ...]]:
+    """The chains of loops below a statement that end in a loop without loops inside, the outermost first."""
+    match s:
+        case loops.For():
+            inside = list(_nests(s.body, (*outer, s)))
+            yield from inside or [(*outer, s)]
+        case loops.If():
+            return
+        case _:
+            for x in traverse.children(s):
+                yield from _nests(x, outer)
+
+
+def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[tuple[loops.Buffer, affine.Affine, int]]:
+    """The large arrays that an iteration reads as neighbouring whole vectors: array, place of the first element, elements."""
+    reads: dict[loops.Buffer, list[affine.Affine | None]] = {}
+    for s in traverse.walk_stmt(loop.body):
+        for e in traverse.expressions(s):
+            for load, conditional in traverse.loads(e):
+                b = load.buffer
+                if load.lanes > 1 and not conditional and b.space == "global" and b.name not in written \
+                        and b.size * b.dtype.bytes > large:
+                    reads.setdefault(b, []).append(affine.flatten(b, load.indices))
+    for buffer, forms in reads.items():
+        known = {f for f in forms if f is not None}
+        first = min(known, key=lambda f: f.offset, default=None)
+        if first is None or len(known) < len(set(forms)) or any(f.terms != first.terms for f in known):
+            continue
+        elements = sorted({f.offset + lane for f in known for lane in f.lanes})
+        if elements == list(range(elements[0], elements[0] + len(elements))):
+            yield buffer, affine.Affine(first.terms, first.offset), len(elements)
+
+
+def _span(form: affine.Affine, width: int, nest: tuple[loops.For, ...]) -> int | None:
+    """Elements that the loops of the nest read one after another, without gaps; None if there are any."""
+    span = width
+    for loop in reversed(nest):
+        times = _trip(loop)
+        if times is None or form.coefficient(loop.var) * loop.step != span:
+            return None
+        span *= times
+    return span
+
+
+def _next(form: affine.Affine, around: tuple[loops.For, ...], span: int) -> int:
+    """How far on the panel lies that the next iteration of the nearest loop outside reads."""
+    steps = (form.coefficient(loop.var) * loop.step for loop in reversed(around))
+    return next((step for step in steps if step), span)
+
+
+def _turns(loop: loops.For) -> int | None:
+    """Iterations of a loop over tiles, also where it is one of two that became one parallel loop:
+
+        for cd in 0:12 { for c in cd//4 : cd//4+1 { for d in cd%4 : cd%4+1 { ... } } }
+    """
+    match loop.lower, loop.upper:
+        case loops.Binary(op="%", b=loops.Const(value=n)), loops.Binary(op="+", a=lower, b=loops.Const(value=1)) \
+                if lower == loop.lower:
+            return int(n)
+        case _:
+            return _trip(loop)
+
+
+def _trip(loop: loops.For) -> int | None:
+    """Iterations, if they are known."""
+    if not isinstance(loop.lower, loops.Const) or not isinstance(loop.upper, loops.Const):
+        return None
+    return max(0, -(-int(loop.upper.value - loop.lower.value) // loop.step))
