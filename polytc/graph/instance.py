@@ -54,12 +54,13 @@ class Instance:
                 array = self.buffers[name]
             self._move(name, array)
             used[name] = array
+        asked = {self.plan.base(name) for name in wanted}
         fresh: dict[str, np.ndarray] = {}
-        for name in wanted:
-            base = self.plan.base(name)
-            if base not in fresh and base in self.places and base not in self.plan.inputs:
-                fresh[base] = aligned_empty(self.plan.types[base])
-                self._move(base, fresh[base])
+        for base in self.places:
+            if base not in self.plan.inputs:  # what nobody asks for must not go where the last run's result is
+                if base in asked:
+                    fresh[base] = aligned_empty(self.plan.types[base])
+                self._move(base, fresh.get(base, self.buffers[base]))
         go(self.chain)
         return self._results(wanted, fresh, used)
 

@@ -56,6 +56,16 @@ def test_results_are_fresh(two_outputs) -> None:
     np.testing.assert_array_equal(first, copy)
 
 
+def test_outputs_that_a_run_does_not_ask_for_stay_out_of_earlier_results(two_outputs) -> None:
+    model = two_outputs.compile(target="cpu", threads=1)
+    x, v = image(2, 3), image(3)
+    z = model.run(["z"], {"x": x, "v": v})[0]
+    kept = z.copy()
+    model.run(["y"], {"x": x + 1, "v": v})
+    model.profile({"x": x + 2, "v": v}, runs=1)
+    np.testing.assert_array_equal(z, kept)
+
+
 def test_one_instance_for_each_set_of_shapes(two_outputs) -> None:
     model = two_outputs.compile(target="evaluate")
     for n in (1, 4, 1, 4):
