@@ -11,6 +11,7 @@ Exit code 1 if a test passes in neither way that EXCLUDED does not explain.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -174,8 +175,9 @@ class Child:
                                             stderr=subprocess.DEVNULL)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{name}\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it ended already: nothing comes back either
+            self.process.stdin.write(f"{name}\n")
+            self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], self.timeout)
         line = self.process.stdout.readline() if ready else ""
         if line:
