@@ -7,6 +7,7 @@ the program is `precise`.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from functools import cache
 
@@ -80,6 +81,7 @@ def bfloat16() -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
+@functools.lru_cache(maxsize=256)  # the name of a numpy type is slow to make
 def from_numpy(dtype: np.dtype) -> DType | None:
     """The scalar type of a numpy dtype in native byte order, or None if there is none."""
     found = _BY_NUMPY.get(dtype.name) if dtype.isnative else None

@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 import polytc
+from polytc.graph.bindings import spectral
 
 R = np.random.default_rng(11)
 
@@ -24,8 +25,9 @@ def parts(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 2, 7, 16, 97, 98, 120, 243])
 @pytest.mark.parametrize("inverse", [0, 1])
-def test_complex(n: int, inverse: int, build) -> None:
-    """Lengths below and above LONGEST_TABLE, prime and not."""
+def test_complex(n: int, inverse: int, build, monkeypatch) -> None:
+    """With tables and in two steps, prime lengths and others."""
+    monkeypatch.setattr(spectral, "LARGEST_TABLE", 1000)
     x = R.standard_normal((2, n, 3, 2))
     z = x[..., 0] + 1j * x[..., 1]
     wanted = np.fft.ifft(z, axis=1) if inverse else np.fft.fft(z, axis=1)
@@ -33,8 +35,9 @@ def test_complex(n: int, inverse: int, build) -> None:
 
 
 @pytest.mark.parametrize(("n", "length"), [(9, 9), (100, 100), (100, 120), (130, 110), (5, 8), (8, 5), (99, 99)])
-def test_real_one_sided_there_and_back(n: int, length: int, build) -> None:
+def test_real_one_sided_there_and_back(n: int, length: int, build, monkeypatch) -> None:
     """dft_length cuts or fills with zeros."""
+    monkeypatch.setattr(spectral, "LARGEST_TABLE", 1000)
     x = R.standard_normal((2, n, 1))
     spectrum = transformed(build, x, length, -2, onesided=1)
     wanted = np.fft.rfft(x[..., 0], length, axis=1)
@@ -44,7 +47,8 @@ def test_real_one_sided_there_and_back(n: int, length: int, build) -> None:
 
 
 @pytest.mark.parametrize("n", [60, 256])
-def test_compiled(n: int, build) -> None:
+def test_compiled(n: int, build, monkeypatch) -> None:
+    monkeypatch.setattr(spectral, "LARGEST_TABLE", 10000)
     x = R.standard_normal((3, n, 1)).astype(np.float32)
     got = transformed(build, x, None, 1, target="cpu")
     np.testing.assert_allclose(got, parts(np.fft.fft(x[..., 0], axis=1)), rtol=1e-4, atol=1e-4)

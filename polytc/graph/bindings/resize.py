@@ -80,6 +80,8 @@ def _resized(site: Site, axes: list[_Axis], mode: str, transform: str) -> Loweri
         factors = [_factor(a, t) for a, t in zip(axes, tables)]
         if all(factors) and transform != "tf_crop_and_resize":
             return _copied(site, axes, [f for f in factors if f])
+        if transform != "tf_crop_and_resize":
+            return _picked(site, axes, tables)
         taps = [(t[:, None], np.ones((len(t), 1))) for t in tables]
     elif mode in ("linear", "bilinear", "cubic"):
         taps = [_weighted(site, a, x, "cubic" if mode == "cubic" else "linear") for a, x in zip(axes, places)]
@@ -140,6 +142,16 @@ def _copied(site: Site, axes: list[_Axis], factors: list[str]) -> Step:
         else:
             left[a.number], bounds[f"p{a.number}"] = f"{number}*{name} + p{a.number}", number
     return move(0, left, right, ranges(bounds.keys(), bounds.values()))
+
+
+def _picked(site: Site, axes: list[_Axis], tables: list[np.ndarray]) -> Step:
+    """Each element is the one that the tables of its places name."""
+    names = indices(site.rank(0))
+    read = list(names)
+    for k, a in enumerate(axes):
+        read[a.number] = f"I{k}[{names[a.number]}]"
+    return Apply("movement.Picked", (0, *tables), spell={
+        "tables": spell(f"I{k}" for k in range(len(tables))), "y": spell(names), "x": spell(read)})
 
 
 def _weighted(site: Site, a: _Axis, x: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:

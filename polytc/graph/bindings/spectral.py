@@ -9,8 +9,8 @@ import numpy as np
 from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import indices, ranges, spell
 
-LONGEST_TABLE = 96
-"""Places of a transform that is one product with a table; longer ones are split where they have factors."""
+LARGEST_TABLE = 2**21
+"""Numbers in the table of a transform that is one product; larger ones are split where their length has factors."""
 
 
 def _turns(exponents: np.ndarray, n: int, sign: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def dft(site: Site) -> Lowering:
     wide = site.dtype(0).numpy
     places, frequencies = min(n, shape[axis]), n // 2 + 1 if half and not inverse else n
     factor = _factor(n)
-    if n > LONGEST_TABLE and factor > 1 and not (inverse and half):
+    if places * frequencies * parts * 2 > LARGEST_TABLE and factor > 1 and not (inverse and half):
         return _split(site, axis, n, factor, frequencies, -1 if not inverse else 1)
     table = _real_inverse(places, n) if inverse and half else _table(places, frequencies, n, 1 if inverse else -1, parts)
     if inverse and not half:
