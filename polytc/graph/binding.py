@@ -139,6 +139,8 @@ class Site:
 
     def known(self, i: int, what: str) -> np.ndarray:
         """Input i, which must not depend on the data."""
+        if not self.has(i):
+            raise self.misfit(f"its input {what!r} is missing")
         found = self.value(i)
         if found is None:
             refusal = self.unsupported(f"its input {what!r} is computed from the data",

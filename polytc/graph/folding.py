@@ -24,7 +24,10 @@ def foldable(node: Node) -> bool:
 def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """The outputs of a foldable node; inputs: None where one is left out. Raises ModelError E608 or E609."""
     if node.op == "Constant":
-        return [_literal(node)]
+        try:
+            return [_literal(node)]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise fail("E609", f"{node.label}: its value cannot be read: {error}", kind=ModelError) from error
     if node.op == "Identity" and inputs and inputs[0] is not None:
         return [inputs[0]]
     from polytc.graph.onnx import evaluate_node, result_types  # the onnx library is optional and slow to import

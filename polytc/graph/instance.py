@@ -89,7 +89,11 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
     if arena.bytes > memory.LARGEST:
         raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                    notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-    buffers = _buffers(plan, arena)
+    try:
+        buffers = _buffers(plan, arena)
+    except MemoryError as error:
+        raise fail("E612", f"the values of {plan.name} do not fit: {error}", kind=ModelError,
+                   notes=["give the model smaller shapes"]) from error
 
     def buffer(name: str) -> np.ndarray:
         return buffers[plan.base(name)].reshape(plan.types[name].shape)

@@ -127,7 +127,7 @@ class _Specialisation:
             return self.node(node)
         except CompileError:
             raise
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError, RuntimeError) as error:
             attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items())
             inputs = ", ".join(f"{n}: {self.described(n)}" for n in node.inputs)
             raise fail("E608", f"{node.label} cannot be used with these inputs and attributes "
@@ -310,6 +310,8 @@ class _Specialisation:
         if source in self.known:
             self.known[name] = self.known[source].reshape(shape)
             return
+        if math.prod(self.types[source].shape) != math.prod(shape) or min(shape, default=0) < 0:
+            raise ValueError(f"{self.types[source]} has not the elements of {list(shape)}")
         self.aliases[name] = source
         self.types[name] = Array(self.types[source].dtype, shape)
 

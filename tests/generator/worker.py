@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
-from tests.generator.case import Case
 from tests.generator.judge import Outcome, judge
 
 
 class Worker:
-    """Judges cases one after another. seconds: that one case may take."""
+    """Judges cases one after another. seconds: that one case may take. how: a function of a module, of a case."""
 
-    def __init__(self, seconds: float = 300.0) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float = 300.0, how: Callable[[Any], Outcome] = judge) -> None:
+        self.seconds, self.how = seconds, how
         self._process: mp.process.BaseProcess | None = None
 
-    def judge(self, case: Case) -> Outcome:
+    def judge(self, case: Any) -> Outcome:
         if self._process is None:
             self._start()
         assert self._process is not None
@@ -44,13 +45,13 @@ class Worker:
         """A process that has answered once: its start does not count."""
         context = mp.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other,), daemon=True)
+        self._process = context.Process(target=_serve, args=(other, self.how), daemon=True)
         self._process.start()
         other.close()
         self._pipe.recv()
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, how: Callable[[Any], Outcome]) -> None:
     os.environ.setdefault("POLYTC_CHECK", "1")
     os.environ["POLYTC_CACHE"] = "0"
     pipe.send(None)
@@ -59,4 +60,4 @@ def _serve(pipe: Connection) -> None:
             case = pipe.recv()
         except EOFError:
             return
-        pipe.send(judge(case))
+        pipe.send(how(case))

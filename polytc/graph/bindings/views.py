@@ -44,6 +44,8 @@ def unsqueeze(site: Site) -> Lowering:
     given = site.ints_of("axes", 1) or []
     rank = site.rank(0) + len(given)
     axes = {site.axis(a, rank) for a in given}
+    if len(axes) != len(given):
+        raise site.misfit(f"the axes {given} name one twice")
     old = iter(site.shape(0))
     return View(0, tuple(1 if i in axes else next(old) for i in range(rank)))
 

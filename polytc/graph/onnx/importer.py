@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,7 @@ def dtype_of(element: int) -> DType | None:
 
 
 def _problems(graph: Graph, outer: set[str]) -> list[str]:
-    """What is wrong with the wiring: values that nothing computes, values computed twice."""
+    """What is wrong with the wiring, in bodies too: values that nothing computes, values computed twice."""
     known = outer | set(graph.constants) | {v.name for v in graph.inputs}
     found: list[str] = []
     for k, node in enumerate(graph.nodes):
@@ -159,7 +160,9 @@ def _problems(graph: Graph, outer: set[str]) -> list[str]:
         found += [f"{node.label} reads {name!r}, which nothing before it computes"
                   for name in node.inputs if name and name not in known]
         found += [f"{node.label} computes {name!r} a second time"
-                  for name in node.outputs if name and name in known - outer]
+                  for name, count in Counter(n for n in node.outputs if n).items() if count > 1 or name in known - outer]
+        for body in (a for a in node.attributes.values() if isinstance(a, Graph)):
+            found += [f"in the body {body.name!r} of {node.label}: {problem}" for problem in _problems(body, known)]
         known.update(n for n in node.outputs if n)
     found += [f"nothing computes the output {v.name!r}" for v in graph.outputs if v.name not in known]
     return found

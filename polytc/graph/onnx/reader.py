@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from polytc import errors
 from polytc.errors import ModelError, fail
@@ -42,10 +42,24 @@ def _parse(data: bytes, what: str) -> onnx.ModelProto:
     except DecodeError:
         raise fail("E601", f"{what}: not an ONNX model, or cut short", kind=ModelError, notes=[
             f"{len(data)} bytes were read; a complete file parses as an onnx.ModelProto"]) from None
+    _check_texts(model, what)
     if not model.graph.node and not model.graph.output:
         raise fail("E601", f"{what}: it has no graph", kind=ModelError,
                    notes=["any short file may look like an empty protobuf message; this one holds no nodes and no outputs"])
     return model
+
+
+def _check_texts(message: Any, what: str) -> None:
+    """All names are text: protobuf hands out the bytes of a string that is no UTF-8 as they are."""
+    fields = message.ListFields() if not isinstance(message, onnx.TensorProto) else [
+        (f, getattr(message, f.name)) for f in message.DESCRIPTOR.fields if f.name in ("name", "doc_string", "external_data")]
+    for field, value in fields:
+        values = [value] if isinstance(value, str | bytes | Message) else value
+        if field.type == field.TYPE_MESSAGE:
+            for each in values:
+                _check_texts(each, what)
+        elif field.type == field.TYPE_STRING and not all(isinstance(v, str) for v in values):
+            raise fail("E601", f"{what}: not an ONNX model: a field {field.name!r} is no text", kind=ModelError)
 
 
 def _with_data(model: onnx.ModelProto, folder: Path | None, what: str) -> onnx.ModelProto:
@@ -77,8 +91,9 @@ def _load(tensor: onnx.TensorProto, folder: Path | None, what: str) -> None:
     if folder is None:
         raise fail("E603", f"{what}: the data of {tensor.name!r} is in {location!r}, and there is no folder to look in",
                    kind=ModelError, notes=["load the model from its path"])
-    path = (folder / location).resolve()
-    if not location or os.path.isabs(location) or not path.is_relative_to(folder):
+    named = bool(location) and "\0" not in location and not os.path.isabs(location)
+    path = (folder / location).resolve() if named else folder
+    if not named or not path.is_relative_to(folder):
         raise fail("E604", f"{what}: the data of {tensor.name!r} is said to be in {location!r}, outside of the model's folder",
                    kind=ModelError, notes=["external data is only read from the folder of the model and those below it"])
     try:
