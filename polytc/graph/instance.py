@@ -65,7 +65,7 @@ class Instance:
         return self._results(wanted, fresh, used)
 
     def _move(self, name: str, array: np.ndarray) -> None:
-        for place in self.places[name]:
+        for place in self.places.get(name, ()):  # an input that is compiled in by value has none
             place.step.move(place.position, array.reshape(place.shape))
 
     def _results(self, wanted: Sequence[str], fresh: Mapping[str, np.ndarray],

@@ -61,6 +61,11 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     opset: int = 1
 
+    def ints(self, name: str) -> list[int] | None:
+        """An attribute as a list of numbers; None if it is not there, or something else."""
+        found = self.attributes.get(name)
+        return found if isinstance(found, list) and all(isinstance(x, int) for x in found) else None
+
     @property
     def label(self) -> str:
         """How messages call this node."""

@@ -56,6 +56,38 @@ def test_nodes_that_make_no_sense(build, node, shape, constants, code, part) -> 
     assert part in str(error)
 
 
+def test_names_that_are_no_text(build) -> None:
+    data = build([N("Relu", ["x"], ["y"], name="abcdefgh")], X, ["y"]).SerializeToString()
+    data = data.replace(b"abcdefgh", b"\xff\xfe\xfdabcde")
+    with pytest.raises(ModelError, match="'name' is no text") as caught:
+        polytc.load_onnx(data)
+    assert caught.value.code == "E601"
+
+
+def test_a_body_whose_output_nothing_computes(build) -> None:
+    info = helper.make_tensor_value_info("b", TensorProto.FLOAT, [4, 6])
+    body = helper.make_graph([N("Relu", ["x"], ["a"])], "then", [], [info])
+    other = helper.make_graph([N("Abs", ["x"], ["b"])], "else", [], [info])
+    error = refusal(build([N("If", ["c"], ["y"], then_branch=body, else_branch=other)], X, ["y"], {"c": np.array(True)}))
+    assert error.code == "E606"
+    assert "body 'then' of If node" in str(error)
+
+
+def test_a_result_named_twice(build) -> None:
+    assert "computes 'y' a second time" in str(refusal(build([N("Split", ["x"], ["y", "y"], num_outputs=2)], X, ["y"])))
+
+
+def test_an_input_that_is_left_out(build) -> None:
+    assert "'scales' is missing" in str(refusal(build([N("Resize", ["x"], ["y"])], X, ["y"])))
+
+
+def test_a_pass_that_fails_is_named(build) -> None:
+    error = refusal(build([N("Sigmoid", ["x"], ["a"]), N("HardSigmoid", ["x"], ["b"], alpha="a"), N("Mul", ["x", "b"], ["y"]),
+                           N("Add", ["a", "y"], ["z"])], X, ["z"]))
+    assert error.code == "E606"
+    assert "without=['patterns']" in str(error)
+
+
 def test_the_cause_of_a_refusal_is_kept(build) -> None:
     assert isinstance(refusal(build([N("Softmax", ["x"], ["y"], axis="abc")], X, ["y"])).__cause__, TypeError)
 

@@ -54,12 +54,24 @@ def run(graph: Graph, without: Collection[str] = ()) -> Graph:
     for name, each in PIPELINE.items():
         if name in without:
             continue
-        before, graph = graph, each(graph)
+        before, graph = graph, _guarded(name, each, graph)
         if name in wanted and not everything:
             _dump(before, f"before {name}")
         if name in wanted or (everything and graph is not before):
             _dump(graph, f"after {name}")
     return graph
+
+
+def _guarded(name: str, each: Pass, graph: Graph) -> Graph:
+    """A file may hold anything: what a pass trips over is a refusal that says how to go on without the pass."""
+    try:
+        return each(graph)
+    except ModelError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError, RuntimeError) as error:
+        raise fail("E606", f"the graph pass {name!r} cannot deal with this graph ({type(error).__name__}: {error})",
+                   kind=ModelError, notes=[
+                       f"load it with without=[{name!r}]: a node that makes no sense is then named"]) from error
 
 
 def _dump(graph: Graph, when: str) -> None:

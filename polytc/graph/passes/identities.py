@@ -35,7 +35,7 @@ def _passes_on(node: Node, graph: Graph) -> bool:
             result = graph.values.get(node.outputs[0])
             return value is not None and result is not None and value.dtype is not None and value.dtype == result.dtype
         case "Transpose":
-            perm = node.attributes.get("perm")
-            return perm is not None and list(perm) == list(range(len(perm)))
+            perm = node.ints("perm")
+            return perm is not None and perm == list(range(len(perm)))
         case op:
             return op in _FOLDS and len(node.inputs) == 1

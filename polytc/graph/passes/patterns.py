@@ -119,7 +119,7 @@ def _normalisation(op: str, *names: str) -> Build:
 
 def _last_axis(mean: Node, rank: Mapping[str, int], constants: Mapping[str, np.ndarray]) -> bool:
     """Does a ReduceMean go along the last axis alone, and keep it?"""
-    axes = mean.attributes.get("axes")
+    axes = mean.ints("axes")
     if axes is None and len(mean.inputs) > 1:
         given = constants.get(mean.inputs[1])
         axes = None if given is None else [int(a) for a in given.reshape(-1)]

@@ -69,11 +69,10 @@ class _Sinking:
 
     def perm(self, node: Node) -> list[int] | None:
         """The axes of a transposition; reversed where it does not say."""
-        given = node.attributes.get("perm")
-        rank = self.ranks.get(node.inputs[0])
-        if given is None:
+        given, rank = node.ints("perm"), self.ranks.get(node.inputs[0])
+        if "perm" not in node.attributes:
             return list(range(rank))[::-1] if rank is not None else None
-        return [int(p) for p in given] if sorted(given) == list(range(len(given))) else None
+        return given if given is not None and sorted(given) == list(range(len(given))) else None
 
     def through_unary(self, node: Node) -> tuple[Node, ...]:
         mover = self.made.get(node.inputs[0])
