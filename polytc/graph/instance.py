@@ -6,6 +6,7 @@ arrays are read where they are, and results are written where the caller will fi
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from polytc.graph import memory
 from polytc.graph.executables import Compile
 from polytc.graph.plan import Array, Plan
 from polytc.runtime.chains import Chain
+from polytc.runtime.packages import in_use
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""
@@ -33,10 +35,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Instance:
-    """plan: what runs. chain: its calls as bound code, in order. arena: where intermediate values lie. buffers: of every value
-    that owns its elements. places: where the steps use a graph's input, or an output that a run may make anew."""
+    """plan: what runs. steps: its calls as bound code, in order; chain: of them. arena: where intermediate values lie. buffers:
+    of every value that owns its elements, but constants that were only needed to make others. places: where the steps use a
+    graph's input, or an output that a run may make anew."""
 
     plan: Plan
+    steps: tuple[Bound, ...]
     chain: Chain
     arena: memory.Arena
     buffers: Mapping[str, np.ndarray]
@@ -95,8 +99,13 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
         raise fail("E612", f"the values of {plan.name} do not fit: {error}", kind=ModelError,
                    notes=["give the model smaller shapes"]) from error
 
-    def buffer(name: str) -> np.ndarray:
-        return buffers[plan.base(name)].reshape(plan.types[name].shape)
+    def argument(code: object, position: int, name: str) -> np.ndarray:
+        base = plan.base(name)
+        if base not in buffers and not in_use(code, position):
+            return usable(plan.constants[base]).reshape(plan.types[name].shape)
+        if base not in buffers:
+            buffers[base] = aligned_copy(plan.constants[base])
+        return buffers[base].reshape(plan.types[name].shape)
 
     started = []
     for k, call in enumerate(plan.calls):
@@ -104,20 +113,22 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
             progress(k, len(plan.calls), call.label)
         fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
         started.append(compile_(replace(call.program, constants=fixed, direct=direct)))
-    steps = tuple(code.result().bind([buffer(n) for n in (*call.inputs, *call.outputs)])
-                  for code, call in zip(started, plan.calls))
+    steps = []
+    for future, call in zip(started, plan.calls):
+        code = future.result()
+        steps.append(code.bind([argument(code, k, n) for k, n in enumerate((*call.inputs, *call.outputs))]))
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
-    return Instance(plan, Chain(steps), arena, buffers, _places(plan, steps))
+    return Instance(plan, tuple(steps), Chain(steps), arena, buffers, _places(plan, steps))
 
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
-    """Memory of every value that owns its elements: constants, inputs and outputs of the graph, the arena's values."""
+    """Memory of every value that owns its elements: inputs and outputs of the graph, the arena's values."""
     buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
     for name in (plan.base(n) for n in plan.outputs):
-        if name not in buffers and name not in plan.constants:
-            buffers[name] = aligned_array(plan.types[name])
-    buffers |= {n: aligned_copy(a) for n, a in plan.constants.items()}
+        if name not in buffers:
+            constant = plan.constants.get(name)
+            buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
     store = aligned_bytes(arena.bytes)
     for name, offset in arena.offsets.items():
         t = plan.types[name]
@@ -160,13 +171,29 @@ def aligned_array(t: Array) -> np.ndarray:
     return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
 
 
+def usable(a: np.ndarray) -> np.ndarray:
+    """`a` itself if code may read it where it is, fast or not."""
+    return a if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative else aligned_copy(a)
+
+
 def aligned_copy(a: np.ndarray) -> np.ndarray:
-    """`a` itself if it is aligned and contiguous already."""
+    """`a` itself if it is aligned and contiguous already; else a copy, which is shared as long as somebody uses it. The
+    contents of `a` must not change."""
     if a.flags.c_contiguous and a.ctypes.data % memory.ALIGNMENT == 0 and a.dtype.isnative:
         return a
+    key = id(a)
+    if key in _COPIES:
+        source, copy = (reference() for reference in _COPIES[key])
+        if source is a and copy is not None:
+            return copy
     new = aligned_bytes(a.nbytes).view(a.dtype.newbyteorder("=")).reshape(a.shape)
     np.copyto(new, a)
+    _COPIES[key] = weakref.ref(a), weakref.ref(new, lambda _: _COPIES.pop(key, None))
     return new
+
+
+_COPIES: dict[int, tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]] = {}
+"""id of an array -> it and its copy, so that the models, sessions and sets of shapes of one graph share their weights."""
 
 
 def aligned_empty(t: Array) -> np.ndarray:

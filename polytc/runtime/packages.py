@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -24,30 +25,62 @@ def load(package: Package, target: Target, threads: int) -> Executable:
     return WithPrologue(package, once, main)
 
 
+class Made:
+    """What a prologue made of constants, which must stay where they are as long as it is known by their addresses."""
+
+    def __init__(self, arrays: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> None:
+        self.arrays, self.constants = tuple(arrays), tuple(constants)
+
+
 @dataclass(frozen=True)
 class WithPrologue:
-    """The executables of a package's two parts, run as one. `bind` promises that the constants' contents will not change."""
+    """The executables of a package's two parts, run as one. `bind` promises that the constants' contents will not change.
+
+    known: what is made of constants at these addresses, as long as somebody uses it.
+    """
 
     package: Package
     once: Executable | None
     main: Executable
+    known: WeakValueDictionary[tuple[int, ...], Made] = field(default_factory=WeakValueDictionary, compare=False, repr=False)
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Both parts, on the caller's arrays: inputs, then outputs."""
-        self.main.run(self._with_results(buffers))
+        self.main.run(self._in_order(buffers, self._make(buffers)))
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
-        """Run the prologue now; the result runs the main part. Constants cannot be moved."""
+        """Run the prologue now, unless what it makes of these constants is there; the result runs the main part. Constants
+        cannot be moved."""
         places: dict[int, list[int]] = {}
         for place, n in enumerate(self.package.main.arrays):
             places.setdefault(n, []).append(place)
-        return Rearranged(self.main.bind(self._with_results(buffers)), places)
+        constants = [buffers[n] for n in self.package.once.arrays if n < len(buffers)] if self.package.once is not None else []
+        key = tuple(a.ctypes.data for a in constants)
+        made = self.known.get(key)
+        if made is None:
+            made = self.known[key] = Made(self._make(buffers), constants)
+        return Rearranged(self.main.bind(self._in_order(buffers, made.arrays)), places, made)
 
-    def _with_results(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
-        arrays = [*buffers, *(aligned(b) for b in self.package.made)]
+    def _make(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run the prologue on new arrays for what it makes."""
+        made = [aligned(b) for b in self.package.made]
         if self.once is not None and self.package.once is not None:
+            arrays = [*buffers, *made]
             self.once.run([arrays[n] for n in self.package.once.arrays])
+        return made
+
+    def _in_order(self, buffers: Sequence[np.ndarray], made: Sequence[np.ndarray]) -> list[np.ndarray]:
+        arrays = [*buffers, *made]
         return [arrays[n] for n in self.package.main.arrays]
+
+
+def in_use(executable: object, position: int) -> bool:
+    """Does the part that runs in every call use this argument, or was it only needed to make something once?"""
+    if not isinstance(executable, WithPrologue):
+        return True
+    main = executable.package.main
+    read = {name for launch in main.binary.launches for name in launch.args}
+    return any(n == position and b.name in read for n, b in zip(main.arrays, main.binary.args, strict=True))
 
 
 def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) -> Executable:
@@ -83,10 +116,12 @@ class _Kept:
 
 @dataclass(frozen=True)
 class Rearranged:
-    """A Bound whose arguments lie elsewhere among those of another. places: of each argument, in the other's order."""
+    """A Bound whose arguments lie elsewhere among those of another. places: of each argument, in the other's order; made: what
+    it needs to stay alive."""
 
     bound: Bound
     places: dict[int, list[int]]
+    made: Made
 
     def __call__(self) -> None:
         self.bound()

@@ -10,6 +10,7 @@ from onnx import helper
 
 import polytc
 from polytc.errors import ArgumentError
+from polytc.runtime.packages import Rearranged
 
 R = np.random.default_rng(5)
 
@@ -64,6 +65,25 @@ def test_outputs_that_a_run_does_not_ask_for_stay_out_of_earlier_results(two_out
     model.run(["y"], {"x": x + 1, "v": v})
     model.profile({"x": x + 2, "v": v}, runs=1)
     np.testing.assert_array_equal(z, kept)
+
+
+def test_weights_are_shared_by_all_that_runs_one_graph(build) -> None:
+    """Sessions, sets of shapes and models of one graph use the same packed weights, and one copy of the others."""
+    w, b = image(64, 96), image(96)
+    graph = polytc.load_onnx(build([helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["y"])],
+                                   {"x": (np.float32, ["N", 64])}, ["y"], {"w": w, "b": b}))
+    model = graph.compile(target="cpu", threads=1)
+    models = [model, model.session(), graph.compile(target="cpu", threads=1)]
+    x = image(32, 64)
+    for m in models:
+        np.testing.assert_allclose(m(x), x @ w + b, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(m(x[:16]), x[:16] @ w + b, rtol=1e-4, atol=1e-4)
+    instances = [ready.instance for m in models for _, ready in m._instances.items()]
+    assert len(instances) == 6
+    assert len({i.buffers["b"].ctypes.data for i in instances}) == 1
+    made = {id(s.made) for i in instances for s in i.steps if isinstance(s, Rearranged)}
+    assert 1 <= len(made) <= 2  # one for each program: that of 32 rows and that of 16
+    assert all("w" not in i.buffers for i in instances)
 
 
 def test_one_instance_for_each_set_of_shapes(two_outputs) -> None:
