@@ -1,16 +1,17 @@
-"""Compile and run a folder of ONNX models, compare results and times with ONNX Runtime: one line a model.
+"""Compile and run a folder of ONNX models, compare results with ONNX Runtime, times with it and OpenVINO: one line a model.
 
     python benchmarks/zoo.py FOLDER [--only a,b] [--target cpu] [--threads 1] [--rounds 7]
 
 FOLDER/NAME/model.onnx is a model; FOLDER/NAME/io.npz, where there is one, holds its inputs as arrays `in_INPUT`. Otherwise
 inputs are random, and extents without a number are 1 (batch, channels) or 64. The error is the largest difference from ONNX
-Runtime, divided by the largest magnitude of that output. Times are medians of rounds in which the two take turns. Exit code 1
-if an error is above 1e-4 or a model fails.
+Runtime, divided by the largest magnitude of that output. Times are medians of rounds in which all take turns; OpenVINO is left
+out where it is not installed or refuses a model. Exit code 1 if an error is above 1e-4 or a model fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import time
@@ -20,10 +21,12 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import typer
 from rich.console import Console
 from rich.table import Table
 
 import polytc
+from polytc.cli import peers
 from polytc.graph.ir import Graph
 
 TOLERANCE = 1e-4
@@ -39,17 +42,24 @@ class Result:
     compile_time: float
     run_time: float
     reference_time: float
+    openvino_time: float | None
 
     @property
     def ratio(self) -> float:
-        """Our speed over theirs: above 1 is faster than ONNX Runtime."""
-        return self.reference_time / self.run_time
+        """Our time over that of the faster of the others: below 1 is faster than both."""
+        return self.run_time / min(t for t in (self.reference_time, self.openvino_time) if t is not None)
+
+    @property
+    def other(self) -> str:
+        """OpenVINO's time in ms, if it was measured."""
+        return "-" if self.openvino_time is None else f"{self.openvino_time * 1e3:.2f}"
 
     def line(self) -> str:
         verdict = "" if self.error <= TOLERANCE else "  WRONG"
         return (f"{self.name:20} error {self.error:8.1e}  compile {self.compile_time:6.2f} s  "
                 f"run {self.run_time * 1e3:8.2f} ms  "
-                f"onnxruntime {self.reference_time * 1e3:8.2f} ms  ratio {self.ratio:5.2f}  {self.kernels} programs{verdict}")
+                f"onnxruntime {self.reference_time * 1e3:8.2f} ms  openvino {self.other:>8} ms  ratio {self.ratio:5.2f}  "
+                f"{self.kernels} programs{verdict}")
 
 
 def feeds_of(folder: Path, graph: Graph) -> dict[str, np.ndarray]:
@@ -100,8 +110,11 @@ def measure(folder: Path, target: str, threads: int, rounds: int) -> Result:
     run = reference(folder / "model.onnx", threads)
     theirs = run(feeds)
     error = max((relative_error(a, b) for a, b in zip(mine, theirs, strict=True)), default=0.0)
-    own, other = median_times([lambda: model.run(None, feeds), lambda: run(feeds)], rounds)
-    return Result(folder.name, model.kernels, error, compile_time, own, other)
+    calls: list[Callable[[], object]] = [lambda: model.run(None, feeds), lambda: run(feeds)]
+    with contextlib.suppress(peers.Refused, typer.BadParameter):
+        calls.append(peers.openvino(folder / "model.onnx", feeds, threads))
+    own, theirs_time, *openvino = median_times(calls, rounds)
+    return Result(folder.name, model.kernels, error, compile_time, own, theirs_time, next(iter(openvino), None))
 
 
 def relative_error(mine: np.ndarray, theirs: np.ndarray) -> float:
@@ -115,16 +128,16 @@ def relative_error(mine: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def show(results: list[Result], failed: list[str], threads: int) -> None:
-    table = Table(title=f"polytc and ONNX Runtime, {threads} thread(s)")
-    for column in ("model", "error", "programs", "compile s", "run ms", "onnxruntime ms", "ratio"):
+    table = Table(title=f"polytc, ONNX Runtime and OpenVINO, {threads} thread(s); ratio: to the faster of both")
+    for column in ("model", "error", "programs", "compile s", "run ms", "onnxruntime ms", "openvino ms", "ratio"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for r in results:
         table.add_row(r.name, f"{r.error:.1e}", str(r.kernels), f"{r.compile_time:.2f}", f"{r.run_time * 1e3:.2f}",
-                      f"{r.reference_time * 1e3:.2f}", f"{r.ratio:.2f}")
+                      f"{r.reference_time * 1e3:.2f}", r.other, f"{r.ratio:.2f}")
     if results:
         mean = statistics.geometric_mean(r.ratio for r in results)
         table.add_section()
-        table.add_row("geometric mean", "", "", "", "", "", f"{mean:.2f}")
+        table.add_row("geometric mean", "", "", "", "", "", "", f"{mean:.2f}")
     console = Console(width=110)
     console.print(table)
     if failed:
