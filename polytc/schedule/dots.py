@@ -145,8 +145,13 @@ def _fits(f: Factor, kind: DType) -> bool:
     return of == kind or (of in (I8, U8) and kind.is_int)
 
 
+def _moving(subscripts: Sequence[pr.Expr]) -> list[pr.Expr]:
+    """Without the numbers that axes of extent 1 have."""
+    return [sub for sub in subscripts if not isinstance(sub, pr.Const)]
+
+
 def _plain_target(s: pr.Statement) -> bool:
-    forms = [linear(sub) for sub in s.subscripts]
+    forms = [linear(sub) for sub in _moving(s.subscripts)]
     names = [f.plain for f in forms if f is not None]
     return len(names) == len(forms) and None not in names and len(set(names)) == len(names)
 
@@ -257,7 +262,7 @@ class _New:
                           or any(r.tensor == s.target for r in pr.reads(statements[n]))), None)
             init = statements[start] if start is not None else None
             if init is not None and _is_start(init, s):
-                names = {pr.Index(r.index).name: sub for r, sub in zip(_box(s), init.subscripts, strict=True)}
+                names = {pr.Index(r.index).name: sub for r, sub in zip(_box(s), _moving(init.subscripts), strict=True)}
                 value = pr.substitute(terms, names)
                 zero = isinstance(init.value, pr.Const) and init.value.value == 0
                 self.statements.append(replace(init, value=value if zero else pr.Binary("+", init.value, value, I32)))
@@ -282,14 +287,19 @@ class _New:
 def _box(s: pr.Statement) -> tuple[pr.Range, ...]:
     """The ranges of the target's subscripts, which are plain indices, in their order."""
     by_name = {r.index: r for r in s.ranges}
-    return tuple(by_name[str(form.plain)] for sub in s.subscripts if (form := linear(sub)) is not None)
+    return tuple(by_name[str(form.plain)] for sub in _moving(s.subscripts) if (form := linear(sub)) is not None)
 
 
 def _is_start(init: pr.Statement, s: pr.Statement) -> bool:
     """Does `init` assign just the elements that s adds to?"""
     same = init.target == s.target and init.op is None and not init.where and _plain_target(init)
     return same and [(r.lower, r.upper) for r in _box(init)] == [(r.lower, r.upper) for r in _box(s)] \
-        and len(init.ranges) == len(init.subscripts)
+        and len(init.ranges) == len(_moving(init.subscripts)) and _fixed(init) == _fixed(s)
+
+
+def _fixed(s: pr.Statement) -> list[tuple[int, pr.Expr]]:
+    """The numbers among the subscripts of the target, with their places."""
+    return [(d, sub) for d, sub in enumerate(s.subscripts) if isinstance(sub, pr.Const)]
 
 
 def _number(value: int) -> pr.Const:
