@@ -28,10 +28,11 @@ def branch(node: Node, taken: bool) -> tuple[list[Node], dict[str, np.ndarray]]:
 
 
 def inlined(body: Graph, given: Mapping[str, str], outputs: tuple[str, ...],
-            prefix: str) -> tuple[list[Node], dict[str, np.ndarray]]:
-    """A body as nodes of the graph around it. given: names there for the body's inputs; outputs: names there of its results."""
-    own = {n for node in body.nodes for n in node.outputs if n} | set(body.constants)
-    names = {n: f"{prefix}/{n}" for n in own} | dict(given)
+            prefix: str, constant: str = "") -> tuple[list[Node], dict[str, np.ndarray]]:
+    """A body as nodes of the graph around it. given: names there for the body's inputs; outputs: names there of its results;
+    prefix: before the names of its own values; constant: before those of its constants, if another."""
+    names = {n: f"{prefix}/{n}" for node in body.nodes for n in node.outputs if n}
+    names |= {n: f"{constant or prefix}/{n}" for n in body.constants} | dict(given)
     nodes = [renamed(node, names) for node in body.nodes]
     constants = {names[n]: a for n, a in body.constants.items()}
     nodes += [Node("Identity", "", (names.get(v.name, v.name),), (out,), {}, 13)

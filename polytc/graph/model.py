@@ -122,7 +122,7 @@ class Model:
                        notes=[f"the model has the inputs {', '.join(map(str, self.inputs))}"])
         arrays = {}
         for v in self.inputs:
-            array = np.asarray(feeds[v.name]) if v.tensor else feeds[v.name]
+            array = _as_array(feeds[v.name]) if v.tensor else feeds[v.name]
             if v.dtype is not None and array.dtype != v.dtype.numpy:
                 raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}",
                            kind=ArgumentError, notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
@@ -173,6 +173,16 @@ class Model:
 
     def __str__(self) -> str:
         return self.report()
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """Any array as numpy's: tensors of other libraries by DLPack, on the same memory."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, TypeError, ValueError, RuntimeError):  # on another device, or of a type that numpy does not have
+        return np.asarray(value)
 
 
 def _described(ready: Ready) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from polytc.errors import ModelError, fail
+from polytc.graph import memory
 from polytc.graph.hosts import Repeat, Work
 from polytc.graph.ir import Value
 
@@ -31,12 +33,14 @@ def loop(work: Repeat, body: Body, values: Sequence[Any]) -> list[Any]:
     last = None if trip is None else int(np.asarray(trip).item())
     more = condition is None or bool(np.asarray(condition).item())
     rows: list[list[np.ndarray]] = []
-    k = 0
+    k = size = 0
     while more and (last is None or k < last):
         going, *results = body([np.array(k, np.int64), np.array(True), *states])
         more, states = bool(np.asarray(going).item()), results[:len(states)]
         rows.append(results[len(states):])
-        k += 1
+        k, size = k + 1, size + sum(r.nbytes for r in rows[-1])
+        if size > memory.LARGEST:
+            raise fail("E612", f"the results of a Loop have {size / 1e9:,.1f} GB after {k} iterations", kind=ModelError)
     return [*states, *stacked(work.body.outputs[1 + len(states):], rows)]
 
 

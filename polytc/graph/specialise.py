@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, empties, fallback, memory, passes
+from polytc.graph import control, empties, fallback, memory, passes, unrolling
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
-from polytc.graph.hosts import Host
+from polytc.graph.hosts import Host, Repeat
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import build, signature
@@ -219,20 +219,41 @@ class _Specialisation:
     def control(self, node: Node) -> Sequence[Node]:
         """An If whose condition is known is replaced by its branch; bodies that are repeated become hosts."""
         if node.op in control.REPEATED:
-            self.add(control.repeated(node, self.known))
-            return ()
+            if node.op == "Loop" and not node.inputs[0] and unrolling.keeps_going(node.attributes["body"]):
+                raise fail("E608", f"{node.label} never ends: it has no trip count, and its condition stays true",
+                           kind=ModelError)
+            straight = self.unrolled(node)
+            if straight is None:
+                self.add(control.repeated(node, self.known))
+                return ()
+            return self.placed(*straight)
         condition = node.inputs[0]
         if condition in self.known:
-            nodes, constants = control.branch(node, bool(self.known[condition].item()))
-            self.known |= constants
-            self.wanted |= {n for each in nodes for n in reads(each)}
-            return nodes
+            return self.placed(*control.branch(node, bool(self.known[condition].item())))
         if condition not in self.hosted and self.by_value(condition):
             raise NeedsValue(_refusal("E608", f"{node.label}: its condition is computed from the data"), condition)
         self.late.add(condition)
         return self.defer(node)
 
-    def body(self, node: Node) -> list[Node] | None:
+    def unrolled(self, node: Node) -> unrolling.Inlined | None:
+        """The iterations of a loop as nodes in its place, if they are known and few."""
+        if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
+            return None
+        if node.op == "Loop":
+            return unrolling.unrolled_loop(node, self.known)
+        work = control.repeated(node, self.known).work if node.op == "Scan" else None
+        if not isinstance(work, Repeat) or not work.scanned:
+            return None
+        first = self.shape(node.inputs[len(node.inputs) - work.scanned]) or ()
+        return unrolling.unrolled_scan(node, work, first[work.in_axes[0]])
+
+    def placed(self, nodes: list[Node], constants: Mapping[str, np.ndarray]) -> list[Node]:
+        """Nodes that take the place of another, with the constants that came with them."""
+        self.known |= constants
+        self.wanted |= {n for each in nodes for n in reads(each)}
+        return nodes
+
+    def body(self, node: Node) -> Sequence[Node] | None:
         """What the operator of a node is defined as by onnx, as nodes in its place; None if it is not."""
         if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
             return None
@@ -241,10 +262,7 @@ class _Specialisation:
         if found is None:
             return None
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
-        nodes, constants = control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), _own(node))
-        self.known |= constants
-        self.wanted |= {n for each in nodes for n in reads(each)}
-        return nodes
+        return self.placed(*control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), _own(node)))
 
     def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
         """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""

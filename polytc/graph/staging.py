@@ -6,7 +6,7 @@ Each part keeps code for the types and values it met, the most recent ones. A gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import instance
 from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import Compile
+from polytc.graph.executables import Compile, compiler_for
 from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, sources
@@ -70,13 +70,30 @@ class Ready:
 class Staged:
     """A graph for any inputs. Not to be used by two threads at once."""
 
-    def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True) -> None:
+    def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True,
+                 most: int | None = None) -> None:
         """late: inputs that are compiled in by value; others are added when they turn out to decide shapes. derived: may inputs
-        be compiled in from which such values are computed?"""
+        be compiled in from which such values are computed? most: how many sets of types and values are compiled; what comes
+        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end."""
         self.graph, self.options = graph, options
         self.known: Recent[object, Ready] = Recent(INSTANCES)
+        self._quick: Recent[object, Ready] = Recent(INSTANCES)
+        self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
         self._derived = derived
+        self._left = most
+
+    def ready(self, values: Mapping[str, Any]) -> Ready:
+        """Code for these inputs."""
+        arrays = [values[n] for n in self._inputs]
+        key = (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
+               *[np.asarray(values[n]).tobytes() for n in sorted(self._fixed)])
+        found = self._quick.get(key)
+        if found is not None:
+            return found
+        fixed = len(self._fixed)
+        found = self.prepare({n: type_of(a) for n, a in zip(self._inputs, arrays, strict=True)}, values)
+        return self._quick.put(key, found) if fixed == len(self._fixed) else found
 
     def prepare(self, types: Mapping[str, Array | None], values: Mapping[str, Any] | None = None) -> Ready:
         """Code for inputs of these types. values: the inputs themselves; those that decide shapes are compiled in. Without them
@@ -107,6 +124,10 @@ class Staged:
 
     def _ready(self, part: Part) -> Ready:
         o = self.options
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                o = replace(o, compile=compiler_for("evaluate", None))
         plan = fuse(part.plan) if o.fusion else part.plan
         made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]
@@ -117,7 +138,7 @@ class Staged:
         """What runs a host, and the body that it repeats."""
         if not isinstance(host.work, Repeat):
             return host.work, None
-        body = Staged(host.work.body, self.options, derived=False)
+        body = Staged(host.work.body, self.options, derived=False, most=INSTANCES)
         names = [v.name for v in host.work.body.inputs]
         return repeating(host.work, lambda values: body.run(dict(zip(names, values, strict=True)))), body
 
@@ -126,7 +147,7 @@ class Staged:
     def run(self, values: Mapping[str, Any], wanted: Sequence[str] | None = None) -> list[Any]:
         """The wanted outputs (all for None), in memory of their own. values: of all inputs."""
         names = self._names() if wanted is None else wanted
-        ready = self.prepare({v.name: type_of(values[v.name]) for v in self.graph.inputs}, values)
+        ready = self.ready(values)
         if whole(ready) and ready.instance is not None:
             return ready.instance.run(values, names)
         own: set[str] = set()
@@ -138,8 +159,7 @@ class Staged:
 
     def through(self, values: Mapping[str, Any]) -> Iterator[tuple[Instance, Mapping[str, Any]]]:
         """The compiled parts that run on these inputs, each with the values of its inputs."""
-        ready = self.prepare({v.name: type_of(values[v.name]) for v in self.graph.inputs}, values)
-        yield from ((part.instance, before) for part, before, _ in _steps(ready, dict(values), self._names())
+        yield from ((part.instance, before) for part, before, _ in _steps(self.ready(values), dict(values), self._names())
                     if part.instance is not None)
 
     def _names(self) -> list[str]:
@@ -177,7 +197,7 @@ def _steps(ready: Ready, values: dict[str, Any],
             return
         inputs = [v.name for v in ready.rest.graph.inputs]
         values = {n: values[n] for n in (*names, *inputs) if n in values}
-        ready = ready.rest.prepare({n: type_of(values[n]) for n in inputs}, values)
+        ready = ready.rest.ready(values)
 
 
 def _owned(values: Mapping[str, Any], names: Sequence[str], own: set[str]) -> Iterator[Any]:

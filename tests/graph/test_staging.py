@@ -240,3 +240,65 @@ def test_sessions_run_side_by_side(choosing, reference) -> None:
     for w in workers:
         w.join()
     assert not wrong
+
+
+# ---- loops
+
+def counting(build, trip: int, more: int):
+    """x + 0 + 1 + ...: `more` nodes in each iteration, and its number compiled in as an extent."""
+    body = helper.make_graph(
+        [N("Cast", ["k"], ["f"], to=1), N("Add", ["s", "f"], ["s0"])]
+        + [N("Neg", [f"s{i}"], [f"s{i + 1}"]) for i in range(2 * more)] + [N("Identity", ["keep"], ["stay"])], "body",
+        [value("k", TensorProto.INT64, []), value("keep", TensorProto.BOOL, []), value("s")],
+        [value("stay", TensorProto.BOOL), value(f"s{2 * more}")])
+    return build([N("Relu", ["x"], ["r"]), N("Loop", ["n", "", "r"], ["last"], body=body), N("Neg", ["last"], ["y"])],
+                 {"x": (np.float32, [3])}, ["y"], {"n": np.array(trip)})
+
+
+@pytest.mark.parametrize(("trip", "more", "parts"), [(5, 1, 1), (60, 3, 3)])
+def test_short_loops_are_straight_and_long_ones_repeat(build, trip, more, parts) -> None:
+    model = polytc.load_onnx(counting(build, trip, more)).compile(target="evaluate", strict=True)
+    x = array(3)
+    np.testing.assert_allclose(model(x), -(np.maximum(x, 0) + sum(range(trip))), rtol=1e-5)
+    assert len(list(model._staged.parts())) == parts
+
+
+def test_a_loop_whose_shapes_grow_compiles_a_bounded_number_of_times(build) -> None:
+    """s = concat(s, s[:1]) forty times: each iteration has other shapes."""
+    body = helper.make_graph([N("Slice", ["s", "zero", "one"], ["first"]), N("Concat", ["s", "first"], ["s2"], axis=0),
+                              N("Less", ["k", "end"], ["stay"])], "body",
+                             [value("k", TensorProto.INT64, []), value("keep", TensorProto.BOOL, []), value("s")],
+                             [value("stay", TensorProto.BOOL), value("s2")])
+    source = build([N("Loop", ["", "yes", "x"], ["y"], body=body)], {"x": (np.float32, [2])}, ["y"],
+                   {"zero": np.array([0]), "one": np.array([1]), "end": np.array(39), "yes": np.array(True)})
+    model = polytc.load_onnx(source).compile(target="evaluate", strict=True)
+    x = array(2)
+    np.testing.assert_array_equal(model(x), np.concatenate([x, np.repeat(x[:1], 40)]))
+    inner = next(ready for _, ready in model._staged.parts()).inner[0]
+    assert inner._left is not None
+    assert inner._left < 0
+
+
+def test_a_loop_that_never_ends_is_refused(build) -> None:
+    body = helper.make_graph([N("Neg", ["s"], ["s2"]), N("Identity", ["keep"], ["stay"])], "body",
+                             [value("k", TensorProto.INT64, []), value("keep", TensorProto.BOOL, []), value("s")],
+                             [value("stay", TensorProto.BOOL), value("s2")])
+    source = build([N("Loop", ["", "", "x"], ["y"], body=body, name="for ever")], {"x": (np.float32, [2])}, ["y"])
+    with pytest.raises(ModelError, match="'for ever' never ends"):
+        polytc.load_onnx(source).compile(target="evaluate")
+
+
+def test_inputs_by_dlpack(build) -> None:
+    class Foreign:
+        def __init__(self, inner: np.ndarray) -> None:
+            self.inner = inner
+
+        def __dlpack__(self, **options: object) -> object:
+            return self.inner.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.inner.__dlpack_device__()
+
+    model = polytc.load_onnx(build([N("Neg", ["x"], ["y"])], {"x": (np.float32, [3])}, ["y"])).compile(target="evaluate")
+    x = array(3)
+    np.testing.assert_array_equal(model(Foreign(x)), -x)
