@@ -27,3 +27,16 @@ def test_reflections_of_reflections(build) -> None:
     node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="reflect")
     got = polytc.load_onnx(build([node], {"x": x}, ["y"], {"pads": np.array([7, -1, 1, 9])})).compile(target="evaluate")(x)
     np.testing.assert_array_equal(got, np.pad(x[:, 1:], ((7, 1), (0, 9)), mode="reflect"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_in_other_types(dtype: type, mode: str, build, reference) -> None:
+    feeds = {"x": np.random.default_rng(4).standard_normal((2, 2, 5, 6)).astype(dtype),
+             "regions": np.array([[0, 1, 4, 3], [1, 1, 5, 4.5]], dtype), "images": np.array([1, 0])}
+    node = helper.make_node("RoiAlign", list(feeds), ["y"], output_height=2, output_width=2, mode=mode)
+    model = build([node], feeds, ["y"])
+    got = polytc.load_onnx(model).compile(target="evaluate").run(None, feeds)[0]
+    wanted = reference(model, feeds)[0]
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, **({"rtol": 2e-2, "atol": 1e-2} if dtype is np.float16 else {"rtol": 1e-5}))

@@ -131,7 +131,7 @@ def roi_align(site: Site) -> Lowering:
         steps.append(Apply("sampling.RoiPlaces", (1,), (f"i{a}", f"w{a}", f"c{a}"), attrs=attrs, spell={
             "extent": "E[r]" if half else "max(E[r], 1)", "count": f"{count} + 0 * i64(R[r, 0])" if ratio else count}))
     entry = "sampling.RoiAverage" if mode == "avg" else "sampling.RoiMaximum"
-    return (*steps, Apply(entry, (0, 2, "i0", "w0", "c0", "i1", "w1", "c1")))
+    return _finished(site.dtype(0), [*steps, Apply(entry, (0, 2, "i0", "w0", "c0", "i1", "w1", "c1"), ("y",))])
 
 
 def max_roi_pool(site: Site) -> Lowering:
