@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loop_programs import add, load, loop, module
 
+from polytc.codegen import loops as L
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
 from polytc.lang.program import Program
+from polytc.lang.scalars import F32
 from polytc.machine import AVX2, AVX512, Machine
 
 PRODUCT = "C[i,j] += A[i,k]*B[k,j]"
@@ -52,3 +55,17 @@ def test_results(rows: int, columns: int, depth: int) -> None:
     c = np.empty((rows, columns), np.float32)
     compile_program(product(rows, columns, depth), "cpu", 2).run([a, b, c])
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+
+
+def test_each_nest_below_the_rows_has_its_own() -> None:
+    """Two loops of one name, of which only one is inside of a third: what is fetched in one must not name the other's loops."""
+    a, b, c = L.Buffer("A", F32, (64, 256, 16)), L.Buffer("B", F32, (512, 256, 16)), L.Buffer("C", F32, (8, 16))
+    lanes = L.Ramp(L.const(0), 1, 16)
+
+    def step(read: L.Load) -> L.Store:
+        return L.Store(c, (L.Var("t"), lanes), add(load(c, L.Var("t"), lanes, lanes=16), read))
+
+    first = loop("u", 64, loop("k", 256, step(load(a, L.Var("u"), L.Var("k"), lanes, lanes=16))))
+    second = loop("k", 256, step(load(b, L.const(3), L.Var("k"), lanes, lanes=16)))
+    m = module("two", (a, b, c), ("C",), loop("t", 8, L.Block((first, second))))
+    assert LLVMTarget(AVX512).emit(m).text.count(CALL) == 2

@@ -34,7 +34,7 @@ class Ahead:
     further on, those that the iteration of the loop `row` is responsible for, `each` of them."""
 
     row: str
-    inner: str
+    inner: loops.For
     buffer: loops.Buffer
     form: affine.Affine
     distance: int
@@ -57,7 +57,7 @@ def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str]
             lines = -(-width * buffer.dtype.bytes // LINE)
             each = -(-lines // times)
             if each <= MOST:
-                found.append(Ahead(rows.var, nest[-1].var, buffer, form, _next(form, around, span), lines, each))
+                found.append(Ahead(rows.var, nest[-1], buffer, form, _next(form, around, span), lines, each))
     return tuple(found)
 
 

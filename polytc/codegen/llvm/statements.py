@@ -123,12 +123,12 @@ class Writer:
         around, ahead = self.around, self.ahead
         self.ahead += prefetch.plan(s, around, frozenset(self.emission.kernel.writes), self.emission.machine)
         self.around += (s,)
-        self._count(s.var, lower, upper, s.step, bounds, s.body)
+        self._count(s.var, lower, upper, s.step, bounds, s.body, tuple(a for a in ahead if a.inner is s))
         self.around, self.ahead = around, ahead
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
-               inside: loops.Stmt) -> None:
-        """for (var = lower; var < upper; var += step) inside"""
+               inside: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
+        """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
         fn = self.body.fn
         head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
         before, at = fn.block, f"%{symbol(var)}.{fn.fresh('')}"
@@ -141,7 +141,7 @@ class Writer:
         fn.start(begin)
         saved = self.body.values.get(var), self.body.bounds.get(var)
         self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
-        self._scoped(inside, tuple(a for a in self.ahead if a.inner == var))
+        self._scoped(inside, ahead)
         del self.body.values[var], self.body.bounds[var]
         if saved[0] is not None and saved[1] is not None:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
