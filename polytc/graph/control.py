@@ -56,15 +56,20 @@ def _renamed_body(body: Graph, names: Mapping[str, str]) -> Graph:
 
 def repeated(node: Node, known: Mapping[str, np.ndarray]) -> Host:
     """The step that runs the body of a Loop, a Scan or a SequenceMap. known: values that the body may take as constants."""
+    work = repeat(node, known)
+    work = replace(work, body=passes.run(work.body))
+    return Host(node.label, node.op, work, (*node.inputs, *work.captured), node.outputs)
+
+
+def repeat(node: Node, known: Mapping[str, np.ndarray]) -> Repeat:
+    """What is repeated, as the file has it."""
     body: Graph = node.attributes["body"]
     outside = captured(body)
     constants = {n: known[n] for n in outside if n in known}
     late = tuple(n for n in outside if n not in known)
     whole = replace(body, inputs=(*body.inputs, *map(Value, late)), constants={**body.constants, **constants})
-    work = Repeat(node.op, passes.run(whole), len(body.inputs), late)
-    if node.op == "Scan":
-        work = replace(work, **_scan(node, body))
-    return Host(node.label, node.op, work, (*node.inputs, *late), node.outputs)
+    work = Repeat(node.op, whole, late)
+    return replace(work, **_scan(node, body)) if node.op == "Scan" else work
 
 
 def _scan(node: Node, body: Graph) -> dict[str, Any]:

@@ -16,13 +16,13 @@ Work: TypeAlias = "Callable[..., Sequence[Any]]"
 class Repeat:
     """The body of a Loop, a Scan or a SequenceMap, to be compiled for the shapes that it meets.
 
-    kind: the operator. inputs: of the body as the file declares them; the body has those and then `captured`, values from
-    outside. outputs: how many the node has. axes, backwards, ...: of a Scan, one for each scanned input or output.
+    kind: the operator. body: its inputs are those that the file declares and then `captured`, values from outside. scanned: how
+    many of the node's inputs a Scan reads slice by slice; axes and directions of these, and of its stacked results. batched: as
+    Scan was before opset 9.
     """
 
     kind: str
     body: Graph
-    own: int
     captured: tuple[str, ...]
     scanned: int = 0
     in_axes: tuple[int, ...] = ()

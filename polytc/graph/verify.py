@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polytc.errors import CompileError
+from polytc.errors import CompileError, ModelError, fail
+from polytc.graph import control, passes
 from polytc.graph import onnx as door
-from polytc.graph import passes
 from polytc.graph.binding import NeedsValue
 from polytc.graph.comparison import allowed_error, largest_error
-from polytc.graph.folding import RANDOM, evaluate
-from polytc.graph.ir import Graph, Node, Value
+from polytc.graph.folding import RANDOM, evaluate, foldable
+from polytc.graph.ir import Graph, Node, Value, captured, reads
+from polytc.graph.repeating import repeating
 from polytc.graph.specialise import specialise
 from polytc.graph.staging import type_of
 from polytc.lang.scalars import from_numpy
@@ -63,7 +64,7 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
     Ends early, with a remark, where the reference evaluator itself fails.
     """
     values: dict[str, np.ndarray] = {**graph.constants, **feeds}
-    last = {name: k for k, node in enumerate(graph.nodes) for name in node.inputs}
+    last = {name: k for k, node in enumerate(graph.nodes) for name in reads(node)}
     kept = {v.name for v in graph.outputs}
     for k, node in enumerate(graph.nodes):
         try:
@@ -73,19 +74,35 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
             return
         yield _alone(node, values, expected, target, set(graph.constants))
         values |= {n: a for n, a in zip(node.outputs, expected, strict=True) if n}
-        for name in dict.fromkeys(node.inputs):
-            if name and last[name] == k and name not in kept and name not in graph.constants:
+        for name in reads(node):
+            if last[name] == k and name not in kept and name not in graph.constants:
                 del values[name]
 
 
 def reference(node: Node, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a node by onnx's reference evaluator."""
-    return evaluate(node, [values[n] if n else None for n in node.inputs])
+    """The outputs of a node by onnx's reference evaluator, which also runs each node of a body."""
+    given = [values[n] if n else None for n in node.inputs]
+    try:
+        if node.op == "If":
+            body = node.attributes["then_branch" if np.asarray(given[0]).item() else "else_branch"]
+            return outputs(body, {n: values[n] for n in captured(body)})
+        if node.op in control.REPEATED:
+            work = control.repeat(node, {})
+            names = [v.name for v in work.body.inputs]
+            run = repeating(work, lambda inner: outputs(work.body, dict(zip(names, inner, strict=True))))
+            return list(run(*given, *(values[n] for n in work.captured)))
+        if not foldable(node) and node.op not in RANDOM:
+            return list(door.evaluator(node)(given))
+    except CompileError:
+        raise
+    except Exception as error:  # the evaluator raises whatever its numpy code raises
+        raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
+    return evaluate(node, given)
 
 
 def outputs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs of a graph by onnx's reference evaluator."""
-    values: dict[str, np.ndarray] = {**graph.constants, **feeds}
+    values: dict[str, np.ndarray] = {**feeds, **graph.constants}
     for node in graph.nodes:
         values |= {n: a for n, a in zip(node.outputs, reference(node, values), strict=True) if n}
     return [values[v.name] for v in graph.outputs]
@@ -96,8 +113,10 @@ def _alone(node: Node, values: Mapping[str, np.ndarray], expected: Sequence[np.n
     """The node as a model of its own."""
     if node.op in RANDOM:
         return Finding(node, None, remark="random")
-    names = list(dict.fromkeys(n for n in node.inputs if n))
+    names = reads(node)
     given = {n: values[n] for n in names}
+    if not all(isinstance(a, np.ndarray) for a in (*given.values(), *expected)):
+        return Finding(node, None, remark="not only tensors")
     typed = {n: from_numpy(a.dtype) for n, a in given.items()}
     results = tuple(Value(n) for n in node.outputs if n)
     graph = Graph(node.label, (node,), tuple(Value(n, typed[n], given[n].shape) for n in names if n not in constants), results,

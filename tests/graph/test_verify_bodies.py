@@ -1,0 +1,56 @@
+"""Verification of models with branches, loops and sequences against onnx's evaluator, node by node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import polytc
+from polytc.graph import verify
+from polytc.graph.bindings import TABLE
+
+N = helper.make_node
+R = np.random.default_rng(3)
+
+
+def value(name: str, kind: int = TensorProto.FLOAT, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+@pytest.fixture
+def source(build):
+    """A loop and a branch that read values from outside, and a sequence."""
+    body = helper.make_graph([N("Mul", ["s", "w"], ["s2"]), N("Identity", ["keep"], ["stay"])], "body",
+                             [value("k", TensorProto.INT64, []), value("keep", TensorProto.BOOL, []), value("s")],
+                             [value("stay", TensorProto.BOOL), value("s2"), value("s2")])
+    then = helper.make_graph([N("Exp", ["last"], ["t"])], "then", [], [value("t")])
+    other = helper.make_graph([N("Neg", ["rows"], ["e"])], "else", [], [value("e")])
+    nodes = [N("Relu", ["x"], ["w"]), N("Loop", ["n", "", "x"], ["last", "rows"], body=body),
+             N("ReduceSum", ["last"], ["sum"], keepdims=0), N("Greater", ["sum", "far"], ["c"]),
+             N("If", ["c"], ["b"], then_branch=then, else_branch=other), N("SequenceConstruct", ["b", "w"], ["both"]),
+             N("SequenceAt", ["both", "n0"], ["y"])]
+    return build(nodes, {"x": (np.float32, [3])}, ["y"],
+                 {"n": np.array(4), "n0": np.array(0), "far": np.float32(1e9)})
+
+
+def test_bodies_and_sequences(source, monkeypatch) -> None:
+    feeds = {"x": R.standard_normal(3).astype(np.float32)}
+    graph = verify.imported(source)
+    expected = verify.outputs(graph, feeds)
+    np.testing.assert_allclose(expected[0], -np.stack([feeds["x"] * np.maximum(feeds["x"], 0) ** k for k in range(1, 5)]),
+                               rtol=1e-5)
+    found = list(verify.nodes(graph, feeds, "evaluate"))
+    assert [(f.node.op, f.remark) for f in found if f.error is None] == [
+        ("SequenceConstruct", "not only tensors"), ("SequenceAt", "not only tensors")]
+    assert not any(f.wrong or f.stuck for f in found)
+    assert not verify.whole(graph, feeds, expected, "evaluate").wrong
+    monkeypatch.setitem(TABLE, "Mul", TABLE["Add"])
+    wrong = [f.node.op for f in verify.nodes(graph, feeds, "evaluate") if f.wrong]
+    assert wrong == ["Loop"]
+
+
+def test_the_same_through_the_model(source) -> None:
+    x = np.float32([2, 3, 0.5])
+    np.testing.assert_allclose(polytc.load_onnx(source).compile(target="evaluate")(x),
+                               -np.stack([x * x ** k for k in range(1, 5)]), rtol=1e-5)
