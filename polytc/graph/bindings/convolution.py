@@ -49,6 +49,8 @@ def transposed(site: Site) -> Lowering:
     stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
     before, out = _extents(site, kernel, stride, dilation)
     channels: dict[str, Any] = {"G": groups, "M": weights[1], "C": weights[0] // groups}
+    if groups == 1 and all(x == 1 for x in images[2:]) and out == kernel and not any(before) and all(d == 1 for d in dilation):
+        return _with_bias(site, "convolution.ConvTransposeTiles", {"stride": list(kernel)})  # one place: a product of matrices
     if all(s == 1 for s in stride):
         attrs = channels | {"dilation": list(dilation), "pad": list(before), "out": list(out)}
         return _with_bias(site, "convolution.ConvTransposeDilated", attrs)
