@@ -35,7 +35,8 @@ def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
     proto = node_of(node, inputs, outputs)
     info = onnx.helper.make_empty_tensor_value_info
     graph = onnx.helper.make_graph([proto], "node", [info(n) for n in inputs if n], [info(n) for n in outputs if n])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, node.opset)])
+    opset = max(node.opset, 19) if node.op == "DequantizeLinear" else node.opset  # of older versions onnx's evaluator has none
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, opset)])
     known = ReferenceEvaluator(model)
 
     def run(values: Sequence[Any]) -> list[Any]:
