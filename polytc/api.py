@@ -48,7 +48,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None) -> Op: ...
+            typical: Mapping[str, int] | None = None, fusion: str | None = None) -> Op: ...
 
 
 @overload
@@ -63,7 +63,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None) -> Op | FixedOp:
+            typical: Mapping[str, int] | None = None, fusion: str | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
@@ -72,6 +72,8 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     threads: how many may work on one call; None is all of the machine's.
     schedule: what `polytc.schedule` gave, completed where it says nothing; or the YAML of a schedule, taken as it is; 'isl' for
     isl's own scheduler; 'program' for the order of the text; None for the automatic one.
+    fusion: 'min', 'smart' or 'max', how many statements the automatic schedule puts into common loops; None is what its
+    estimate says (see docs/schedules.md).
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
@@ -87,7 +89,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     if constants is not None and symbolic:
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=schedule, algebra=algebra, entry=entry, symbolic=symbolic, typical=typical)
+            schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical)
     return op if constants is None else FixedOp(op, constants)
 
 
@@ -116,14 +118,15 @@ def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
 
 def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None) -> compiler.Lowered:
+          schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
+          fusion: str | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra, entry: see `compile`. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra, entry, fusion: see `compile`. Raises CompileError.
     """
     check_target(target)
     program = replace(build(text, shapes, dtypes, attrs, scalars, entry), direct=check_algebra(algebra) == "direct")
-    wanted = check_schedule(schedule)
+    wanted = check_schedule(schedule, fusion)
     if isinstance(wanted, Recipe):
         wanted = request(wanted, compiler.target(target).machine)
     return compiler.lower_program(program, target, wanted)
@@ -150,12 +153,12 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
 def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
-            entry: str | None = None) -> Explanation:
+            entry: str | None = None, fusion: str | None = None) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
     lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
-                    algebra=algebra, entry=entry)
+                    algebra=algebra, entry=entry, fusion=fusion)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 

@@ -202,7 +202,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
     if schedule is not None and schedule.startswith(tree.WRITTEN):
         return None, copies.applied(program, copies.of(schedule))
     once, rewritten = _rewrite(program, machine)
-    if schedule in (None, "isl") or tree.made_for(schedule, polyhedra.extract(rewritten)):
+    if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(rewritten)):
         return once, rewritten
     return None, program
 

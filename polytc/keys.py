@@ -19,6 +19,7 @@ from polytc.lang.program import Program
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.runtime import jit
+from polytc.schedule import automatic
 
 _STARTED = time.time() - 1.0
 """No later than when this process read the first of the source files: importing them takes less than a second."""
@@ -26,7 +27,7 @@ _STARTED = time.time() - 1.0
 
 def key(program: Program, target: Target, schedule: str | None) -> str:
     """The key, in hexadecimal. A schedule in YAML refers to statements and indices by name, so that these count then."""
-    named = schedule not in (None, "isl", "program")
+    named = schedule not in automatic.REQUESTS
     kind = type(target)
     around = _surroundings(f"{kind.__module__}.{kind.__qualname__} {target.name}", target.machine)
     text = "\n".join([around, repr(schedule), canonical(program, names=named)])

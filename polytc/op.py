@@ -26,6 +26,7 @@ from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
 from polytc.runtime.threads import default_threads
+from polytc.schedule.fusion import POLICIES
 from polytc.schedule.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 
@@ -402,8 +403,12 @@ def check_threads(threads: int | None) -> int | None:
     return None if threads is None else int(threads)
 
 
-def check_schedule(schedule: Any) -> str | Recipe | None:
-    """`schedule` if it is text, a Recipe or None; E410 else."""
+def check_schedule(schedule: Any, fusion: Any = None) -> str | Recipe | None:
+    """`schedule` if it is text, a Recipe or None; `fusion` if that is given; E410 else."""
+    if fusion is not None:
+        if schedule is not None or fusion not in POLICIES:
+            raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")
+        return str(fusion)
     if schedule is not None and not isinstance(schedule, (str, Recipe)):
         raise argument_error("E410", f"a schedule is text or what polytc.schedule() gives, not {type(schedule).__name__}",
                              "for a file: Path(name).read_text()")

@@ -10,6 +10,7 @@ import typer
 
 import polytc
 from polytc.cli import options
+from polytc.schedule import automatic
 
 if TYPE_CHECKING:
     from polytc.compiler import Lowered
@@ -34,7 +35,7 @@ def emit(program: options.Program,
          target: options.Target = "cpu",
          shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None,
-         schedule: Annotated[str | None, typer.Option(metavar="FILE|isl|program", help="A schedule to use.")] = None,
+         schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     text = options.read_text(program)
@@ -43,7 +44,7 @@ def emit(program: options.Program,
     if stage is Stage.program:
         printed = str(polytc.build(text, **arguments))
     else:
-        recipe = schedule if schedule in (None, "isl", "program") else Path(schedule).read_text(encoding="utf-8")
+        recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra), stage)
     if output is None:
         print(printed)

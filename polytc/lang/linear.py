@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from polytc.lang import program as pr
@@ -26,6 +27,7 @@ class Linear:
         return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and self.constant == 0 else None
 
 
+@functools.lru_cache(maxsize=1 << 14)  # asked again and again of the same subscripts
 def linear(e: pr.Expr) -> Linear | None:
     """The linear form of an integer expression; None if it has `//`, `%`, a gather or a product of indices."""
     form = affine(e)

@@ -8,22 +8,26 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.schedule import affine, cpu, gpu, sequential
+from polytc.schedule import affine, cpu, fusion, gpu, sequential
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
 
 
+REQUESTS = (None, "isl", "program", *fusion.POLICIES)
+"""Requests other than the text of a schedule."""
+
+
 def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | None = None) -> Schedule:
     """A legal schedule.
 
-    request: None for the strategy of the machine's kind; 'program' for the order of the text; 'isl' for isl's scheduler with
-    tiling; else the YAML text of a schedule. Raises E701..E704 for an illegal or foreign request, E706 for one whose check is
-    beyond isl's budget.
+    request: None for the strategy of the machine's kind; 'min', 'smart' or 'max' for it with that policy of fusion; 'program'
+    for the order of the text; 'isl' for isl's scheduler with tiling; else the YAML text of a schedule. Raises E701..E704 for an
+    illegal or foreign request, E706 for one whose check is beyond isl's budget.
     """
     match request:
-        case None:
-            return _strategy(scop, deps, machine)
+        case None | "min" | "smart" | "max":
+            return _strategy(scop, deps, machine, request)
         case "program":
             return Schedule(scop.original, "program order, as asked")
         case "isl":
@@ -40,7 +44,7 @@ def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
                           notes=["schedule='program' needs no proof"]) from None
 
 
-def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
+def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | None) -> Schedule:
     """The strategy's tree; program order, which needs no proof, if the tree does not stand the check or that takes too long.
     `how` says so then."""
     if deps.coarse:
@@ -54,10 +58,12 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine) -> Schedule:
     try:
         notes: list[str] = []
         if scop.program.sequential:
-            plan, notes = sequential.plan(scop, deps, machine)
+            plan, notes = sequential.plan(scop, deps, machine, policy=policy)
         else:
             fixed = sizes.numeric(scop.program)
-            plan = gpu.nest(fixed, machine) if machine.kind == "gpu" else cpu.nest(fixed, machine)
+            shared = fusion.choose(fixed, machine, policy)
+            notes = [str(shared)] if len(fixed.statements) > 1 else []
+            plan = gpu.nest(fixed, machine, shared) if machine.kind == "gpu" else cpu.nest(fixed, machine, fusion=shared)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))

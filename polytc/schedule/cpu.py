@@ -16,6 +16,7 @@ from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.schedule import reuse, tiles
 from polytc.schedule.clusters import Cluster, clusters
+from polytc.schedule.fusion import Fusion
 from polytc.schedule.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
@@ -43,9 +44,11 @@ class Tile:
     caches: tuple[tuple[int, int], ...] = ()
 
 
-def nest(program: pr.Program, machine: Machine, prefix: str = "G") -> Nest:
-    """The loop nest of a whole program. prefix: the names of its bands begin with it."""
-    found = clusters(program, partition(program), machine)
+def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None) -> Nest:
+    """The loop nest of a whole program. prefix: the names of its bands begin with it; fusion: which statements share loops."""
+    groups = fusion.groups if fusion is not None else partition(program)
+    alone = fusion is not None and fusion.policy == "min"
+    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
     parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(c.groups), 1) for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 

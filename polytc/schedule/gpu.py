@@ -12,6 +12,7 @@ from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.schedule.fusion import Fusion
 from polytc.schedule.groups import Group, partition
 from polytc.schedule.strides import of_statement, vector_score
 
@@ -19,9 +20,10 @@ BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
 
 
-def nest(program: pr.Program, machine: Machine) -> Nest:
-    """The loop nest of a whole program; each group becomes one kernel."""
-    parts = tuple(_group(program, g, machine, f"G{n}") for n, g in enumerate(partition(program)))
+def nest(program: pr.Program, machine: Machine, fusion: Fusion | None = None) -> Nest:
+    """The loop nest of a whole program; each group becomes one kernel. fusion: which statements are grouped."""
+    groups = fusion.groups if fusion is not None else partition(program)
+    parts = tuple(_group(program, g, machine, f"G{n}") for n, g in enumerate(groups))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 

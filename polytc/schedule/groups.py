@@ -106,12 +106,12 @@ def _counterpart(main: pr.Statement, index: str, init: pr.Statement) -> str | No
     return None
 
 
-def partition(program: pr.Program) -> tuple[Group, ...]:
-    """The groups of a program, in an order that respects its dependences."""
+def partition(program: pr.Program, policy: str = "smart") -> tuple[Group, ...]:
+    """The groups of a program, in an order that respects its dependences. policy: see schedule.fusion."""
     groups: list[Group] = []
     for unit in _units(program.statements):
         candidate = single(unit)
-        joined = _join(groups[-1], candidate) if groups else None
+        joined = _join(groups[-1], candidate, policy) if groups and policy != "min" else None
         if joined is not None:
             groups[-1] = joined
         else:
@@ -165,8 +165,8 @@ def _conflicts(a: pr.Statement, b: pr.Statement) -> bool:
             or any(r.tensor == b.target for r in pr.reads(a)))
 
 
-def _join(group: Group, new: Group) -> Group | None:
-    """One group of both, or None if they had better stay apart (or must)."""
+def _join(group: Group, new: Group, policy: str) -> Group | None:
+    """One group of both, or None if they had better stay apart (under the policy `smart`) or must."""
     if len(group.statements) + len(new.statements) > LARGEST:
         return None
     written = {s.target: n for n, s in enumerate(group.statements)}
@@ -176,7 +176,9 @@ def _join(group: Group, new: Group) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or not _pays(group, new, shared) or hides(group, new) or not _same_region(group, new, shared):
+    if not related or hides(group, new) or not _same_region(group, new, shared):
+        return None
+    if policy == "smart" and not _pays(group, new, shared):
         return None
     rows = tuple(group.rows[a] + new.rows[b] for a, b in shared)
     return Group(group.statements + new.statements, rows, tuple(group.ranges[a] for a, _ in shared))
@@ -230,6 +232,16 @@ def _position(s: pr.Statement, index: str) -> int | None:
         if form is not None and form.plain == index:
             return d
     return None
+
+
+def loses_tile(group: Group) -> bool:
+    """Are loops that belong around the register tile of a contraction not among those that the group shares?"""
+    for n, s in enumerate(group.statements):
+        if is_contraction(s):
+            own, shared = single((s,)), {row[n] for row in group.rows}
+            if any(_around_tiles(own, r) for r, row in enumerate(own.rows) if row[0] not in shared):
+                return True
+    return False
 
 
 def _around_tiles(group: Group, row: int) -> bool:

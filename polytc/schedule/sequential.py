@@ -18,7 +18,7 @@ from polytc.poly import isl, nest, symbolic, uniform
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
-from polytc.schedule import bands, cpu, points, sizes, wavefront
+from polytc.schedule import bands, cpu, fusion, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
 
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
@@ -27,8 +27,10 @@ OPERATIONS = 3_000_000
 """isl operations that the scheduler may take for one nest."""
 
 
-def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan) -> tuple[Nest, list[str]]:
-    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. choose: how a band runs."""
+def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan, policy: str | None = None
+         ) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. choose: how a band runs; policy:
+    of the fusion of statements outside of loops (in a loop, isl's bands decide)."""
     parts: list[Nest] = []
     notes: list[str] = []
     flat: list[pr.Statement] = []
@@ -37,11 +39,13 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes
             flat.append(x)
             continue
         if flat:
-            parts.append(cpu.nest(replace(scop.program, statements=tuple(flat)), machine, f"F{len(parts)}"))
+            part = replace(scop.program, statements=tuple(flat))
+            shared = fusion.choose(part, machine, policy or fusion.DEFAULT)
+            parts.append(cpu.nest(part, machine, f"F{len(parts)}", shared))
             flat = []
         if x is not None:
-            part, found = _loop(scop, deps, machine, x, f"N{len(parts)}", choose)
-            parts.append(part)
+            inside, found = _loop(scop, deps, machine, x, f"N{len(parts)}", choose)
+            parts.append(inside)
             notes += found
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
 
