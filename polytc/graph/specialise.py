@@ -88,6 +88,12 @@ class _Specialisation:
         todo = deque(self.graph.nodes)
         while todo:
             todo.extendleft(reversed(self.guarded(todo.popleft())))
+        made = {*self.known, *self.types, *self.opaque, *self.hosted, *self.waiting}
+        for v in self.graph.outputs:
+            if v.name not in made:
+                maker = next(n for n in self.graph.nodes if v.name in n.outputs)
+                raise fail("E608", f"{maker.label}: its result {v.name!r}, an output of the model, is not computed by polytc",
+                           kind=ModelError)
         if self.hosts or self.deferred or self.opaque:
             return self.staged()
         return Part(self.plan([v.name for v in self.graph.outputs]))

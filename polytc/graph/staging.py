@@ -191,7 +191,7 @@ def _steps(ready: Ready, values: dict[str, Any],
             values |= dict(zip(outputs, ready.instance.run(values, outputs), strict=True))
         for host, work in zip(ready.part.hosts, ready.works, strict=True):
             found = _worked(host, work, [values[n] if n else None for n in host.inputs])
-            values |= {n: v for n, v in zip(host.outputs, found, strict=True) if n}
+            values |= {n: v for n, v in zip(host.outputs, found) if n}
         yield ready, before, values
         if ready.rest is None:
             return
@@ -210,12 +210,16 @@ def _owned(values: Mapping[str, Any], names: Sequence[str], own: set[str]) -> It
 
 
 def _worked(host: Host, work: Work, values: Sequence[Any]) -> Sequence[Any]:
+    """At least as many results as the node has outputs; those at the end may be left out."""
     try:
-        return work(*values)
+        found = work(*values)
     except CompileError:
         raise
     except Exception as error:  # numpy and onnx's evaluator raise all sorts of things for values that do not fit
         raise fail("E609", f"{host.label} cannot be evaluated: {error}", kind=ModelError) from error
+    if len(found) < len(host.outputs):
+        raise fail("E609", f"{host.label} has {len(host.outputs)} outputs, the operator gives {len(found)}", kind=ModelError)
+    return found
 
 
 def type_of(value: Any) -> Array | None:

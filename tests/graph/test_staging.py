@@ -302,3 +302,22 @@ def test_inputs_by_dlpack(build) -> None:
     model = polytc.load_onnx(build([N("Neg", ["x"], ["y"])], {"x": (np.float32, [3])}, ["y"])).compile(target="evaluate")
     x = array(3)
     np.testing.assert_array_equal(model(Foreign(x)), -x)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4])
+def test_results_at_the_end_may_be_left_out(build, reference, outputs) -> None:
+    names = ["y", "first", "which", "counts"][:outputs]
+    source = build([N("Unique", ["x"], names), N("Cast", ["y"], ["z"], to=1)], {"x": (np.int64, [6])}, [*names, "z"])
+    feeds = {"x": np.array([3, 1, 3, 2, 1, 3])}
+    agree(source, feeds, polytc.load_onnx(source).compile(target="evaluate", strict=True).run(None, feeds), reference)
+
+
+def test_more_outputs_than_the_operator_has(build) -> None:
+    model = polytc.load_onnx(build([N("NonZero", ["x"], ["i", "more"])], {"x": (np.float32, [3])}, ["i", "more"]))
+    with pytest.raises(ModelError, match="has 2 outputs, the operator gives 1"):
+        model.compile(target="evaluate")(array(3))
+
+
+def test_a_second_output_of_shape_is_refused(build) -> None:
+    with pytest.raises(ModelError, match="its result 'y', an output of the model, is not computed"):
+        polytc.load_onnx(build([N("Shape", ["x"], ["", "y"])], {"x": (np.float32, [3])}, ["y"])).compile(target="evaluate")
