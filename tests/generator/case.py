@@ -12,7 +12,8 @@ from polytc.lang import scalars
 @dataclass(frozen=True)
 class Input:
     """values: ('any',) for random numbers; ('index', a, b) for integers in [a, b); ('rows', n) for numbers from 0 to n in
-    order, the bounds of rows. fine: floats that are no integers."""
+    order, the bounds of rows; ('special',) for random numbers with NaN and infinities among them. fine: floats that are no
+    integers."""
 
     name: str
     shape: tuple[int, ...]
@@ -65,4 +66,9 @@ def array(x: Input, rng: np.random.Generator) -> np.ndarray:
         found = rng.standard_normal(x.shape)
     else:
         found = rng.integers(0 if dtype.kind == "u" else -3, 4, x.shape)
-    return np.asarray(found).astype(dtype.numpy)
+    result = np.asarray(found).astype(dtype.numpy)
+    if x.values[0] == "special":
+        chosen = rng.integers(0, 12, x.shape)
+        for n, value in enumerate((np.nan, np.inf, -np.inf)):
+            result[chosen == n] = value
+    return result

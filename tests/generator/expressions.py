@@ -77,7 +77,7 @@ def convert(x: Context, kind: str) -> str:
         return c.of(["f32({})", "f64({})", "f16({})", "{} * 1.0"]).format(expression(x, "i", 0)) if exact or c.likely(50) else \
             f"f32({expression(x, 'b', 0)})"
     if kind == "i":
-        if exact and c.likely(40):
+        if exact and not x.state.special and c.likely(40):
             return f"i32(clamp({expression(x, 'f', 0)}, -100, 100))"
         return c.of(["i64({})", "({} ? 1 : 2)", "i32({})"]).format(expression(x, "b", 0))
     return f"({expression(x, 'i', 0)} {c.of(['<', '==', '>=', '!='])} {expression(x, 'i', 0)})"
@@ -89,7 +89,8 @@ _SMOOTH = ["tanh({a})", "sin({a})", "cos({a})", "sigmoid({a})", "atan({a})", "er
            "sqrt(abs({a}) + 1)", "log(abs({a}) + 1)", "rsqrt({a} * {a} + 1)", "{a} / (abs({b}) + 1)", "{a} / 4",
            "log1p(abs({a}))", "expm1(clamp({a}, -2, 2))", "asinh({a})", "cbrt(abs({a}) + 1)", "exp2(clamp({a}, -3, 3))",
            "log2(abs({a}) + 2)", "atan2({a}, abs({b}) + 1)", "sinh(clamp({a}, -2, 2))", "cosh(clamp({a}, -2, 2))",
-           "min({a}, {b})", "abs({a})"]
+           "log10(abs({a}) + 1)", "tan(clamp({a}, -1, 1))", "asin(clamp({a}, -0.9, 0.9))",
+           "acos(clamp({a}, -0.9, 0.9))", "acosh(abs({a}) + 1.5)", "atanh(clamp({a}, -0.9, 0.9))", "min({a}, {b})", "abs({a})"]
 
 
 def _float(x: Context, depth: int) -> str:
@@ -144,6 +145,8 @@ def _condition(x: Context, depth: int) -> str:
     match c.of(["i", "f", "index", "&&", "||", "!", "i"]):
         case "f" if not x.state.smooth:
             return f"({expression(x, 'f', depth)} {c.of(['<', '>', '<=', '==', '!='])} {expression(x, 'f', 0)})"
+        case "index" if x.state.special:
+            return f"{c.of(['isnan', 'isinf', '!isnan'])}({expression(x, 'f', 0)})"
         case "index" if x.space:
             return f"({c.of(list(x.space))} {c.of(['<', '>', '<=', '=='])} {c.below(6)})"
         case "&&" | "||" as op:

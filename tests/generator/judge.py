@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from dataclasses import dataclass
 
 import numpy as np
 
 from polytc import api, compiler, errors
+from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.target import Target
 from polytc.lang import evaluate, scalars
 from polytc.lang.program import Program, walk
 from tests.generator import oracle
@@ -52,20 +55,21 @@ def judge(case: Case) -> Outcome:
 def _compared(case: Case, program: Program) -> Outcome:
     inputs = case.arrays()
     expected = evaluate(program, inputs)
-    known = oracle.run(case.text, program, inputs, dict(case.scalars), case.smooth)
+    special = any(x.values[0] == "special" for x in case.inputs)
+    known = None if special else oracle.run(case.text, program, inputs, dict(case.scalars), case.smooth)
     if known is not None and known.sure and (difference := _differs(case, program, expected, known.values, known)):
         return Outcome("wrong", f"the evaluator against the interpreter of the tests: {difference}")
     schedule = None if case.schedule == "automatic" else case.schedule
     if case.schedule == "user":
         chosen = transformed(program, replayed(case.steps))
-        schedule = chosen.yaml() if case.steps[-1] % 2 else chosen.request(compiler.target(case.target).here().machine)
+        schedule = chosen.yaml() if case.steps[-1] % 2 else chosen.request(target(case).machine)
     given = {n: a.copy() for n, a in inputs.items()}
     for name in program.outputs:
         if name not in given:
             t = program.tensor(name)
             given[name] = np.full(t.shape, 77, t.dtype.numpy)
     try:
-        compiler.compile_program(program, case.target, case.threads, schedule).run([given[n] for n in program.arrays])
+        compiler.compile_program(program, target(case), case.threads, schedule).run([given[n] for n in program.arrays])
     except errors.PolytcError as refusal:
         codes = {d.code for d in getattr(refusal, "diagnostics", ())}
         if codes <= {"E530", "E505"}:  # this machine, not the program
@@ -75,10 +79,27 @@ def _compared(case: Case, program: Program) -> Outcome:
     touched = next((n for n in program.inputs if n not in program.outputs and not _same(given[n], inputs[n])), None)
     if touched is not None:
         difference = f"the input {touched} was written"
+    if difference and known is None and not case.smooth and _rounds(case, expected):
+        return Outcome("ran")
     if difference:
         return Outcome("wrong", f"{difference}\n{program}\n{schedule or ''}")
     judged = known is None or known.sure or not any(program.tensor(n).dtype.is_float for n in program.outputs)
     return Outcome("right" if judged else "ran")
+
+
+def target(case: Case) -> Target:
+    """'gpu' is OpenCL with the schedules of a GPU, whatever the device."""
+    return OpenCLTarget() if case.target == "gpu" else compiler.target(case.target).here()
+
+
+def _rounds(case: Case, expected: dict[str, np.ndarray]) -> bool:
+    """Are the results others if all floats have 64 bits?"""
+    inputs = {x.name: a.astype(np.float64) if scalars.named(x.dtype).is_float else a
+              for x, a in zip(case.inputs, case.arrays().values(), strict=True)}
+    program = api.build(re.sub(r"\b(f32|f16|bf16|float|half)\b", "f64", case.text), {n: a.shape for n, a in inputs.items()},
+                        {n: str(scalars.from_numpy(a.dtype) or "bf16") for n, a in inputs.items()}, scalars=dict(case.scalars))
+    return any(not np.array_equal(expected[n].astype(np.float64), a.astype(np.float64), equal_nan=True)
+               for n, a in evaluate(program, inputs).items())
 
 
 def _types(program: Program) -> set[scalars.DType]:

@@ -21,7 +21,7 @@ from polytc.lang.calls import resolve
 from polytc.lang.program import Program
 from polytc.lang.typenames import dtype_of
 
-NODES = 80_000
+NODES = 30_000
 """Nodes of expressions that are looked at before a program is given up."""
 
 Number = int | float | bool
@@ -39,6 +39,10 @@ class Known:
     magnitudes: dict[str, float]
     sure: bool
     exact: bool
+
+
+class _Skipped(Exception):
+    """An `else identity`: the term is left out."""
 
 
 class _GivenUp(Exception):
@@ -161,7 +165,10 @@ class _Interpreter:
         for point in self.points(s, env):
             place = tuple(int(self.value(e, s, point)[0]) for e in s.subscripts)
             if all(x in axis for x, axis in zip(place, self.bounds[s.target])):
-                found.append((place, self.value(s.value, s, point)))
+                try:
+                    found.append((place, self.value(s.value, s, point)))
+                except _Skipped:
+                    continue
         floats = self.program.tensor(s.target).dtype.is_float
         memory = self.memory[s.target]
         for place, (v, m) in found:
@@ -200,10 +207,12 @@ class _Interpreter:
                 return self.memory[name][()]
             case sx.Access(tensor=name, subscripts=subscripts):
                 return self.memory[name][tuple(int(self.value(x, s, point)[0]) for x in subscripts)]
-            case sx.Guarded(access=sx.Access(tensor=name, subscripts=subscripts), default=default) if default is not None:
+            case sx.Guarded(access=sx.Access(tensor=name, subscripts=subscripts), default=default):
                 place = tuple(int(self.value(x, s, point)[0]) for x in subscripts)
                 if all(x in axis for x, axis in zip(place, self.bounds[name])):
                     return self.memory[name][place]
+                if default is None:
+                    raise _Skipped
                 v, m = self.value(default, s, point)
                 return (float(v), m) if self.program.tensor(name).dtype.is_float else (v, m)
             case sx.Unary(op=op, a=a):
@@ -301,6 +310,8 @@ _SMOOTH: dict[str, tuple[Callable[..., float], Callable[..., float]]] = {
     "exp2": (math.exp2, math.exp2),
     "expm1": (math.expm1, math.exp), "sqrt": (math.sqrt, _one), "rsqrt": (lambda x: 1 / math.sqrt(x), _one),
     "log": (math.log, _one), "log1p": (math.log1p, _one), "log2": (math.log2, _one),
+    "log10": (math.log10, _one), "tan": (math.tan, lambda x: 4.0), "asin": (math.asin, lambda x: 3.0),
+    "acos": (math.acos, lambda x: 3.0), "acosh": (math.acosh, _one), "atanh": (math.atanh, lambda x: 6.0),
     "cbrt": (math.cbrt, _one), "asinh": (math.asinh, _one),
     "atan2": (math.atan2, _one), "sinh": (math.sinh, math.cosh), "cosh": (math.cosh, math.cosh)}
 """name -> (function, a bound of its slope), for the arguments that the generator gives them."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.generator.case import Case, Input
 from tests.generator.choices import Choices
+from tests.generator.patterns import pattern
 from tests.generator.state import ITERATIONS, State, Tensor, extent, size
 from tests.generator.statements import statement
 
@@ -14,6 +15,7 @@ from tests.generator.statements import statement
 def case(c: Choices) -> Case:
     """A random program with its inputs, its target and its schedule."""
     state = State(c, smooth=c.likely(30), whole=c.likely(50), dynamic=c.likely(15))
+    state.special = not state.smooth and c.likely(8)
     if state.whole and c.likely(50):
         kind = c.of(["f", "f", "i"])
         for _ in range(c.of([1, 2])):
@@ -21,12 +23,14 @@ def case(c: Choices) -> Case:
             made.inout = True
     lines: list[str] = []
     for _ in range(c.of([1, 2, 1, 3, 2])):
-        lines += block(state, 0) if c.likely(40) else statement(state)
+        lines += block(state, 0) if c.likely(35) else pattern(state) if c.likely(15) else statement(state)
     text = _definition(state, lines) if state.whole else _bare(state, lines)
     inputs = tuple(Input(t.name, t.shape, t.dtype or "f32", t.values, state.smooth)
                    for t in (state.tensors[n] for n in state.inputs) if re.search(rf"\b{t.name}\b", text))
-    target = c.of(["cpu", "cpu", "interp", "opencl", "cpu"])
-    if target == "opencl" and "~" in text:  # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
+    target = c.of(["cpu", "cpu", "interp", "opencl", "cpu", "gpu"])
+    if target == "interp" and state.large:
+        target = "cpu"
+    if target in ("opencl", "gpu") and "~" in text:  # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
         target = "interp"
     schedule = c.of(["automatic", "automatic", "program", "isl", "user", "user"])
     used = {n: v for n, v in state.scalars.items() if re.search(rf"\b{n}\b", text)}
@@ -113,4 +117,16 @@ def _definition(state: State, lines: list[str]) -> str:
     outs = [names[-1], *c.some(names[:-1], 3)] if names else []
     arrow = f" -> ({', '.join(outs)})" if outs else ""
     mark = "precise " if c.likely(7) else ""
-    return "\n".join([*state.definitions.values(), f"{mark}def f({', '.join(params)}){arrow} {{", body, "}"])
+    if named and c.likely(10):
+        n = c.of(sorted(named))
+        body = f"    assume N{n} >= {c.of([1, n])} && N{n} < {2 * n}\n{body}"
+    text = "\n".join([*state.definitions.values(), f"{mark}def f({', '.join(params)}){arrow} {{", body, "}"])
+    return _comprehension(text) if not state.definitions and c.likely(8) else text
+
+
+def _comprehension(text: str) -> str:
+    """The program in Tensor Comprehensions' notation."""
+    head, brace, body = text.partition("{")
+    for ours, theirs in (("f32", "float"), ("f64", "double"), ("f16", "half"), ("i32", "int"), ("i64", "int64")):
+        head = re.sub(rf"\b{ours}\b", theirs, head)
+    return (head + brace + body).replace("[", "(").replace("]", ")")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from polytc import errors
+from polytc.lang import program as pr
 from polytc.lang.program import Program
 from polytc.schedule import loopnest, recipe
 from polytc.schedule.recipe import Recipe
 from tests.generator.choices import Choices
 
-STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential"]
+STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential",
+         "cache"]
 REFUSALS = {"E701", "E704", "E706", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
 
@@ -25,7 +27,20 @@ def transformed(program: Program, c: Choices) -> Recipe:
             s = step(s, c)
         except errors.CompileError as refusal:
             check(refusal)
+    if c.likely(30):
+        again(program, s)
     return s
+
+
+def again(program: Program, s: Recipe) -> None:
+    """A saved schedule reads as it was."""
+    try:
+        found = recipe.start(program).read(s.yaml())
+    except errors.CompileError as refusal:
+        if refusal.code not in ("E706", "E708"):
+            raise AssertionError(f"what was saved is not read: {refusal}") from refusal
+        return
+    assert found.yaml() == s.yaml(), f"what was saved is read as another schedule:\n{s.yaml()}\n{found.yaml()}"
 
 
 def check(refusal: errors.CompileError) -> None:
@@ -66,6 +81,9 @@ def step(s: Recipe, c: Choices) -> Recipe:
             return s.unroll_and_jam(a, loop, size)
         case "vectorize":
             return s.vectorize(a, loop, c.of([2, 4, 8]))
+        case "cache":
+            reads = [r.tensor for r in pr.reads(s.program.statement(a))]
+            return s if not reads else s.cache(a, c.of(reads), at=c.of([None, loop]), space=c.of(["local", "packed"]))
         case "sequential":
             return s.sequential(a, loop)
         case _:

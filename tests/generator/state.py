@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 
 from tests.generator.choices import Choices
 
@@ -49,7 +50,9 @@ class Tensor:
 @dataclass
 class State:
     """smooth: floats that are no integers, and functions that round; then nothing may depend on the last bit. whole: the text
-    is a `def`. dynamic: memory may decide ranges and conditions."""
+    is a `def`. dynamic: memory may decide ranges and conditions. tame: tensors whose values are small.
+    special: floats may be NaN and infinite. skips: `else identity` may stand in the statement. large: too much for the slow
+    target."""
 
     c: Choices
     smooth: bool
@@ -61,6 +64,10 @@ class State:
     definitions: dict[str, str] = field(default_factory=dict)
     loops: Space = field(default_factory=dict)
     counted: int = 0
+    tame: set[str] = field(default_factory=set)
+    special: bool = False
+    skips: bool = False
+    large: bool = False
 
     def fresh(self, prefix: str) -> str:
         self.counted += 1
@@ -69,19 +76,23 @@ class State:
     def input(self, shape: Iterable[int], kind: str, values: tuple[str | int, ...] = ("any",), dtype: str | None = None
               ) -> Tensor:
         """A new input."""
+        if self.special and kind == "f" and values == ("any",) and self.c.likely(60):
+            values = ("special",)
         named = dtype or self.c.of({"f": FLOATS, "i": INTEGERS, "b": ["bool"]}[kind])
-        prefix = {"any": "X", "index": "I", "rows": "R"}[str(values[0])]
+        prefix = {"any": "X", "special": "X", "index": "I", "rows": "R"}[str(values[0])]
         made = Tensor(self.fresh(prefix), [(0, n) for n in shape], kind, named, values)
         self.tensors[made.name] = made
         self.inputs.append(made.name)
         return made
 
     def readable(self, kind: str | None = None) -> list[Tensor]:
-        return [t for t in self.tensors.values() if not t.pending and t.values[0] == "any" and kind in (None, t.kind)]
+        return [t for t in self.tensors.values()
+                if not t.pending and t.values[0] in ("any", "special") and kind in (None, t.kind)]
 
     def writable(self) -> list[Tensor]:
         """Tensors all of whose elements have been written, and which may be written again."""
-        return [t for t in self.tensors.values() if not t.pending and (t.inout or t.name not in self.inputs)]
+        return [t for t in self.tensors.values() if not t.pending and (t.inout or t.name not in self.inputs)
+                and prod(b - a for a, b in t.box) <= POINTS]
 
 
 def extent(c: Choices, large: bool = True) -> int:

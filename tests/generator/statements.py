@@ -162,7 +162,9 @@ def finish(d: Draft, t: Tensor, update: str | None, rows: bool = False, scatter:
         _rows(d, reduced)
     named = _let(d)
     x = Context(state, d.space, t.name, t.kind, _own(d, t, update, reduced, scatter, fresh), bounded)
+    state.skips = update is not None
     value = expression(x, t.kind, c.of([1, 2, 0, 2, 3]))
+    state.skips = False
     loose = [i for i in reduced if not _mentions(value, i) or (rows and i == reduced[0])]
     if loose:
         more = subscripts.read_new(state, t.kind, d.space, loose, bounded)
@@ -314,6 +316,8 @@ DEFINITIONS = {
     "Scale": "op Scale<a>(X[*i]) -> Y[*i] { Y[*i] = a * X[*i] + 1 }",
     "Rows": "op Rows(X[*i, j]) -> S[*i] { S[*i] += X[*i, j] }",
     "Back": "op Back(X[*i, j]) -> Y[*i, j] { Y[*i, j] = X[*i, X.shape[-1] - 1 - j] }",
+    "Add": "op Add(A[*i?], B[*i?]) -> Y[*i] { Y[*i] = A[*i] + B[*i] }",
+    "Running": "def Running(X) -> (P) { for t in 0:X.shape[0] { P[t] = max((P[t-1] else 0), X[t]) } }",
     "Spread": "op Spread(X[*i, j]) -> Y[*i, j] { M[*i] max= X[*i, j]; Y[*i, j] = X[*i, j] - M[*i] }",
 }
 
@@ -322,14 +326,19 @@ def call(state: State, t: Tensor) -> str:
     """A call of a definition on a whole tensor."""
     c = state.c
     shape = [b - a for a, b in t.box]
-    ready = ["relu"] + (["softmax", "gelu", "l2norm", "logsumexp"][:3] if state.smooth else [])
-    which = c.of([*DEFINITIONS, *ready] if t.kind == "f" else ["Scale", "Rows", "Spread"] if t.kind == "i" else ["relu"])
     if t.kind == "b":
         return existing(state, t) if t in state.writable() else new(state)
+    ready = ["relu"] + (["softmax", "gelu", "l2norm", "silu", "log_softmax"] if state.smooth else [])
+    which = c.of([*DEFINITIONS, *ready] if t.kind == "f" else [*DEFINITIONS])
+    if which == "Running" and (len(shape) != 1 or state.whole):
+        which = "Scale"
     if which in DEFINITIONS:
         state.definitions[which] = DEFINITIONS[which]
     attributes = f"<a={c.of([2, 1, 3])}>" if which == "Scale" else ""
     box = [(0, n) for n in (shape[:-1] if which == "Rows" else shape)]
     name = state.fresh("T")
     state.tensors[name] = Tensor(name, box, t.kind)
-    return f"{name} = {which}{attributes}({t.name})"
+    more = ""
+    if which == "Add":
+        more = f", {state.input([n if c.likely(60) else 1 for n in shape[c.below(len(shape)):]], t.kind).name}"
+    return f"{name} = {which}{attributes}({t.name}{more})"

@@ -54,6 +54,8 @@ def fitting(state: State, space: Space, low: int, high: int) -> Form | None:
 
 def default(state: State, kind: str) -> str:
     """What stands behind `else`."""
+    if state.skips and state.c.likely(15):
+        return "identity"
     return {"f": state.c.of(["0", "1", "2"]), "i": state.c.of(["0", "1", "2"]), "b": "false"}[kind]
 
 
