@@ -118,7 +118,14 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.extract(rewritten)))
     except isl.QuotaExceeded as e:
         why = str(e)
-        scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.boxed(rewritten, why)))
+        automatic.replaceable(schedule, why)
+        boxed = stage("scop", lambda: polyhedra.boxed(rewritten, why))
+        try:
+            scop, dependences, chosen, raw = scanned(boxed)
+        except isl.QuotaExceeded as again:
+            scop, dependences = boxed, stage("deps", lambda: deps.analyse(boxed))
+            chosen = automatic.simplest(boxed, str(again))
+            raw = stage("ast", lambda: astgen.generate(boxed, chosen, 0), verify.verify)
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
     bound = sizes.bind(module) if module.sizes else None
     source = stage("source", lambda: to.emit(bound.module if bound is not None else module))

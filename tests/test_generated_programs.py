@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polytc import compiler, errors
+from polytc.codegen import astgen, loops
+from polytc.lang import build, evaluate
+from polytc.poly import isl
+from polytc.poly.scop import Scop
+from polytc.schedule import recipe
+from polytc.schedule.tree import Schedule
 from tests.generator import choices, programs
 from tests.generator.case import Case, Input
 from tests.generator.judge import Outcome, judge
@@ -75,3 +83,41 @@ def test_a_wrong_result_a_hang_and_a_crash_are_seen(monkeypatch: pytest.MonkeyPa
     found = judge(case)
     assert found.kind == "wrong"
     assert "expected" in found.detail
+
+
+TRUE = Case("""
+    T[i,j,k] = X[i,j,k]
+    for t in 3:0:-1 {
+        for u in 0:2 {
+            for x in 1:5 {
+                T[i,j,k] = X[x,k+1,k] where j in 0:7, i in 0:4, k in 1:3
+                T[x,t+1,t-1] = X[u,x-u,t%3]
+                T[i,u,u+1] = (V[u] < i) where i in t:5
+            }
+        }
+        T[i,j,t-1] = (V[0] < V[0]) where i in 0:5:2, j in 0:7
+    }
+""", (Input("X", (5, 7, 3), "bool"), Input("V", (2,), "i8")), (), 0, "cpu", "automatic")
+"""isl writes a condition that holds as 1."""
+
+
+def test_conditions_that_isl_decides() -> None:
+    assert judge(TRUE) == Outcome("right")
+
+
+def test_loops_that_isl_cannot_write_in_time_are_those_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    generate = astgen.generate
+
+    def bounded(scop: Scop, schedule: Schedule, operations: int = 1) -> loops.Module:
+        if operations:
+            raise isl.QuotaExceeded("more than 1 isl operations")
+        return generate(scop, schedule, operations)
+    monkeypatch.setattr(astgen, "generate", bounded)
+    program = build("T[i,j] = X[i,j]; for t in 1:6 { T[t,j] = T[t-1,j] + T[t,j] where j <= t }", {"X": (6, 7)})
+    assert "program order: the loops" in compiler.lower_program(program, "cpu").schedule.how
+    x, result = np.arange(42, dtype=np.float32).reshape(6, 7), np.empty((6, 7), np.float32)
+    compiler.compile_program(program, "cpu").run([x, result])
+    np.testing.assert_array_equal(result, evaluate(program, {"X": x})["T"])
+    text = recipe.start(program).yaml()
+    with pytest.raises(errors.CompileError, match="take too long to write"):
+        compiler.lower_program(program, "cpu", text)

@@ -46,6 +46,8 @@ SMALL: dict[str, tuple[str, Shapes]] = {
     "product and minimum": ("Y[i] *= X[i,j]; Z[i] min= X[i,j]", {"X": (5, 40)}),
     "triangular": ("y[i] += A[i,k]*x[k] where k <= i", {"A": (17, 17), "x": (17,)}),
     "every second": ("y[i] += A[i,k] where k % 2 == 0, i <= 2*k", {"A": (12, 13)}),
+    "every second element": ("y[i] += x[i] where i % 2 == 0", {"x": (9,)}),
+    "every third from anywhere": ("Y[i,j] += X[i,j] where (i + j) % 3 == 1, j < 4*i", {"X": (9, 70)}),
     "shifted": ("O[i] = A[i-1]", {"A": (10,)}),
     "chain of shifts": ("P[h] = X[h-5]; T[h] += P[2*h+k]*W[k]", {"X": (20,), "W": (3,)}),
     "concat": ("O[i] = A[i]; O[10+i] = B[i]", {"A": (10,), "B": (13,)}),

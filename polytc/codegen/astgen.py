@@ -24,6 +24,7 @@ _LOGIC = {islpy.ast_expr_op_type.and_: "&&", islpy.ast_expr_op_type.and_then: "&
 _ARITHMETIC = {islpy.ast_expr_op_type.add: "+", islpy.ast_expr_op_type.sub: "-", islpy.ast_expr_op_type.mul: "*",
                islpy.ast_expr_op_type.div: "//", islpy.ast_expr_op_type.fdiv_q: "//", islpy.ast_expr_op_type.pdiv_q: "//",
                islpy.ast_expr_op_type.pdiv_r: "%", islpy.ast_expr_op_type.zdiv_r: "%"}
+_CONDITIONAL = (islpy.ast_expr_op_type.cond, islpy.ast_expr_op_type.select)
 _CHOICE = {islpy.ast_expr_op_type.min: "min", islpy.ast_expr_op_type.max: "max"}
 
 
@@ -78,7 +79,7 @@ def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[
             return _for(node, walk, kinds, values)
         case islpy.ast_node_type.if_:
             other = _node(node.if_get_else_node(), walk, kinds, values) if node.if_has_else_node() else None
-            return loops.If(_expr(node.if_get_cond(), values), _node(node.if_get_then_node(), walk, kinds, values), other)
+            return loops.If(_condition(node.if_get_cond(), values), _node(node.if_get_then_node(), walk, kinds, values), other)
         case islpy.ast_node_type.block:
             children = node.block_get_children()
             return loops.block(*(_node(children.get_at(i), walk, kinds, values) for i in range(children.n_ast_node())))
@@ -123,6 +124,12 @@ def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -
     return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in conditions]), store) if conditions else store
 
 
+def _condition(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:
+    """A condition; isl writes 1 and 0 for true and false."""
+    found = _expr(e, values)
+    return loops.Const(bool(found.value), BOOL) if isinstance(found, loops.Const) else found
+
+
 def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:
     match e.get_type():
         case islpy.ast_expr_type.int:
@@ -131,7 +138,8 @@ def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:
             name = e.get_id().get_name()
             return values.get(name, loops.Var(name))
     op = e.get_op_type()
-    args = [_expr(e.get_op_arg(i), values) for i in range(e.get_op_n_arg())]
+    conditions = e.get_op_n_arg() if op in _LOGIC else 1 if op in _CONDITIONAL else 0
+    args = [(_condition if i < conditions else _expr)(e.get_op_arg(i), values) for i in range(e.get_op_n_arg())]
     if op in _CHOICE:
         result = args[0]
         for other in args[1:]:
@@ -139,7 +147,7 @@ def _expr(e: islpy.AstExpr, values: dict[str, loops.Expr]) -> loops.Expr:
         return result
     if op == islpy.ast_expr_op_type.minus:
         return loops.Unary("-", args[0], I64)
-    if op in (islpy.ast_expr_op_type.cond, islpy.ast_expr_op_type.select):
+    if op in _CONDITIONAL:
         return loops.Select(args[0], args[1], args[2], args[1].dtype)
     if op in _ARITHMETIC:
         return loops.binary(_ARITHMETIC[op], args[0], args[1])

@@ -36,6 +36,18 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
             return _given(text, scop, deps)
 
 
+def replaceable(request: str | None, why: str) -> None:
+    """Raises E706 if a text asked for the schedule whose loops isl cannot write in time."""
+    if request not in (None, "program", "isl"):
+        raise errors.fail("E706", f"the loops of this schedule take too long to write: {why}",
+                          notes=["smaller tiles, or fewer statements in one loop"])
+
+
+def simplest(scop: Scop, why: str) -> Schedule:
+    """Program order, in place of a schedule whose loops isl cannot write in time."""
+    return Schedule(scop.original, f"program order: the loops of another schedule need {why}")
+
+
 def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
     try:
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: from_yaml(text, scop, deps))

@@ -3,8 +3,8 @@
     block0 for b in 0:16 { thread0 for t in 0:min(32, 510 - 32*b) ... }
     ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < 510 - 32*b ... } }
 
-Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have constant extents, and
-form one chain at the top of the kernel with each axis once.
+Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have steps of 1 and constant
+extents, and form one chain at the top of the kernel with each axis once.
 """
 
 from __future__ import annotations
@@ -27,35 +27,42 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
         return kernel
     known: dict[str, simplify.Interval] = {}
     guards: list[loops.Binary] = []
-    fixed: list[tuple[loops.For, int, int]] = []
+    fixed: list[tuple[loops.For, int, int, int]] = []
     for loop in chain:
         low, high = simplify.interval(loop.lower, known)[0], simplify.interval(loop.upper, known)[1]
         assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
         assert high is not None, f"grid: the {loop.kind} loop {loop.var} has no constant upper bound"
         known[loop.var] = (low, high - 1)
         var = loops.Var(loop.var)
-        guards += [loops.binary(">=", var, loop.lower)] if loop.lower != loops.const(low) else []
+        starts = loop.lower == loops.const(low)
+        guards += [loops.binary(">=", var, loop.lower)] if not starts else []
         guards += [loops.binary("<", var, loop.upper)] if loop.upper != loops.const(high) else []
-        fixed.append((loop, low, high - low))
+        step = loop.step if starts else 1  # items between those of a loop that starts anywhere do nothing
+        if loop.step != step:
+            offset = loops.binary("-", var, loop.lower)
+            guards.append(loops.binary("==", loops.binary("%", offset, loops.const(loop.step)), loops.const(0)))
+        fixed.append((loop, low, step, -((low - high) // step)))
     guarded = loops.If(conjunction(guards), body) if guards else body
     inner = simplify.simplify(_merge(fixed, guarded), {})
     return replace(kernel, body=inner)
 
 
-def _merge(chain: list[tuple[loops.For, int, int]], body: loops.Stmt) -> loops.Stmt:
-    """Loops from 0 with one loop an axis: those that share an axis become one, taken apart by division."""
+def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> loops.Stmt:
+    """Loops from 0 with one loop an axis: those that share an axis become one, taken apart by division. chain: loops, each with
+    its first value, its step and its iterations."""
     values: dict[str, loops.Expr] = {}
     result = body
     for kind in ("thread", "block"):
         for axis in (0, 1, 2):
-            same = [(loop, low, extent) for loop, low, extent in chain if loop.kind == kind and loop.axis == axis]
+            same = [x for x in chain if x[0].kind == kind and x[0].axis == axis]
             if not same:
                 continue
             total, name = 1, same[-1][0].var
-            for loop, low, extent in reversed(same):
+            for loop, low, step, extent in reversed(same):
                 index: loops.Expr = loops.Var(name)
                 index = loops.binary("//", index, loops.const(total)) if total > 1 else index
                 index = loops.binary("%", index, loops.const(extent)) if len(same) > 1 else index
+                index = loops.binary("*", index, loops.const(step)) if step > 1 else index
                 values[loop.var] = loops.binary("+", index, loops.const(low))
                 total *= extent
             result = loops.For(name, loops.const(0), loops.const(total), 1, result, same[0][0].kind, axis)
