@@ -8,15 +8,8 @@ from dataclasses import replace
 from typing import Any, overload
 
 from polytc import compiler, lang
-from polytc.contraction import einsum
-from polytc.errors import TargetError
-from polytc.explanation import Explanation
-from polytc.explanation import explain as explained
-from polytc.fixed import FixedOp
-from polytc.lang.program import Program
-from polytc.op import (
+from polytc.arguments import (
     DTypes,
-    Op,
     OpenShapes,
     Shapes,
     check_algebra,
@@ -29,8 +22,14 @@ from polytc.op import (
     check_text,
     check_threads,
     open_shapes,
-    request,
 )
+from polytc.contraction import einsum
+from polytc.errors import TargetError
+from polytc.explanation import Explanation
+from polytc.explanation import explain as explained
+from polytc.fixed import FixedOp
+from polytc.lang.program import Program
+from polytc.op import Op, request
 from polytc.poly.proofs import Proofs
 from polytc.runtime import devices as opencl
 from polytc.runtime.arrays import argument_error

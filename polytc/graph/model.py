@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors, processors
+from polytc.arguments import check_algebra, check_threads
 from polytc.errors import ArgumentError, fail
 from polytc.graph import profiling
 from polytc.graph.binding import NeedsValue
@@ -19,7 +20,6 @@ from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Array
 from polytc.graph.profiling import Profile
 from polytc.graph.staging import Options, Ready, Staged, type_of
-from polytc.op import check_algebra, check_threads
 from polytc.runtime import forks
 from polytc.runtime.recent import Recent
 from polytc.runtime.threads import default_threads

@@ -1,0 +1,148 @@
+"""What callers give beside arrays: texts, targets, shapes, types and options, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polytc import compiler, errors, lang
+from polytc.lang.report import closest
+from polytc.lang.scalars import DTYPES, DType
+from polytc.lang.signature import Signature
+from polytc.runtime.arrays import argument_error, dtype_of
+from polytc.schedule.fusion import POLICIES
+from polytc.schedule.recipe import Recipe
+
+errors.register(E410="option is not valid")
+
+Shapes = Mapping[str, Sequence[int]]
+OpenShapes = Mapping[str, Sequence[int | str]]
+DTypes = Mapping[str, Any]
+
+
+def check_text(text: Any) -> str:
+    """`text` if it is a string; E410 else."""
+    if not isinstance(text, str):
+        raise argument_error("E410", f"a program is text, not {type(text).__name__}", "for a file: Path(name).read_text()")
+    return text.removeprefix("\ufeff")  # the mark that some editors put before a file's text
+
+
+def check_target(target: Any) -> str:
+    """`target` if it is the name of one; E502 else."""
+    known = [*compiler.TARGETS, "evaluate"]
+    if not isinstance(target, str) or target not in known:
+        raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
+                          notes=[f"the targets are {', '.join(known)}"])
+    return target
+
+
+def open_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
+    """The shapes in which names of sizes stand. Raises E401, E410."""
+    _check_known(shapes, inputs, "shapes")
+    found = {}
+    for name, shape in shapes.items():
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if any(isinstance(e, str) for e in extents):
+            if not all(e.isidentifier() if isinstance(e, str) else isinstance(e, (int, np.integer)) for e in extents):
+                raise argument_error("E410", f"the shape of {name} must be numbers and names of sizes, not {shape!r}")
+            found[name] = extents
+    return found
+
+
+def check_typical(typical: Any) -> dict[str, int]:
+    """`typical` if it gives positive numbers for names; E410 else."""
+    if not isinstance(typical, Mapping) or not all(isinstance(v, (int, np.integer)) and v > 0 for v in typical.values()):
+        raise argument_error("E410", f"typical is a dict of sizes and positive integers, not {typical!r}")
+    return {str(n): int(v) for n, v in typical.items()}
+
+
+def check_names(text: str, signature: Signature, attrs: Any, scalars: Any, entry: str | None = None) -> None:
+    """Refuse attributes (E107) and scalars (E401) that the program does not have."""
+    for option, given in (("attrs", attrs), ("scalars", scalars)):
+        if not isinstance(given, Mapping):
+            raise argument_error("E410", f"{option} is a dict of names and values, not {given!r}")
+    unknown = [str(n) for n in attrs if n not in signature.attrs]
+    if unknown:
+        has = f"its attributes are: {', '.join(signature.attrs)}" if signature.attrs else "only an `op` has attributes"
+        raise argument_error("E107", f"{signature.name} has no attribute {', '.join(unknown)}", has)
+    if scalars:
+        usable = lang.names(text, entry)[0]
+        unknown = [str(n) for n in scalars if n not in usable]
+        if unknown:
+            raise argument_error("E401", f"scalars names {', '.join(unknown)}, which the program does not use",
+                                 closest(unknown[0], usable) or f"its names are: {', '.join(sorted(usable)) or 'none'}")
+
+
+def check_entry(entry: Any) -> str | None:
+    """`entry` if it is a name or None; E410 else."""
+    if entry is not None and not isinstance(entry, str):
+        raise argument_error("E410", f"entry is the name of a definition, not {type(entry).__name__}")
+    return entry
+
+
+def check_threads(threads: int | None) -> int | None:
+    """`threads` if it is None or a positive int; E410 else."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
+        raise argument_error("E410", f"threads must be a positive integer, not {threads!r}")
+    return None if threads is None else int(threads)
+
+
+def check_schedule(schedule: Any, fusion: Any = None) -> str | Recipe | None:
+    """`schedule` if it is text, a Recipe or None; `fusion` if that is given; E410 else."""
+    if fusion is not None:
+        if schedule is not None or fusion not in POLICIES:
+            raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")
+        return str(fusion)
+    if schedule is not None and not isinstance(schedule, (str, Recipe)):
+        raise argument_error("E410", f"a schedule is text or what polytc.schedule() gives, not {type(schedule).__name__}",
+                             "for a file: Path(name).read_text()")
+    return schedule
+
+
+def check_algebra(algebra: str | None) -> str:
+    """'fast' or 'direct'; for None what POLYTC_ALGEBRA says, else 'fast'. Raises ArgumentError E410."""
+    name = "algebra" if algebra is not None else "POLYTC_ALGEBRA"
+    value = algebra if algebra is not None else os.environ.get("POLYTC_ALGEBRA") or "fast"
+    if value not in ("fast", "direct"):
+        raise argument_error("E410", f"{name} is {value!r}, not 'fast' or 'direct'",
+                             "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
+    return value
+
+
+def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:
+    """Names of inputs -> scalar types; values may be ours ('f32', DType) or numpy's. Raises E401, E403, E410."""
+    _check_known(dtypes, inputs, "dtypes")
+    found = {}
+    for name, dtype in dtypes.items():
+        if isinstance(dtype, DType):
+            found[name] = dtype
+        elif isinstance(dtype, str) and dtype in DTYPES:
+            found[name] = DTYPES[dtype]
+        else:
+            try:
+                found[name] = dtype_of(name, np.dtype(dtype))
+            except TypeError as error:
+                raise argument_error("E410", f"{dtype!r} is not an element type", f"known: {', '.join(DTYPES)}") from error
+    return found
+
+
+def check_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Names of inputs -> extents; a single number is a vector's. Raises E401, E410."""
+    _check_known(shapes, inputs, "shapes")
+    found = {}
+    for name, shape in shapes.items():
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        if not all(isinstance(e, (int, np.integer)) and not isinstance(e, bool) and e >= 0 for e in extents):
+            raise argument_error("E410", f"the shape of {name} must be non-negative integers, not {shape!r}")
+        found[name] = tuple(int(e) for e in extents)
+    return found
+
+
+def _check_known(given: Mapping[str, Any], inputs: Sequence[str], option: str) -> None:
+    unknown = [n for n in given if n not in inputs]
+    if unknown:
+        raise argument_error("E401", f"{option} names {', '.join(map(str, unknown))}, which is no input",
+                             f"the inputs are: {', '.join(inputs) or 'none'}")
