@@ -28,7 +28,7 @@ from polytc.codegen.target import Binary, Executable, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
-from polytc.lang.rewrites import hoist, inline, layout, mirror, unloop
+from polytc.lang.rewrites import hoist, inline, layout, mirror, pad, scan, unit, unloop
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
@@ -232,7 +232,11 @@ def _general(program: Program, machine: Machine) -> Program:
     """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
     if program.sequential or program.dynamic:
         return program
-    for step in (inline.inline,):
+    steps: list[Callable[[Program], Program]] = [
+        inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
+    if machine.kind == "cpu" and not program.precise:
+        steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
+    for step in steps:
         with suppress(Undecided):
             program = step(program)
     return program

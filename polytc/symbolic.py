@@ -28,7 +28,7 @@ Dims: TypeAlias = Mapping[str, tuple[sx.Expr, ...]]
 TYPICAL = (512, 96, 24)
 """Sizes for which code is good where the caller names none: the first ones that the program allows, a little apart."""
 
-APART = 32
+APART = 64
 """So far are the typical values of different sizes apart, the first size being the largest."""
 
 LEAST = 48
@@ -101,7 +101,7 @@ class OpenSizes:
         """
         errors_: list[CompileError] = []
         for start in TYPICAL:
-            base = {n: self.typical.get(n, start + APART * (len(self.names) - k)) for k, n in enumerate(self.names)}
+            base = {n: self.typical.get(n, start + APART * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
             try:
                 return self._general(build, base)
             except CompileError as e:

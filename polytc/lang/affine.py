@@ -114,8 +114,8 @@ def interval(a: Affine, box: Box) -> tuple[int, int]:
     """Bounds of the form over a non-empty box; exact where no index occurs in two atoms."""
     low = high = a.constant
     for atom, c in a.terms:
-        ends = [c * v for v in _atom_interval(atom, box)]
-        low, high = low + min(ends), high + max(ends)
+        first, last = _atom_interval(atom, box)[::1 if c > 0 else -1]
+        low, high = low + c * first, high + c * last
     return low, high
 
 

@@ -58,6 +58,6 @@ def bounds(form: Linear, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
     low = high = form.constant
     for index, c in form.terms:
         lower, upper = ranges[index]
-        ends = (c * lower, c * (upper - 1))
-        low, high = low + min(ends), high + max(ends)
+        first, last = (lower, upper - 1)[::1 if c > 0 else -1]
+        low, high = low + c * first, high + c * last
     return low, high

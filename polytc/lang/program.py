@@ -60,10 +60,8 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
+        """Elements, of open sizes for the representative ones."""
+        return prod(map(int, self.shape))
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,9 @@ class Size(int):
     def __neg__(self) -> int:
         return 0 - self
 
+    def __abs__(self) -> int:
+        return self if self > 0 else -self
+
     def __mul__(self, other: int) -> int:
         if isinstance(other, Size):
             raise Undecided(f"({self}) * ({other}) is no linear formula of sizes")
@@ -111,7 +114,7 @@ class Size(int):
     def _no(self, *_: object) -> NoReturn:
         raise Undecided(f"{self} is not a number")
 
-    __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __pow__ = __rpow__ = _no
+    __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __pow__ = __rpow__ = __divmod__ = _no
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _no
     __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _no
 
@@ -126,8 +129,16 @@ def _quotient(form: Affine, divisor: int) -> Affine:
     """form // divisor; terms and constants that are multiples are taken out."""
     whole = tuple((t, c // divisor) for t, c in form.terms if c % divisor == 0)
     rest = tuple((t, c) for t, c in form.terms if c % divisor)
-    outside = Affine(form.constant // divisor, whole)
-    return add(outside, Affine(0, ((Quotient(Affine(form.constant % divisor, rest), divisor), 1),))) if rest else outside
+    outside, left = Affine(form.constant // divisor, whole), form.constant % divisor
+    if not rest:
+        return outside
+    if rest[0][1] < 0:  # floor(-a/d) = -floor((a + d - 1)/d)
+        return add(outside, _fraction(divisor - 1 - left, tuple((t, -c) for t, c in rest), divisor), -1)
+    return add(outside, _fraction(left, rest, divisor))
+
+
+def _fraction(constant: int, terms: tuple[tuple[Atom, int], ...], divisor: int) -> Affine:
+    return Affine(0, ((Quotient(Affine(constant, terms), divisor), 1),))
 
 
 def form_of(n: int) -> Affine:
@@ -187,7 +198,8 @@ def text(form: Affine) -> str:
     """A formula in the language's notation, the number last: `2*M - 1`."""
     parts: list[str] = []
     for atom, c in form.terms:
-        term = _atom(atom) if abs(c) == 1 else f"{abs(c)}*{_atom(atom)}"
+        factor = _atom(atom) if isinstance(atom, str) else f"({_atom(atom)})"
+        term = _atom(atom) if abs(c) == 1 else f"{abs(c)}*{factor}"
         parts.append(term if c > 0 and not parts else f"{'-' if c < 0 else '+'} {term}" if parts else f"-{term}")
     if form.constant or not parts:
         parts.append(str(form.constant) if not parts else f"{'-' if form.constant < 0 else '+'} {abs(form.constant)}")

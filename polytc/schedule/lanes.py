@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64, identity
+from polytc.lang.sizes import Size
 from polytc.machine import Machine
 from polytc.schedule.groups import coincident_indices, is_contraction
 from polytc.schedule.strides import AccessStrides, of_statement
@@ -23,15 +25,18 @@ ACCUMULATORS = 4
 
 
 def split_reductions(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with partial results for each reduction that runs along memory while its results do not."""
+    """The program with partial results for each reduction that runs along memory while its results do not. Of open sizes the
+    typical ones decide."""
     tensors, statements = list(program.tensors), list[pr.Statement]()
-    for s in program.statements:
-        lanes = lane_width(program, s, machine)
-        reduced = along(program, s, lanes)
-        if reduced is None:
+    typical = numeric(program)
+    for s, fixed in zip(program.statements, typical.statements, strict=True):
+        lanes = lane_width(typical, fixed, machine)
+        long = along(typical, fixed, lanes)
+        reduced = next((r for r in s.ranges if long is not None and r.index == long.index), None)
+        if reduced is None or isinstance(reduced.lower, Size):
             statements.append(s)
             continue
-        many = not is_contraction(s) and reduced.extent >= 2 * ACCUMULATORS * lanes
+        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * ACCUMULATORS * lanes
         partial = _partial(program, s, reduced, lanes * (ACCUMULATORS if many else 1), {t.name for t in tensors})
         tensors.append(partial[0])
         statements += partial[1]
@@ -83,9 +88,15 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     start = pr.Const(identity(s.op, target.dtype), target.dtype)
     statements = [pr.Statement(f"{s.name}_lanes_init", name, cell, None, start, (*kept, lanes), span=s.span),
                   pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
-    if reduced.extent % width:
-        rest = tuple(pr.Range(r.index, whole * width, r.upper) if r is reduced else r for r in s.ranges)
+    left = reduced.extent % width
+    if isinstance(left, Size) or left:
+        rest = tuple(pr.Range(r.index, _start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
         statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
     total = pr.Read(name, cell, target.dtype)
     statements.append(replace(s, value=total, ranges=(*kept, lanes)))
     return tensor, statements
+
+
+def _start(lower: int, upper: int) -> int:
+    """Where the rest begins; of open sizes it has something for the typical ones, so that strategies see a loop."""
+    return Size.of(min(int(lower), int(upper) - 1), lower.form) if isinstance(lower, Size) else lower

@@ -17,6 +17,7 @@ from dataclasses import replace
 from math import prod
 
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.lang.rewrites import hoist
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
@@ -41,25 +42,32 @@ second cache as it lies."""
 
 
 def pack(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays."""
+    """The program with packed copies of the operands for which the cycle count of schedule.tiles says that it pays; of open
+    sizes, for the typical ones."""
     fixed, given = hoist.constants(program), frozenset(t.name for t in program.tensors)
     for s in program.statements:
         if is_contraction(s) and not s.bounds:
             for _ in pr.reads(s):
-                before, program = program, _packed(program, program.statement(s.name), fixed, given, machine)
-                if program == before:
+                chosen = _chosen(numeric(program), s.name, fixed, given, machine, bool(program.sizes))
+                if chosen is None:
                     break
+                program = _apply(program, program.statement(s.name), *chosen)
     return program
 
 
-def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], given: frozenset[str], machine: Machine) -> pr.Program:
-    """fixed: tensors that are constant while the program is bound to its arrays; given: those that are no packed copies."""
+def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool
+            ) -> tuple[int, tuple[str, ...], str, int] | None:
+    """What is to be packed for a statement: (position among its reads, indices of the read, the one along which panels are
+    cut, width of a panel). fixed: tensors that are constant while the program is bound to its arrays; given: those that are no
+    packed copies; sized: other sizes than these will come too, so that rows that collide in a cache are no reason."""
+    s = program.statement(name)
     accesses = of_statement(program, s)
     shared = coincident_indices(s)
     lanes = lane_width(program, s, machine)
     plain = tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
-    again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None else 0.0 for r in pr.reads(s)}
+    again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None and not sized else 0.0
+             for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     unpacked += sum(again.values())
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
@@ -82,8 +90,9 @@ def _packed(program: pr.Program, s: pr.Statement, fixed: frozenset[str], given: 
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, vector, width)
     if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
-        return program
-    return _apply(program, s, *best[1:])
+        return None
+    _, chosen, vector, width = best
+    return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width
 
 
 def _walks(s: pr.Statement, operand: AccessStrides, tile: tiles.RegisterTile) -> bool:
@@ -114,10 +123,9 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
     return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
 
 
-def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, along: str, width: int) -> pr.Program:
-    """The program with a copy of an operand in panels of `width` iterations of an index."""
-    formal = _indices(program, s, read)
-    ranges = {r.index: r for r in s.ranges}
+def _apply(program: pr.Program, s: pr.Statement, position: int, formal: tuple[str, ...], along: str, width: int) -> pr.Program:
+    """The program with a copy of an operand in panels of `width` iterations of an index; see `_chosen`."""
+    read, ranges = pr.reads(s)[position], {r.index: r for r in s.ranges}
     steps = [i for i in reduced_indices(s) if i in formal]
     outer = [i for i in formal if i not in steps and i != along]
     source = program.tensor(read.tensor)
@@ -126,10 +134,17 @@ def _apply(program: pr.Program, s: pr.Statement, read: pr.Read, along: str, widt
     shape = (*(ranges[i].extent for i in outer), panels, *(ranges[i].extent for i in steps), width)
     lower = (*(ranges[i].lower for i in outer), 0, *(ranges[i].lower for i in steps), 0)
     target = pr.Tensor(name, source.dtype, shape, lower)
+<<<<<<< HEAD
     vector, number = pr.Index(along), pr.Const(width, I64)
     which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
     cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
     copied = tuple(ranges[i] for i in (*outer, *steps, along))
+=======
+    vector, number = pr.Index(along), pr.Const(width, I64)
+    which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
+    cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
+    copied = tuple(ranges[i] for i in (*outer, *steps, along))
+>>>>>>> 00ca2fb (Open sizes: rewrites that are right for all sizes; typical sizes decide on packing and lanes)
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
     statements = list(program.statements)
     at = statements.index(s)

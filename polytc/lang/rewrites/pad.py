@@ -73,7 +73,7 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     forms = [affine(sub) for sub in read.subscripts]
     box = tuple(interval(form, ranges) for form in forms if form is not None)
     size = program.tensor(read.tensor).size
-    if len(box) < len(forms) or not box or prod(b - a + 1 for a, b in box) > GROWTH * size + 4096:
+    if len(box) < len(forms) or not box or prod(int(b) - int(a) + 1 for a, b in box) > GROWTH * size + 4096:
         return None
     return box if s.points >= 2 * size else None
 
