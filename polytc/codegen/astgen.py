@@ -50,7 +50,7 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     known = f"{isl.parameters(scop.program)}{{ : {isl.facts(scop.program)} }}"
     build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, known))
     root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(schedule.tree))
-    whole = _node(root, walk, {}, {})
+    whole = _node(root, walk, {}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes})
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
     return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
 

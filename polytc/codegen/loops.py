@@ -83,11 +83,12 @@ class Buffer(Node):
 
 @node
 class Var(Node):
-    """A loop variable."""
+    """A loop variable, or a size that is not fixed. least: its smallest value, where that does not follow from a loop."""
 
     name: str
     dtype: DType = I64
     lanes: int = 1
+    least: int | None = None
 
 
 @node

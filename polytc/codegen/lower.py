@@ -107,16 +107,22 @@ def size(n: int) -> loops.Expr:
     return _formula(n.form) if isinstance(n, Size) else loops.const(n)
 
 
+def size_variable(name: str) -> loops.Var:
+    """The variable of an open size."""
+    return loops.Var(isl.name(name), least=1)
+
+
 def _formula(form: Affine | Atom) -> loops.Expr:
     match form:
         case str():
-            return loops.Var(isl.name(form))
+            return size_variable(form)
         case Quotient() | Remainder():
             return loops.binary("//" if isinstance(form, Quotient) else "%", _formula(form.a), loops.const(form.divisor))
-    result: loops.Expr = loops.const(form.constant)
-    for atom, c in form.terms:
-        result = loops.binary("+", result, loops.binary("*", _formula(atom), loops.const(c)))
-    return result
+    terms = [_formula(atom) if c == 1 else loops.binary("*", _formula(atom), loops.const(c)) for atom, c in form.terms]
+    result = terms[0] if terms else loops.const(form.constant)
+    for term in terms[1:]:
+        result = loops.binary("+", result, term)
+    return loops.binary("+", result, loops.const(form.constant)) if form.constant and terms else result
 
 
 def conjunction(tests: Sequence[loops.Expr]) -> loops.Expr:

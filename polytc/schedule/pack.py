@@ -36,6 +36,8 @@ DOT = 0.8
 """Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (schedule.lanes)."""
 GROWTH = 1.25
 """Largest size of a packed copy, in sizes of the tensor."""
+GAIN = 0.75
+"""Cycles with a packed copy, in those without, at most, where the sizes are open: it costs much where they are small."""
 REUSE = 64
 """Times that each element of a variable operand must be used before packing it is considered, unless it does not stay in the
 second cache as it lies."""
@@ -89,7 +91,7 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
             copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, vector, width)
-    if best is None or best[0] > unpacked or (best[0] == unpacked and best[1].tensor not in fixed):
+    if best is None or best[0] > unpacked * (GAIN if sized else 1) or (best[0] == unpacked and best[1].tensor not in fixed):
         return None
     _, chosen, vector, width = best
     return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width
@@ -134,17 +136,10 @@ def _apply(program: pr.Program, s: pr.Statement, position: int, formal: tuple[st
     shape = (*(ranges[i].extent for i in outer), panels, *(ranges[i].extent for i in steps), width)
     lower = (*(ranges[i].lower for i in outer), 0, *(ranges[i].lower for i in steps), 0)
     target = pr.Tensor(name, source.dtype, shape, lower)
-<<<<<<< HEAD
     vector, number = pr.Index(along), pr.Const(width, I64)
     which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
     cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
     copied = tuple(ranges[i] for i in (*outer, *steps, along))
-=======
-    vector, number = pr.Index(along), pr.Const(width, I64)
-    which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
-    cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
-    copied = tuple(ranges[i] for i in (*outer, *steps, along))
->>>>>>> 00ca2fb (Open sizes: rewrites that are right for all sizes; typical sizes decide on packing and lanes)
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
     statements = list(program.statements)
     at = statements.index(s)

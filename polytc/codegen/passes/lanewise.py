@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
+from polytc.codegen.lower import size
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import BOOL, I64
 from polytc.lang.sizes import Size
@@ -127,6 +128,57 @@ def widened(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozense
     return traverse.map_stmt(s, lambda x: x, lambda e: traverse.map_expr(e, load))
 
 
+def alternatives(bound: loops.Expr, fn: str) -> list[loops.Expr]:
+    """The expressions of which a bound is the minimum (or maximum, as `fn` says)."""
+    match bound:
+        case loops.Call() if bound.fn == fn:
+            return [a for x in bound.args for a in alternatives(x, fn)]
+        case loops.Binary(op="+" | "-", b=loops.Const()):
+            return [simplify.expr(replace(bound, a=x), {}) for x in alternatives(bound.a, fn)]
+        case _:
+            return [bound]
+
+
+def relaxed(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
+    """The statement with masked loads from buffers of open sizes under as few conditions as keep them inside, so that rows of a
+    tile share them whether they count or not: what is computed from the other lanes is not stored.
+
+        B[k, ramp(j, active q < min(n - j, 16*(m - i)))]   ->   B[k, ramp(j, active q < n - j)]             (B of n columns)
+    """
+    def load(e: loops.Expr) -> loops.Expr:
+        if not isinstance(e, loops.Load) or e.buffer.name in stored:
+            return e
+        places = [d for d, i in enumerate(e.indices) if isinstance(i, loops.Ramp)]
+        if len(places) != 1 or any(i.lanes > 1 for d, i in enumerate(e.indices) if d != places[0]):
+            return e
+        ramp = _relaxed(e.indices[places[0]], e.buffer.shape[places[0]], known)
+        others = [(i, n) for d, (i, n) in enumerate(zip(e.indices, e.buffer.shape, strict=True)) if d != places[0]]
+        if ramp is None or not all(isinstance(n, Size) or _within(i, n, known) for i, n in others):
+            return e
+        return replace(e, indices=tuple(ramp if d == places[0] else _clamped(i, n, known) if isinstance(n, Size) else i
+                                        for d, (i, n) in enumerate(zip(e.indices, e.buffer.shape, strict=True))))
+    return traverse.map_stmt(s, lambda x: x, lambda e: traverse.map_expr(e, load))
+
+
+def _relaxed(index: loops.Expr, extent: int, known: dict[str, simplify.Interval]) -> loops.Ramp | None:
+    """A ramp with one of the bounds of its mask, which alone keeps it inside; None if none does."""
+    assert isinstance(index, loops.Ramp)
+    match index.active:
+        case loops.Binary(op="<", a=loops.Ramp() as lane, b=loops.Broadcast() as most) if index.stride == lane.stride == 1:
+            low = simplify.interval(index.base, known)[0]
+            for a in alternatives(most.a, "min") if low is not None and low >= 0 else ():
+                past = _simple(loops.binary("-", loops.binary("+", loops.binary("-", index.base, lane.base), a), size(extent)))
+                end = simplify.interval(past, known)[1]
+                if end is not None and end <= 0:
+                    return replace(index, active=replace(index.active, b=replace(most, a=a)))
+    return None
+
+
+def _within(index: loops.Expr, extent: int, known: dict[str, simplify.Interval]) -> bool:
+    low, high = simplify.interval(index, known)
+    return low is not None and high is not None and low >= 0 and high < extent
+
+
 def scalars_safe(s: loops.For, known: dict[str, simplify.Interval]) -> bool:
     """May the loads that all lanes of a loop share happen, even if it has no iterations: do they lie in their buffers, whatever
     the variables in their intervals? Loads under a condition of their own are no matter."""
@@ -134,11 +186,39 @@ def scalars_safe(s: loops.For, known: dict[str, simplify.Interval]) -> bool:
                for top in traverse.expressions(x) for e, conditional in traverse.loads(top))
 
 
+def clamped(s: loops.For, known: dict[str, simplify.Interval]) -> loops.For:
+    """The loop whose loads that all lanes share stay inside of their buffers, where extents are open, so that they may happen
+    even if it has no iterations; where it has some, nothing changes."""
+    def load(e: loops.Expr) -> loops.Expr:
+        if not isinstance(e, loops.Load) or s.var in traverse.variables(e) or e.lanes > 1 or _inside(e, known):
+            return e
+        return replace(e, indices=tuple(_clamped(i, n, known) if isinstance(n, Size) else i
+                                        for i, n in zip(e.indices, e.buffer.shape, strict=True)))
+    return replace(s, body=traverse.map_stmt(s.body, lambda x: x, lambda e: traverse.map_expr(e, load)))
+
+
+def _clamped(index: loops.Expr, extent: Size, known: dict[str, simplify.Interval]) -> loops.Expr:
+    low = simplify.interval(index, known)[0]
+    natural = index if low is not None and low >= 0 else loops.Call("max", (index, loops.const(0)), index.dtype)
+    last = _simple(size(extent - 1))
+    return natural if _below(index, extent, known) else loops.Call("min", (natural, last), index.dtype)
+
+
+def _below(index: loops.Expr, extent: Size, known: dict[str, simplify.Interval]) -> bool:
+    """Is a scalar less than an open extent for certain?"""
+    parts = index.args if isinstance(index, loops.Call) and index.fn == "min" else (index,)
+    past = (simplify.interval(_simple(loops.binary("-", p, size(extent))), known)[1] for p in parts)
+    return any(high is not None and high < 0 for high in past)
+
+
 def _inside(e: loops.Load, known: dict[str, simplify.Interval]) -> bool:
     """Do all lanes of a load through ramps and scalars lie in its buffer?"""
     for index, extent in zip(e.indices, e.buffer.shape, strict=True):
         ramp = index if isinstance(index, loops.Ramp) else None
         scalar = ramp.base if ramp is not None else index
+        if isinstance(extent, Size) and ramp is None and scalar.lanes == 1 and _below(scalar, extent, known) and \
+                (simplify.interval(scalar, known)[0] or 0) >= 0 and simplify.interval(scalar, known)[0] is not None:
+            continue
         low, high = simplify.interval(scalar, known) if scalar.lanes == 1 else (None, None)
         span = (ramp.lanes - 1) * ramp.stride if ramp is not None else 0
         if isinstance(extent, Size) or low is None or high is None or low + min(0, span) < 0 or high + max(0, span) >= extent:

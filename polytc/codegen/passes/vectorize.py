@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify, strips
-from polytc.codegen.passes.lanewise import Chunk, divides, scalars_safe, straight, vectors, widened, widest
+from polytc.codegen.passes.lanewise import Chunk, clamped, divides, relaxed, scalars_safe, straight, vectors, widened, widest
 from polytc.codegen.passes.strips import Facts
 from polytc.machine import Machine
 
@@ -81,8 +81,11 @@ def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], la
         return strips.partial_results(s, facts, lanes, masks)
     low, high = simplify.values(s, known)
     small = s.step == 1 and low is not None and high is not None and high - low < COVER * lanes
-    if masks and small and low is not None and high is not None and scalars_safe(s, known):
-        return widened(vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known)), known, facts.stored)
+    safe = clamped(s, known) if masks and small else s
+    if masks and small and low is not None and high is not None and scalars_safe(safe, known):
+        s = safe
+        masked = vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known))
+        return widened(relaxed(masked, known, facts.stored), known, facts.stored)
     return strips.strips(s, lanes, masks)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
-from polytc.codegen.passes.lanewise import scalars_safe
+from polytc.codegen.passes.lanewise import alternatives, clamped, scalars_safe
 from polytc.codegen.passes.simplify import Interval, Terms
 from polytc.machine import Machine
 
@@ -156,17 +156,6 @@ def _nest(s: loops.Stmt, known: dict[str, Interval], size: int) -> list[Conditio
             return []
         case _:
             return None
-
-
-def alternatives(bound: loops.Expr, fn: str) -> list[loops.Expr]:
-    """The expressions of which a bound is the minimum (or maximum, as `fn` says)."""
-    match bound:
-        case loops.Call() if bound.fn == fn:
-            return [a for x in bound.args for a in alternatives(x, fn)]
-        case loops.Binary(op="+" | "-", b=loops.Const()):
-            return [simplify.expr(replace(bound, a=x), {}) for x in alternatives(bound.a, fn)]
-        case _:
-            return [bound]
 
 
 def _minus(e: loops.Expr, number: int) -> Terms:
@@ -314,7 +303,8 @@ def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
         return s
     wide = [loops.binary("+", loops.binary("*", x, loops.const(high + 1 - low)), loops.const(low)) for x in limits]
     result = replace(vector, upper=_extreme("min", [vector.upper, *(simplify.expr(w, {}) for w in wide)]))
-    if not scalars_safe(vector, inside):
+    result = clamped(result, inside)
+    if not scalars_safe(result, inside):
         return s
     for x in reversed(outer):
         result = replace(x, body=result)
