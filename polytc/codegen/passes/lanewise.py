@@ -146,7 +146,7 @@ def relaxed(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozense
         B[k, ramp(j, active q < min(n - j, 16*(m - i)))]   ->   B[k, ramp(j, active q < n - j)]             (B of n columns)
     """
     def load(e: loops.Expr) -> loops.Expr:
-        if not isinstance(e, loops.Load) or e.buffer.name in stored:
+        if not isinstance(e, loops.Load) or e.buffer.name in stored or not any(isinstance(n, Size) for n in e.buffer.shape):
             return e
         places = [d for d, i in enumerate(e.indices) if isinstance(i, loops.Ramp)]
         if len(places) != 1 or any(i.lanes > 1 for d, i in enumerate(e.indices) if d != places[0]):
