@@ -21,6 +21,7 @@ import numpy as np
 from polytc import errors
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Node
+from polytc.graph.plan import Array
 from polytc.lang.scalars import DType
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
@@ -68,11 +69,13 @@ class Routine:
     """All results of a node by numpy, at each run, between the kernels before and after it.
 
     run: a function of the arrays of `inputs` (numbers of the node's inputs) that returns one array for each output of the node,
-    in new memory or views of its arguments. Values that `run` holds already need not be among the inputs.
+    in new memory or views of its arguments. Values that `run` holds already need not be among the inputs. types: of all outputs
+    if they are known before a run, so that what follows can be compiled with what comes before; else empty.
     """
 
     run: Callable[..., Sequence[np.ndarray]]
     inputs: tuple[int, ...]
+    types: tuple[Array, ...] = ()
 
 
 Step: TypeAlias = Apply | View | Known

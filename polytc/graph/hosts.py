@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from polytc.graph.ir import Graph
+from polytc.graph.plan import Array
 
 Work: TypeAlias = "Callable[..., Sequence[Any]]"
 """A function of the values of a host's inputs (None where one is left out) that returns those of its outputs."""
@@ -35,7 +36,8 @@ class Repeat:
 @dataclass(frozen=True)
 class Host:
     """A step of a model outside of its compiled parts. label: of its node. why: for onnx's evaluator, the reason that it runs
-    there; empty for all others. inputs: values by name, '' for none; those that `work` captures follow the node's own."""
+    there; empty for all others. inputs: values by name, '' for none; those that `work` captures follow the node's own. types:
+    of all outputs if they are known before a run, else empty."""
 
     label: str
     op: str
@@ -43,3 +45,4 @@ class Host:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     why: str = ""
+    types: tuple[Array, ...] = ()

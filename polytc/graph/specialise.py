@@ -7,7 +7,6 @@ when the value is there.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +23,9 @@ from polytc.graph.folding import evaluate, foldable
 from polytc.graph.hosts import Host, Repeat
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.plan import Array, Call, Plan
-from polytc.lang import build, signature
-from polytc.lang.compose import embed, reshaped_input, with_zero_origins
+from polytc.graph.programs import frozen
+from polytc.graph.programs import program as program_of
+from polytc.lang.compose import embed, reshaped_input
 from polytc.lang.program import Program
 from polytc.lang.scalars import DTYPES, from_numpy
 
@@ -37,7 +37,7 @@ Types = Mapping[str, Array | None]
 class Part:
     """plan: what is compiled now. hosts: what runs after it, in order. rest: what remains to be specialised when both have run,
     None if nothing does; late: values that `rest` compiles in. known: values that hosts, `rest` or the caller need and that no
-    run changes.
+    run changes. ahead: types of all inputs of `rest`, if no run is needed to tell them.
     """
 
     plan: Plan
@@ -45,6 +45,7 @@ class Part:
     rest: Graph | None = None
     late: frozenset[str] = frozenset()
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ahead: Mapping[str, Array] | None = None
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
@@ -122,8 +123,10 @@ class _Specialisation:
         given = {v.name for v in self.graph.inputs}
         plan = self.plan([n for n in needed if n in self.types and n not in self.known and n not in given])
         inputs = tuple(Value(n) for n in captured(rest))
+        types = self.types | {n: t for h in hosts for n, t in zip(h.outputs, h.types)}
+        ahead = {v.name: types[v.name] for v in inputs if v.name in types}
         return Part(plan, tuple(hosts), replace(rest, inputs=inputs) if rest.nodes else None,
-                    frozenset(self.late.intersection(captured(rest))), known)
+                    frozenset(self.late.intersection(captured(rest))), known, ahead if len(ahead) == len(inputs) else None)
 
     # ---- one node
 
@@ -200,7 +203,7 @@ class _Specialisation:
             return self.outside(node, refusal)
         if isinstance(lowering, Routine):
             inputs = tuple(node.inputs[i] if i < len(node.inputs) else "" for i in lowering.inputs)
-            self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs))
+            self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
         names: dict[str, str] = {}
         for step in lowering if isinstance(lowering, tuple) else (lowering,):
@@ -344,7 +347,7 @@ class _Specialisation:
         arrays = tuple((self.shape(s) or (), self.dtype(s).name) for s in sources)
         text = text_of(step)
         try:
-            program = _program(text, step.entry, arrays, _frozen(step.attrs), tuple(sorted(step.packs.items())))
+            program = program_of(text, step.entry, arrays, frozen(step.attrs), tuple(sorted(step.packs.items())))
         except CompileError as error:
             raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
                              text) from None
@@ -392,17 +395,3 @@ def _refusal(code: str, message: str, *notes: str) -> Unsupported:
 def _brief(value: Any) -> str:
     text = f"array {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."
-
-
-def _frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((k, tuple(v) if isinstance(v, list | tuple) else v) for k, v in attrs.items()))
-
-
-@functools.lru_cache(maxsize=4096)
-def _program(text: str, entry: str, arrays: tuple[tuple[tuple[int, ...], str], ...], attrs: tuple[tuple[str, Any], ...],
-             packs: tuple[tuple[str, int], ...]) -> Program:
-    """The program of an operator's text; equal nodes share one."""
-    names = [p.name for p in signature(text, entry.rpartition(".")[2]).inputs]
-    shapes = {n: shape for n, (shape, _) in zip(names, arrays, strict=True)}
-    dtypes = {n: dtype for n, (_, dtype) in zip(names, arrays, strict=True)}
-    return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.rpartition(".")[2]))

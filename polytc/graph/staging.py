@@ -6,6 +6,7 @@ Each part keeps code for the types and values it met, the most recent ones. A gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,6 +133,9 @@ class Staged:
         made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]
         rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
+        if rest is not None and part.ahead is not None and not part.late:
+            with suppress(NeedsValue):
+                rest.prepare(part.ahead)
         return Ready(part, made, tuple(w for w, _ in pairs), tuple(b for _, b in pairs if b is not None), rest)
 
     def _work(self, host: Host) -> tuple[Work, Staged | None]:

@@ -321,3 +321,13 @@ def test_more_outputs_than_the_operator_has(build) -> None:
 def test_a_second_output_of_shape_is_refused(build) -> None:
     with pytest.raises(ModelError, match="its result 'y', an output of the model, is not computed"):
         polytc.load_onnx(build([N("Shape", ["x"], ["", "y"])], {"x": (np.float32, [3])}, ["y"])).compile(target="evaluate")
+
+
+def test_what_follows_a_routine_of_known_shape_is_compiled_ahead(build, reference) -> None:
+    nodes = [N("Neg", ["x"], ["n"]), N("TopK", ["n", "k"], ["top", "places"]), N("Relu", ["top"], ["y"])]
+    source = build(nodes, {"x": (np.float32, [3, 9])}, ["y", "places"], {"k": np.array([2])})
+    model = polytc.load_onnx(source).compile(target="evaluate", strict=True)
+    assert len(list(model._staged.parts())) == 2
+    feeds = {"x": array(3, 9)}
+    agree(source, feeds, model.run(None, feeds), reference)
+    assert len(list(model._staged.parts())) == 2

@@ -7,6 +7,8 @@ import functools
 import numpy as np
 
 from polytc.graph.binding import Binder, Routine, Site
+from polytc.graph.plan import Array
+from polytc.lang.scalars import I64
 
 
 def top_k(site: Site) -> Routine:
@@ -14,8 +16,15 @@ def top_k(site: Site) -> Routine:
     axis = site.axis(site.attr("axis", -1), site.rank(0))
     largest = bool(site.attr("largest", 1))
     if site.opset < 10:
-        return Routine(functools.partial(_top, site.attr("k"), axis, largest), (0,))
-    return Routine(lambda x, k: _top(int(k.item()), axis, largest, x), (0, 1))
+        return Routine(functools.partial(_top, site.attr("k"), axis, largest), (0,), _top_types(site, axis, site.attr("k")))
+    k = site.value(1)
+    types = _top_types(site, axis, int(k.item())) if k is not None else ()
+    return Routine(lambda x, k: _top(int(k.item()), axis, largest, x), (0, 1), types)
+
+
+def _top_types(site: Site, axis: int, k: int) -> tuple[Array, ...]:
+    shape = (*site.shape(0)[:axis], k, *site.shape(0)[axis + 1:])
+    return Array(site.dtype(0), shape), Array(I64, shape)
 
 
 def _top(k: int, axis: int, largest: bool, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
