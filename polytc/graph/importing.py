@@ -25,7 +25,8 @@ except ModuleNotFoundError as missing:
 
 def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
     """See `polytc.graph.load_onnx`."""
-    graph = door.import_model(door.expanded(door.read_model(source), _native))
+    model, folder = door.read_model(source)
+    graph = door.import_model(door.expanded(model, _native), folder)
     outside = refuse_missing(graph, strict)
     return replace(passes.run(graph, without), outside=outside)
 

@@ -160,4 +160,4 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
 
 def imported(source: object) -> Graph:
     """The graph of a model before any pass."""
-    return door.import_model(door.read_model(source))
+    return door.import_model(*door.read_model(source))

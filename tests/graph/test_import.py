@@ -70,6 +70,34 @@ def test_operators_on_constants_need_no_binding(build) -> None:
     np.testing.assert_array_equal(result, [[11, 13]])
 
 
+def test_external_data_are_mapped_not_copied(build, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    path = tmp_path / "model.onnx"
+    path.write_bytes(with_external(build, "w.bin").SerializeToString())
+    array = polytc.load_onnx(path).constants["w"]
+    assert isinstance(array.base, np.memmap)
+    assert not array.flags.writeable
+
+
+def test_external_data_of_a_sparse_tensor_or_a_function(build, tmp_path: Path) -> None:
+    """No tensor, wherever it is, is read from outside of the model's folder."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(16))
+    path = tmp_path / "inner" / "model.onnx"
+    tensor = with_external(build, "../secret.bin").graph.initializer[0]
+    model = build([helper.make_node("F", ["x"], ["y"], domain="own")], {"x": (np.float32, [4])}, ["y"])
+    inner = [helper.make_node("Constant", [], ["k"], value=tensor), helper.make_node("Add", ["x", "k"], ["y"])]
+    model.functions.append(helper.make_function("own", "F", ["x"], ["y"], inner, [helper.make_opsetid("", 21)]))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    path.write_bytes(model.SerializeToString())
+    refused(path, "E604", "secret.bin")
+    sparse = build([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (np.float32, [4])}, ["y"])
+    places = helper.make_tensor("i", TensorProto.INT64, [4], [0, 1, 2, 3])
+    sparse.graph.sparse_initializer.append(helper.make_sparse_tensor(tensor, places, [4]))
+    path.write_bytes(sparse.SerializeToString())
+    refused(path, "E604", "secret.bin")
+
+
 def test_external_data(build, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "w.bin").write_bytes(b"????" + np.arange(4, dtype=np.float32).tobytes())

@@ -68,7 +68,7 @@ def test_random_numbers_are_no_duplicates(build) -> None:
 def _raw(model: onnx.ModelProto):
     from polytc.graph import onnx as door
 
-    return door.import_model(door.read_model(model))
+    return door.import_model(*door.read_model(model))
 
 
 @pytest.mark.parametrize("shape", [(6, 1, 1), (1, 6, 1, 1), (1,), ()])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from onnx import numpy_helper
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
+from polytc.graph.onnx import external
 from polytc.lang.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
@@ -23,8 +27,9 @@ OLDEST_OPSET = 6
 """Of the standard operators; before, many of them had other attributes and rules."""
 
 
-def import_model(model: onnx.ModelProto) -> Graph:
-    """The main graph of a model, with model-local functions inlined. Raises ModelError for a graph that is not well formed."""
+def import_model(model: onnx.ModelProto, folder: Path | None = None) -> Graph:
+    """The main graph of a model, with model-local functions inlined. folder: of external data. Raises ModelError for a graph
+    that is not well formed, and for data that cannot be read."""
     if model.functions:
         try:
             model = onnx.inliner.inline_local_functions(model)
@@ -32,7 +37,7 @@ def import_model(model: onnx.ModelProto) -> Graph:
             raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
     opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
     _check_opset(model, opsets)
-    graph = _graph(model.graph, opsets)
+    graph = _graph(model.graph, _Context(opsets, folder))
     problems = _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
@@ -68,28 +73,36 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
         return False
 
 
-def _graph(proto: onnx.GraphProto, opsets: dict[str, int]) -> Graph:
-    constants = {t.name: _array(t) for t in proto.initializer}
-    constants |= {s.values.name: _dense(s) for s in proto.sparse_initializer}
+@dataclass(frozen=True)
+class _Context:
+    """opsets: domain -> version of its operators. folder: of external data."""
+
+    opsets: Mapping[str, int]
+    folder: Path | None
+
+
+def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
+    constants = {t.name: _array(t, context) for t in proto.initializer}
+    constants |= {s.values.name: _dense(s, context) for s in proto.sparse_initializer}
     inputs = tuple(_value(v) for v in proto.input if v.name not in constants)
     values = {v.name: _value(v) for v in (*proto.value_info, *proto.input, *proto.output)}
-    nodes = tuple(_node(n, opsets) for n in proto.node)
+    nodes = tuple(_node(n, context) for n in proto.node)
     return Graph(proto.name or "graph", nodes, inputs, tuple(map(_value, proto.output)), constants, values)
 
 
-def _node(proto: onnx.NodeProto, opsets: dict[str, int]) -> Node:
+def _node(proto: onnx.NodeProto, context: _Context) -> Node:
     domain = "" if proto.domain in _STANDARD else proto.domain
-    attributes = {a.name: _attribute(a, opsets) for a in proto.attribute}
+    attributes = {a.name: _attribute(a, context) for a in proto.attribute}
     op = f"{domain}::{proto.op_type}" if domain else proto.op_type
-    return Node(op, proto.name, tuple(proto.input), tuple(proto.output), attributes, opsets.get(domain, 1))
+    return Node(op, proto.name, tuple(proto.input), tuple(proto.output), attributes, context.opsets.get(domain, 1))
 
 
-def _attribute(a: onnx.AttributeProto, opsets: dict[str, int]) -> Any:
+def _attribute(a: onnx.AttributeProto, context: _Context) -> Any:
     kinds = onnx.AttributeProto
     if a.type == kinds.GRAPH:
-        return _graph(a.g, opsets)
+        return _graph(a.g, context)
     if a.type == kinds.TENSOR:
-        return _array(a.t)
+        return _array(a.t, context)
     try:
         value = onnx.helper.get_attribute_value(a)
     except (ValueError, TypeError) as error:
@@ -101,20 +114,24 @@ def _attribute(a: onnx.AttributeProto, opsets: dict[str, int]) -> Any:
     return list(value) if a.type in (kinds.INTS, kinds.FLOATS) else value
 
 
-def _array(tensor: onnx.TensorProto) -> np.ndarray:
+def _array(tensor: onnx.TensorProto, context: _Context) -> np.ndarray:
     if any(d < 0 for d in tensor.dims):
         raise fail("E607", f"the tensor {tensor.name!r} has the shape {list(tensor.dims)}", kind=ModelError)
     if tensor.data_type not in onnx.helper.get_all_tensor_dtypes():
         raise fail("E607", f"the tensor {tensor.name!r} has the unknown element type {tensor.data_type}", kind=ModelError)
     try:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return external.array_of(tensor, context.folder)
         array = numpy_helper.to_array(tensor)
+    except ModelError:
+        raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, NotImplementedError) as error:
         raise fail("E607", f"the tensor {tensor.name!r} cannot be read: {error}", kind=ModelError) from error
     return array if array.ndim == 0 else np.ascontiguousarray(array)
 
 
-def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    values, places = _array(sparse.values), _array(sparse.indices)
+def _dense(sparse: onnx.SparseTensorProto, context: _Context) -> np.ndarray:
+    values, places = _array(sparse.values, context), _array(sparse.indices, context)
     try:
         dense = np.zeros(tuple(sparse.dims), values.dtype)
         if places.ndim == 1:
