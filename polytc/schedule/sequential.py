@@ -6,9 +6,10 @@ time loops where need be; `wavefront` tiles them and finds parallel loops, `poin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import islpy
 
@@ -21,10 +22,13 @@ from polytc.poly.scop import Scop
 from polytc.schedule import bands, cpu, fusion, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
 
+T = TypeVar("T")
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
-OPERATIONS = 3_000_000
-"""isl operations that the scheduler may take for one nest."""
+OPERATIONS, FIRST = 3_000_000, 150_000
+"""isl operations that the scheduler may take for one nest, and those of a first attempt."""
+PATIENCE = 3e-6
+"""Seconds an operation, ten times the usual, of an attempt behind which there is no other: numbers have become long."""
 
 
 def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan, policy: str | None = None
@@ -55,12 +59,26 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
     try:
-        tree, conflicts = isl.bounded(scop.ctx, OPERATIONS, lambda: _scheduled(scop, deps, loop.statements))
+        tree, conflicts = _patiently(scop, lambda: _scheduled(scop, deps, loop.statements))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
     notes: list[str] = []
     return _tree(scene, tree, name, choose, notes), notes
+
+
+def _patiently(scop: Scop, compute: Callable[[], T]) -> T:
+    """`compute` within isl's operations, half as many again in each attempt: an operation on long numbers takes a thousand
+    times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded."""
+    operations = FIRST
+    while True:
+        begun = time.thread_time()
+        try:
+            return isl.bounded(scop.ctx, operations, compute)
+        except isl.QuotaExceeded:
+            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations:
+                raise
+        operations = min(OPERATIONS, operations * 3 // 2)
 
 
 def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> tuple[bands.Tree, Conflicts]:

@@ -15,7 +15,7 @@ from polytc.lang.evaluate import evaluate
 from polytc.lang.program import Program
 from polytc.machine import AVX2
 from polytc.poly import dependences, isl, legality, scop
-from polytc.schedule import automatic
+from polytc.schedule import automatic, sequential
 
 AXES = "abcdefghijklmnopqrst"
 PAIRS = list(enumerate(zip("ijklm", "jklmi", strict=True)))
@@ -131,3 +131,21 @@ def test_where_isl_gives_up_the_order_is_that_of_the_text(request_: str | None, 
 
 def _gives_up(constraints: object) -> None:
     raise isl.Unschedulable("isl is unable to carry dependences")
+
+
+@pytest.mark.parametrize(("seconds", "attempts"), [(0.0, 9), (0.5, 1)])
+def test_the_scheduler_is_given_more_operations_while_they_are_quick(seconds: float, attempts: int,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    small = scop.extract(build("Y[i] = X[i]", {"X": (4,)}))
+    clock = iter(k * seconds for k in range(100))
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+
+    def bounded(ctx: object, operations: int, compute: object) -> None:
+        asked.append(operations)
+        raise isl.QuotaExceeded("more")
+    monkeypatch.setattr(isl, "bounded", bounded)
+    with pytest.raises(isl.QuotaExceeded):
+        sequential._patiently(small, lambda: None)
+    assert len(asked) == attempts
+    assert asked[-1] == (sequential.OPERATIONS if attempts > 1 else sequential.FIRST)
