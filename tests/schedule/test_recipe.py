@@ -321,3 +321,17 @@ def _expr(e: ast.expr) -> pr.Expr:
         case ast.BinOp():
             return pr.Binary(_OPERATORS[type(e.op)], _expr(e.left), _expr(e.right), I64)
     raise AssertionError(ast.dump(e))
+
+
+def test_a_scatter_keeps_no_partial_results() -> None:
+    """Found by the generator: lanes add to elements of their own."""
+    text = """def f(f32[9] X, i64[9] I, f32[3] Z) -> (T) {
+        T[i] = Z[i]
+        for t in 0:2 { T[I[i]] += X[i] where i in 0:9 }
+    }"""
+    s = polytc.schedule(text, shapes={"X": (9,), "I": (9,), "Z": (3,)}, dtypes={"I": "i64"}).vectorize("S2", "i", 8)
+    x, places = np.arange(9, dtype=np.float32), np.array([0, 2, 1, 0, 2, 2, 1, 1, 0])
+    expected = np.ones(3, np.float32)
+    np.add.at(expected, np.tile(places, 2), np.tile(x, 2))
+    found = polytc.run(text, X=x, I=places, Z=np.ones(3, np.float32), schedule=s)
+    np.testing.assert_array_equal(found, expected)

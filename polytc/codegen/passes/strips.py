@@ -182,9 +182,11 @@ def horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int
     return replace(s, value=result)
 
 
-def accumulates(s: loops.Store) -> bool:
-    """Is it `T[x] = T[x] op f(i)`? A scatter's update is not: it keeps the old value where it leaves the tensor."""
-    return isinstance(s.value, loops.Binary | loops.Call)
+def accumulates(s: loops.Store, var: str) -> bool:
+    """Is it `T[x] = T[x] op f(i)`? A scatter's update is not: its place depends on i, or it keeps the old value where it leaves
+    the tensor."""
+    moves = any(var in traverse.variables(i) for i in s.indices)
+    return isinstance(s.value, loops.Binary | loops.Call) and not moves
 
 
 def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:

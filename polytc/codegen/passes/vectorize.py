@@ -60,7 +60,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
     lanes = machine.lanes(widest(s.body))
     masks = machine.masked and not divides(s.body)
     stores = [x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store)]
-    moves = all(strips.accumulates(x) if s.kind == "reduce" else any(s.var in traverse.variables(i) for i in x.indices)
+    moves = all(strips.accumulates(x, s.var) if s.kind == "reduce" else any(s.var in traverse.variables(i) for i in x.indices)
                 for x in stores)
     if not moves or not straight(s.body, s.var, masks or s.kind == "reduce"):
         return replace(s, kind="sequential")
