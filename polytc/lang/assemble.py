@@ -104,7 +104,11 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
     lowered = s.lowered
-    value, subscripts = weak.adapt(lowered.value, dtype), lowered.subscripts
+    try:
+        value, subscripts = weak.adapt(lowered.value, dtype), lowered.subscripts
+    except weak.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
+        problem.span = lowered.source.span
+        raise
     tests = _tests(s, hulls)
     if tests and lowered.op is not None:
         test = pr.conjunction(tests)

@@ -63,8 +63,11 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover)
     f, d = _prepare(f, Arguments(shapes, dtypes, attrs, packs, scalars), report)
     made, placed, open_ = _analyse(f, d, definitions, report)
-    program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
-                                precise=made.function.precise, drop=f.kind == "op")
+    try:
+        program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
+                                    precise=made.function.precise, drop=f.kind == "op")
+    except weak.TypeProblem as problem:
+        raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()

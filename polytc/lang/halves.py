@@ -92,20 +92,20 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
     return cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)
 
 
+def _constant(e: pr.Const, dtype: DType) -> pr.Const:
+    """A number in a wider type, or rounded by whoever uses it."""
+    return pr.Const(float(e.value) if dtype.is_float else int(e.value), dtype)
+
+
 def cast(e: pr.Expr, dtype: DType) -> pr.Expr:
     """`dtype(e)`; to f32 and back is nothing."""
     if e.dtype == dtype:
         return e
-    if isinstance(e, pr.Const) and e.dtype.kind != "b":
+    if isinstance(e, pr.Const) and e.dtype.kind != "b" and dtype.is_float:
         return _constant(e, dtype)
     if isinstance(e, pr.Cast) and e.a.dtype == dtype and dtype.is_half and e.dtype == F32:
         return e.a
     return pr.Cast(e, dtype)
-
-
-def _constant(e: pr.Const, dtype: DType) -> pr.Const:
-    """A number in a wider type, or rounded by whoever uses it."""
-    return pr.Const(float(e.value) if dtype.is_float else int(e.value), dtype)
 
 
 def _rounding(s: pr.Statement, tensor: pr.Tensor, wide: _Wide) -> pr.Statement:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang import scalars
 from polytc.lang.scalars import BOOL, F32, F64, I64, DType
@@ -25,6 +26,7 @@ class TypeProblem(Exception):
     def __init__(self, code: str, message: str, *notes: str) -> None:
         super().__init__(message)
         self.code, self.message, self.notes = code, message, notes
+        self.span: Span | None = None
 
 
 @dataclass(frozen=True)

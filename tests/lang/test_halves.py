@@ -101,3 +101,19 @@ def test_bits_of_bf16_are_taken_where_the_type_is_declared() -> None:
     assert np.array_equal(out, want.view(np.uint16))
     with pytest.raises(CompileError, match="E406"):
         double(x.astype(np.float32))
+
+
+def test_a_number_that_is_cast_to_a_narrow_integer_wraps() -> None:
+    """Found by the generator."""
+    text = "def f(f16[3] X, i32 n) -> (Y, Z) { Y[i] = X[i] + 1; Z[i] = u16(~n) where i in 0:3 }"
+    found = polytc.evaluate(text, X=np.ones(3, np.float16), n=2)
+    np.testing.assert_array_equal(found[1], np.full(3, 65533, np.uint16))
+
+
+def test_a_number_that_does_not_fit_the_type_all_statements_agree_on() -> None:
+    """Found by the generator: the type comes from a later statement."""
+    text = "def f(u16[3] X) -> (T) { for t in 0:2 { T[i,t] = -1 where i in 0:3; T[i,t] = X[i] + 1 } }"
+    with pytest.raises(CompileError) as caught:
+        polytc.evaluate(text, X=np.ones(3, np.uint16))
+    assert caught.value.code == "E306"
+    assert "^" in str(caught.value)
