@@ -6,6 +6,7 @@ import pytest
 
 from polytc import compiler, errors, lang
 from polytc.lang import program as pr
+from polytc.lang.scalars import I64
 from polytc.poly import dependences, nest, scop
 from polytc.schedule.tree import Schedule, checked, to_yaml
 
@@ -63,7 +64,7 @@ def test_a_value_in_a_register_is_carried_and_read_by_a_parallel_loop():
 
 def rows(t, n, back):
     """R[t, i] is made of X; Y[t] is made of R[t - back] and, reversed, of R[t]."""
-    mirror = ls.plus(n - 1, pr.Unary("-", pr.Index("i"), pr.I64))
+    mirror = ls.plus(n - 1, pr.Unary("-", pr.Index("i"), I64))
     make = ls.statement("S1", "R", "ti", None, ls.calc("*", ls.read("X", "t", "i"), ls.number(2.0)), [("t", 0, t), ("i", 0, n)],
                         (), ["L"])
     use = ls.statement("S2", "Y", "ti", None, ls.calc("+", ls.read("R", ls.plus("t", -back), "i", default=0.5),

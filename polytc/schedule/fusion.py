@@ -103,15 +103,15 @@ def _cycles(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[st
     """Arithmetic, bytes that come from and go to other groups, idle threads, and the start of threads. users: the statements
     that touch a tensor, and somebody else where it is no temporary."""
     names = {s.name for s in group.statements}
-    work, touched, moved = 0.0, 0, 0
+    work, moved = 0.0, 0
     for s in group.statements:
         work += _arithmetic(s, tensors, machine)
     for name in set().union(*map(_touched, group.statements)):
         size = tensors[name].size * tensors[name].dtype.bytes
-        touched += size
         moved += 0 if group.rows and users[name] <= names else size
-    work += moved * footprints.rate(machine, touched)
+    everything = sum(t.size * t.dtype.bytes for t in tensors.values())  # what lies between one group's use of it and another's
+    work += moved * footprints.rate(machine, everything)
     if machine.cores == 1 or sum(s.points for s in group.statements) < SMALL:
         return work
     iterations = prod(group.extents)
-    return work * ceil(iterations / machine.cores) / iterations + REGION
+    return min(work, work * ceil(iterations / machine.cores) / iterations + REGION)  # threads are no reason to split a group

@@ -9,6 +9,7 @@ import pytest
 from polytc import lang
 from polytc.lang import program as pr
 from polytc.lang.canonical import canonical
+from polytc.lang.scalars import I64
 
 RANDOM = np.random.default_rng(5)
 
@@ -54,10 +55,10 @@ def test_nested_loops_run_in_order():
 def test_bounds_that_memory_decides():
     """y[i] += v[p] where p in r[i]:r[i+1]."""
     def row(e):
-        return pr.Read("r", (e,), pr.I64)
+        return pr.Read("r", (e,), I64)
     s = ls.statement("S", "y", "i", "+", ls.read("v", "p"), [("i", 0, 3), ("p", 0, 6)])
     s = replace(s, bounds=(pr.Bound("p", row(pr.Index("i")), row(ls.plus("i", 1))),))
-    tensors = (ls.tensor("v", 6), pr.Tensor("r", pr.I64, (4,), (0,)), ls.tensor("y", 3))
+    tensors = (ls.tensor("v", 6), pr.Tensor("r", I64, (4,), (0,)), ls.tensor("y", 3))
     p = pr.Program("rows", tensors, (s,), ("v", "r", "y"), ("y",))
     assert "p in r[i]:r[i + 1]" in str(p)
     assert {r.tensor for r in pr.reads(s)} == {"v", "r"}

@@ -15,6 +15,7 @@ from polytc.lang import program as pr
 from polytc.lang.affine import affine
 from polytc.lang.domain import Domain
 from polytc.lang.evaluate import compute
+from polytc.lang.scalars import BOOL, I64
 from polytc.poly.proofs import Proofs
 
 N = 6
@@ -169,8 +170,8 @@ def test_too_small_a_budget_is_a_refusal_of_its_own() -> None:
 
 def test_hull() -> None:
     i, k = pr.Index("i"), pr.Index("k")
-    below = pr.Binary("<=", k, i, pr.BOOL)
+    below = pr.Binary("<=", k, i, BOOL)
     domain = Domain({"i": (0, 10**6), "k": (0, 10**6)}, (below,))
-    difference = pr.Binary("-", i, k, pr.I64)
+    difference = pr.Binary("-", i, k, I64)
     assert affine(difference) is not None
     assert Proofs().hull((difference, k), domain) == ((0, 10**6), (0, 10**6))
