@@ -8,16 +8,21 @@ from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 
 
-def matmul(site: Site) -> Lowering:
-    """numpy's matmul: vectors, and leading axes that broadcast."""
-    a, b = site.shape(0), site.shape(1)
+def leading(site: Site, a: tuple[int, ...], b: tuple[int, ...]) -> list[str]:
+    """Indices of the leading axes of a product of such arrays, 0 for an extent of 1. Refuses shapes that do not fit."""
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
         raise site.misfit("the inner extents of a product differ")
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise site.misfit("the leading extents of a product do not broadcast") from None
-    names = ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]
+    return ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]
+
+
+def matmul(site: Site) -> Lowering:
+    """numpy's matmul: vectors, and leading axes that broadcast."""
+    a, b = site.shape(0), site.shape(1)
+    names = leading(site, a, b)
     spelling = {"y": spell(names), "a": spell(broadcast(names, a[:-2])), "b": spell(broadcast(names, b[:-2]))}
     entries = {(True, True): "MatMul", (True, False): "MatVec", (False, True): "VecMat", (False, False): "Dot"}
     entry = entries[len(a) > 1, len(b) > 1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step
 from polytc.graph.bindings.elementwise import TYPES
+from polytc.graph.bindings.linear import leading
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 from polytc.graph.bindings.windows import sliding
 from polytc.lang.scalars import F32, DType, promote
@@ -75,13 +76,7 @@ class _Product:
     @staticmethod
     def of(site: Site, first: int, second: int) -> _Product:
         a, b = site.shape(first), site.shape(second)
-        if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
-            raise site.misfit("the inner extents of a product differ")
-        try:
-            batch = np.broadcast_shapes(a[:-2], b[:-2])
-        except ValueError:
-            raise site.misfit("the leading extents of a product do not broadcast") from None
-        names = ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]
+        names = leading(site, a, b)
         rows, columns = ["i"] * (len(a) > 1), ["j"] * (len(b) > 1)
         return _Product([*broadcast(names, a[:-2]), *rows, "k"], [*broadcast(names, b[:-2]), "k", *columns],
                         [*names, *rows, *columns])
