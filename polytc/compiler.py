@@ -127,8 +127,9 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
             chosen = automatic.simplest(boxed, str(again))
             raw = stage("ast", lambda: astgen.generate(boxed, chosen, 0), verify.verify)
     module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
-    bound = sizes.bind(module) if module.sizes else None
-    source = stage("source", lambda: to.emit(bound.module if bound is not None else module))
+    bound = sizes.bind(module) if module.sizes and not to.takes_sizes else None
+    flat = bound.module if bound is not None else sizes.flatten(module) if module.sizes else module
+    source = stage("source", lambda: to.emit(flat))
     workspace = bound.workspace if bound is not None else ()
     return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds, workspace)
 
@@ -193,7 +194,7 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
         if of.program.sizes:
-            return Part(replace(binary, options={**binary.options, **sized.described(of.workspace)}),
+            return Part(replace(binary, options={**binary.options, **sized.described(of.workspace, of.loops.sizes)}),
                         tuple(range(len(binary.args))))
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)

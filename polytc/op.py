@@ -165,8 +165,8 @@ class Op:
 
     def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
         """The sizes that stay open; with types and shapes of all inputs code is made now."""
-        if self.target in ("opencl", "evaluate"):
-            raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "'cpu' and 'interp' take open ones")
+        if self.target == "evaluate":
+            raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "the others take open ones")
         found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), check_typical(typical), self._fixed)
         if set(found.dims) == {n for n in self.inputs if n not in self._numbers} and not self._numbers:
             types = dict.fromkeys(self.inputs, DTYPES["f32"]) | self._dtypes

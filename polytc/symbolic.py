@@ -126,13 +126,14 @@ class OpenSizes:
         """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
         for k in self._kernels:
-            if agrees(k.program, program, sizes):
+            if agrees(k.program, program, sizes) and not _too_large(program, k.options):
                 return sized(k.executable, k.options, sizes)
         base = {n: max(v, LEAST) for n, v in sizes.items()} | self.typical
         if len(self._kernels) < KERNELS:
             general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
             if general is not None:
-                return sized(*self.add(general, compiled), sizes)
+                executable, options = self.add(general, compiled)
+                return compiled(program) if _too_large(program, options) else sized(executable, options, sizes)
         if not self._kernels:
             self.general(build)  # says why
         return compiled(program)
@@ -152,6 +153,11 @@ class OpenSizes:
         made = _Kernel(program, executable, compiler.options(executable))
         self._kernels.append(made)
         return executable, made.options
+
+
+def _too_large(program: Program, options: Mapping[str, str]) -> bool:
+    """Has an array more elements than a kernel for all sizes counts?"""
+    return "elements" in options and any(t.size > int(options["elements"]) for t in program.tensors)
 
 
 def declared(text: str, entry: str | None, shapes: Mapping[str, Sequence[Any]], every: bool) -> dict[str, tuple[sx.Expr, ...]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import polytc
 from polytc import compiler
 from polytc.errors import ArgumentError, CompileError
+from polytc.lang import extents
 
 Shape = tuple[int | str, ...]
 
@@ -131,6 +132,19 @@ def test_interp(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_opencl(name: str, targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver here")
+    case = CASES[name]
+    op = opened(case, "opencl")
+    for start in (1, 2, 5, 9, 37):
+        sizes = {n: start + 2 * k % 5 for k, n in enumerate(case.names)}
+        if case.valid(sizes):
+            arrays = case.arrays(sizes, start)
+            close(op(**arrays), polytc.evaluate(case.text, **arrays))
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_one_compilation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case, made = CASES[name], []
     compile_ = compiler.compile_program
@@ -142,6 +156,33 @@ def test_one_compilation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             op(**case.arrays(sizes, start))
     assert len(made) == 1
     assert made[0].sizes
+
+
+def test_opencl_text_for_gpus_has_an_exact_grid() -> None:
+    low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", "opencl", shapes={"A": ("M", "K"), "B": ("K", "N")})
+    (launch,) = low.source.launches
+    assert launch.args == ("A", "B", "C", "M", "K", "N")
+    for m, n in ((1, 1), (8, 32), (9, 33), (100, 1000)):
+        sizes = {"M": m, "K": 5, "N": n}
+        assert [extents.at(x, sizes) for x in launch.global_size] == [-(-n // 32) * 32, -(-m // 8) * 8]
+    assert str(launch.global_size[0]) == "((N + 31)//32) * 32"
+    assert "const int M, const int K, const int N" in low.source.text
+
+
+def test_arrays_beyond_what_an_opencl_kernel_counts_get_fixed_sizes(monkeypatch: pytest.MonkeyPatch,
+                                                                    targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver here")
+    monkeypatch.setattr("polytc.codegen.opencl.emit.LARGEST_OPEN", 100)
+    monkeypatch.setattr("polytc.disk.cache.get", lambda key: None)
+    made = []
+    compile_ = compiler.compile_program
+    monkeypatch.setattr(compiler, "compile_program", lambda p, *rest: made.append(p) or compile_(p, *rest))
+    op = polytc.compile("def f(f32[M,K] A) -> (B) { B[i,j] = A[j,i] + 17.25 }", "opencl", symbolic=True)
+    for m, k in ((4, 5), (20, 6)):
+        a = np.random.default_rng(m).random((m, k), dtype=np.float32)
+        np.testing.assert_allclose(op(a), a.T + 17.25, rtol=1e-6)
+    assert [bool(p.sizes) for p in made] == [True, False]
 
 
 def test_large_matrices_against_numpy() -> None:
@@ -236,7 +277,7 @@ def test_refusals(text: str, shapes: Any, reason: str) -> None:
 
 def test_targets_without_open_sizes() -> None:
     with pytest.raises(ArgumentError) as e:
-        polytc.compile("C[i] = A[i]", "opencl", shapes={"A": ("M",)})
+        polytc.compile("C[i] = A[i]", "evaluate", shapes={"A": ("M",)})
     assert e.value.code == "E412"
 
 

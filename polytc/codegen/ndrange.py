@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from polytc import errors
-from polytc.codegen import intervals, loops, traverse
+from polytc.codegen import intervals, limits, loops, traverse
+from polytc.lang.extents import Extent, times
 
 errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrier under divergent control")
 
@@ -23,17 +24,18 @@ class Digit:
     """The iteration of a block loop as a part of its axis' group number: number // divisor % count (without the remainder where
     it is the highest digit)."""
 
-    divisor: int
-    count: int
+    divisor: Extent
+    count: Extent
     highest: bool
 
 
 @dataclass(frozen=True)
 class NDRange:
-    """groups: work-groups on axes 0, 1, 2; items: work-items of a group on each axis (both 1 where an axis is unused).
+    """groups: work-groups on axes 0, 1, 2, numbers or products of sizes; items: work-items of a group on each axis (both 1
+    where an axis is unused).
     thread_axes: the axes that some thread loop uses. digits: block loop variable -> its part of the group number."""
 
-    groups: tuple[int, ...]
+    groups: tuple[Extent, ...]
     items: tuple[int, ...]
     thread_axes: tuple[int, ...]
     digits: Mapping[str, Digit]
@@ -41,15 +43,15 @@ class NDRange:
     @property
     def rank(self) -> int:
         """Number of axes that a launch states: at least 1."""
-        return max([a + 1 for a in range(3) if self.groups[a] > 1 or self.items[a] > 1], default=1)
+        return max([a + 1 for a in range(3) if self.groups[a] != 1 or self.items[a] != 1], default=1)
 
     @property
     def local_size(self) -> tuple[int, ...]:
         return self.items[:self.rank]
 
     @property
-    def global_size(self) -> tuple[int, ...]:
-        return tuple(g * i for g, i in zip(self.groups, self.items, strict=True))[:self.rank]
+    def global_size(self) -> tuple[Extent, ...]:
+        return tuple(times(g, i) for g, i in zip(self.groups, self.items, strict=True))[:self.rank]
 
 
 def prepare(kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
@@ -93,7 +95,7 @@ def _parallel_as_blocks(kernel: loops.Kernel) -> loops.Kernel:
         return kernel
     chain: list[loops.For] = []
     s: loops.Stmt = kernel.body
-    while len(chain) < 3 and isinstance(s, loops.For) and s.kind == "parallel" and trips(s, {}) is not None:
+    while len(chain) < 3 and isinstance(s, loops.For) and s.kind == "parallel" and count(s, {}) is not None:
         chain.append(s)
         s = s.body
     for axis, loop in enumerate(reversed(chain)):
@@ -108,9 +110,19 @@ def trips(s: loops.For, env: intervals.Env) -> int | None:
     return int(count) if count != float("inf") else None
 
 
+def count(s: loops.For, env: intervals.Env) -> Extent | None:
+    """The number of iterations, or an upper bound on it; a product of sizes where these are not fixed. None: it is neither."""
+    number = trips(s, env)
+    if number is not None or s.lower != loops.const(0) or s.step != 1:
+        return number
+    return limits.extent(s.upper)
+
+
 def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:
     """Whether every work-item (or group) of the axis runs the body exactly once, so that no guard is needed."""
     lower, upper = intervals.interval(s.lower, env), intervals.interval(s.upper, env)
+    if trips(s, env) is None:
+        return True  # as many groups as the formula says
     size = nd.digits[s.var].count if s.kind == "block" else nd.items[s.axis]
     return lower.low == lower.high and upper.low == upper.high and trips(s, env) == size
 
@@ -123,20 +135,21 @@ def extract(kernel: loops.Kernel) -> NDRange:
     """
     found = list(mapped_loops(kernel.body))
     items, axes = [1, 1, 1], set()
-    counts: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, Extent]] = {}
     for loop, around, env in found:
-        count = trips(loop, env)
-        if count is None or count >= 2**31 or loop.axis not in (0, 1, 2):
+        number = count(loop, env) if loop.kind == "block" else trips(loop, env)
+        if number is None or isinstance(number, int) and int(number) >= 2**31 or loop.axis not in (0, 1, 2):
             raise _refuse(kernel, f"the {loop.kind} loop over '{loop.var}' has no constant extent on axis 0, 1 or 2")
         if loop.kind == "block":
             outermost = not any(isinstance(s, loops.For) and s.kind != "block" or isinstance(s, loops.Block) for s in around)
             if not outermost or loop.var in counts:
                 raise _refuse(kernel, f"the block loop over '{loop.var}' is not outermost")
-            counts[loop.var] = (loop.axis, max(1, count))
+            counts[loop.var] = (loop.axis, 1 if number == 0 else number)
         else:
+            assert isinstance(number, int)
             if any(isinstance(s, loops.For) and s.kind == "thread" and s.axis == loop.axis for s in around):
                 raise _refuse(kernel, f"the thread loop over '{loop.var}' lies in another one of axis {loop.axis}")
-            items[loop.axis] = max(items[loop.axis], 1, count)
+            items[loop.axis] = max(items[loop.axis], 1, number)
             axes.add(loop.axis)
     groups, digits = _digits(counts)
     nd = NDRange(groups, tuple(items), tuple(sorted(axes)), digits)
@@ -144,15 +157,16 @@ def extract(kernel: loops.Kernel) -> NDRange:
     return nd
 
 
-def _digits(counts: dict[str, tuple[int, int]]) -> tuple[tuple[int, ...], dict[str, Digit]]:
+def _digits(counts: dict[str, tuple[int, Extent]]) -> tuple[tuple[Extent, ...], dict[str, Digit]]:
     """Groups on each axis and each block loop's digit. counts: variable -> axis and extent, outermost first."""
-    groups, digits = [1, 1, 1], {}
-    for var, (axis, count) in reversed(counts.items()):
-        divisor, groups[axis] = groups[axis], groups[axis] * count
-        digits[var] = Digit(divisor, count, highest=True)
+    groups: list[Extent] = [1, 1, 1]
+    digits: dict[str, Digit] = {}
+    for var, (axis, number) in reversed(counts.items()):
+        divisor, groups[axis] = groups[axis], times(groups[axis], number)
+        digits[var] = Digit(divisor, number, highest=True)
     for var, (axis, _) in counts.items():
         d = digits[var]
-        digits[var] = replace(d, highest=d.divisor * d.count == groups[axis])
+        digits[var] = replace(d, highest=times(d.divisor, d.count) == groups[axis])
     return tuple(groups), digits
 
 

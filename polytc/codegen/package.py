@@ -16,7 +16,9 @@ from typing import Any
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Launch
+from polytc.lang import extents
 from polytc.lang.scalars import DTYPES
+from polytc.lang.sizes import from_data
 
 _LENGTH = struct.Struct("<I")
 
@@ -69,22 +71,23 @@ class Package:
 
 
 def _buffer(b: Buffer) -> list[Any]:
-    return [b.name, b.dtype.name, b.shape, b.space]
+    return [b.name, b.dtype.name, [extents.data(n) for n in b.shape], b.space]
 
 
 def _read_buffers(rows: Sequence[Any]) -> tuple[Buffer, ...]:
-    return tuple(Buffer(name, DTYPES[dtype], tuple(shape), space) for name, dtype, shape, space in rows)
+    return tuple(Buffer(name, DTYPES[dtype], tuple(map(from_data, shape)), space) for name, dtype, shape, space in rows)
 
 
 def _part(p: Part) -> dict[str, Any]:
     b = p.binary
     return {"name": b.name, "args": [_buffer(x) for x in b.args], "outputs": b.outputs, "options": b.options,
             "scratch": [_buffer(x) for x in b.scratch], "bytes": len(b.code), "arrays": p.arrays,
-            "launches": [(x.entry, x.args, x.global_size, x.local_size) for x in b.launches]}
+            "launches": [(x.entry, x.args, [extents.data(n) for n in x.global_size], x.local_size) for x in b.launches]}
 
 
 def _read_part(fields: dict[str, Any], code: bytes) -> Part:
-    launches = tuple(Launch(entry, *(tuple(x) for x in rest)) for entry, *rest in fields["launches"])
+    launches = tuple(Launch(entry, tuple(args), tuple(map(extents.from_data, size)), tuple(local))
+                     for entry, args, size, local in fields["launches"])
     binary = Binary(fields["name"], _read_buffers(fields["args"]), tuple(fields["outputs"]), _read_buffers(fields["scratch"]),
                     launches, code, fields["options"])
     return Part(binary, tuple(fields["arrays"]))

@@ -31,6 +31,11 @@ class Bound:
     workspace: tuple[loops.Buffer, ...]
 
 
+def flatten(module: loops.Module) -> loops.Module:
+    """The module with one index for each access to a buffer of open extents; its sizes stay variables."""
+    return replace(module, kernels=tuple(_kernel(k, (), None) for k in module.kernels))
+
+
 def bind(module: loops.Module) -> Bound:
     """The module with the values of its sizes as its last argument, i64[number of sizes]."""
     taken = {b.name for b in (*module.args, *module.scratch)}
@@ -51,7 +56,7 @@ def _flat(b: loops.Buffer) -> loops.Buffer:
     return replace(b, shape=(UNKNOWN,)) if is_open(b) else b
 
 
-def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer) -> loops.Kernel:
+def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer | None) -> loops.Kernel:
     def on_load(e: loops.Expr) -> loops.Expr:
         return replace(e, buffer=_flat(e.buffer), indices=_index(e.buffer, e.indices)) if isinstance(e, loops.Load) else e
 
@@ -60,6 +65,7 @@ def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer) -> lo
 
     body = traverse.map_stmt(k.body, on_store, lambda e: traverse.map_expr(e, on_load))
     for n, name in reversed(list(enumerate(sizes))):
+        assert values is not None
         # The maximum changes nothing: it shows targets that a size is natural.
         number = loops.Call("max", (loops.Load(values, (loops.const(n),), I64), loops.const(1)), I64)
         body = loops.For(name, number, loops.binary("+", number, loops.const(1)), 1, body)

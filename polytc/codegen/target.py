@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from polytc.codegen import loops
+from polytc.lang.extents import Extent
 from polytc.machine import Machine
 
 Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
@@ -18,11 +19,12 @@ Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
 @dataclass(frozen=True)
 class Launch:
     """One kernel of a source: its entry point, the names of its arguments in order, and for OpenCL the NDRange
-    (sizes in work-items, axis 0 first; empty for CPUs)."""
+    (sizes in work-items, axis 0 first; empty for CPUs). Where sizes are not fixed, those that the kernel reads follow its
+    arrays, and the NDRange is made of formulas of them."""
 
     entry: str
     args: tuple[str, ...]
-    global_size: tuple[int, ...] = ()
+    global_size: tuple[Extent, ...] = ()
     local_size: tuple[int, ...] = ()
 
 
@@ -115,6 +117,15 @@ class Native(Protocol):
         ...
 
 
+@runtime_checkable
+class Resizable(Protocol):
+    """Code for all sizes that makes itself executables for given ones."""
+
+    def at(self, sizes: Sequence[int]) -> Executable:
+        """The code for these values of the sizes, in order."""
+        ...
+
+
 class Held:
     """A Bound that calls `run` on a list of arrays."""
 
@@ -138,6 +149,11 @@ class Target(Protocol):
 
     @property
     def machine(self) -> Machine:
+        ...
+
+    @property
+    def takes_sizes(self) -> bool:
+        """Are sizes that are not fixed variables of the modules that it emits? Else they come in an array (codegen.sizes)."""
         ...
 
     def here(self) -> Target:

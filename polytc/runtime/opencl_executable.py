@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from polytc import errors
+from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, Held, Launch
+from polytc.lang import extents
+from polytc.lang import sizes as formulas
 from polytc.runtime import devices, forks
 from polytc.runtime.devices import Device
 
@@ -49,15 +54,17 @@ def session(device: Device) -> Session:
 class OpenCLExecutable:
     """Built kernels of one module. Several Python threads may call it; their runs follow one another."""
 
-    def __init__(self, binary: Binary, device: Device) -> None:
+    def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None, program: Any = None) -> None:
+        """numbers: values of the sizes that are not fixed, see `Open`. program: what was built of the binary's code."""
         self.binary = binary
         self.device = device
         self._session = session(device)
+        self._numbers = {n: np.int32(v) for n, v in (numbers or {}).items()}
         check_limits(binary, device)
         with self._session.lock:
-            program = _build(binary, self._session)
+            program = _build(binary, self._session) if program is None else program
             cl = devices.pyopencl()
-            self._kernels = [(cl.Kernel(program, launch.entry), launch) for launch in binary.launches]
+            self._kernels = [(cl.Kernel(program, x.entry), x) for x in binary.launches if 0 not in x.global_size]
             for kernel, launch in self._kernels:
                 limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
                 _check_group(launch, limit, device)
@@ -71,7 +78,7 @@ class OpenCLExecutable:
         cl = devices.pyopencl()
         with self._session.lock:
             try:
-                memory = dict(self._scratch)
+                memory = self._scratch | self._numbers
                 for b, array in zip(m.args, buffers, strict=True):
                     memory[b.name] = self._to_device(b.name, array)
                 for kernel, launch in self._kernels:
@@ -116,6 +123,36 @@ class OpenCLExecutable:
     def _is_shared(self, array: np.ndarray) -> bool:
         """A device of the host's memory, and an address that the kernels can do with; pyopencl wants it writable."""
         return array.size > 0 and array.flags.writeable and self._sharing > 0 and array.ctypes.data % self._sharing == 0
+
+
+class Open:
+    """Built kernels of one module whose sizes are not fixed."""
+
+    def __init__(self, binary: Binary, device: Device) -> None:
+        self.binary, self.device = binary, device
+        on = session(device)
+        with on.lock:
+            self._program = _build(binary, on)
+
+    def at(self, sizes: Sequence[int]) -> OpenCLExecutable:
+        """The kernels for these sizes. Raises TargetError E505 if the device cannot hold the arrays."""
+        numbers = dict(zip(json.loads(self.binary.options["sizes"]), sizes, strict=True))
+
+        def fixed(b: Buffer) -> Buffer:
+            return replace(b, shape=tuple(formulas.at(n, numbers) for n in b.shape))
+        launches = tuple(replace(x, global_size=tuple(max(0, extents.at(n, numbers)) for n in x.global_size))
+                         for x in self.binary.launches)
+        m = replace(self.binary, args=tuple(map(fixed, self.binary.args)), scratch=tuple(map(fixed, self.binary.scratch)),
+                    launches=launches)
+        return OpenCLExecutable(m, self.device, numbers, self._program)
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        """There are no sizes to run with."""
+        raise AssertionError("opencl: sizes are not known")
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        """See `run`."""
+        return Held(self.run, buffers)
 
 
 def _build(binary: Binary, on: Session) -> Any:

@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Bound, Executable, Held, Quick, Types
+from polytc.codegen.target import Bound, Executable, Held, Quick, Resizable, Types
 from polytc.lang.scalars import DTYPES
 from polytc.lang.sizes import at, data, from_data
 
 ALIGN = 64
 
 
-def described(workspace: Sequence[Buffer]) -> dict[str, str]:
-    """What a binary keeps of the temporaries that its caller provides."""
-    return {"workspace": json.dumps([[b.dtype.name, [data(n) for n in b.shape]] for b in workspace])}
+def described(workspace: Sequence[Buffer], sizes: Sequence[str]) -> dict[str, str]:
+    """What a binary keeps of the temporaries that its caller provides, and of the names that its sizes have in it."""
+    rows = [[b.dtype.name, [data(n) for n in b.shape]] for b in workspace]
+    return {"workspace": json.dumps(rows), "sizes": json.dumps(sizes)}
 
 
 def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:
     """The executable for given sizes. options: of its binary."""
+    if isinstance(executable, Resizable):
+        return executable.at(list(sizes.values()))
     rows = json.loads(options["workspace"])
     parts = [(DTYPES[dtype].numpy, math.prod(at(from_data(n), sizes) for n in shape)) for dtype, shape in rows]
     return Sized(executable, np.array(list(sizes.values()), np.int64), tuple(parts))

@@ -41,6 +41,7 @@ class InterpTarget:
     """Runs a module in Python; the text of its source is the printed Loop AST."""
 
     name = "interp"
+    takes_sizes = False
 
     def __init__(self, machine: Machine = GENERIC_CPU) -> None:
         self.machine = machine

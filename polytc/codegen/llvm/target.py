@@ -25,6 +25,7 @@ class LLVMTarget:
 
     given: Machine | None = None
     name: str = "cpu"
+    takes_sizes: bool = False
 
     @cached_property
     def machine(self) -> Machine:

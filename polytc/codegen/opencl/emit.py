@@ -7,10 +7,11 @@ from dataclasses import replace
 from polytc.codegen import lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
-from polytc.codegen.opencl.kernel import KernelWriter
+from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.memory import ALIGNMENT
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.target import Launch, Source
+from polytc.lang.extents import Extent
 from polytc.machine import GENERIC_GPU, Machine
 
 GENERATOR = "polytc OpenCL emitter 1"
@@ -19,7 +20,10 @@ GENERATOR = "polytc OpenCL emitter 1"
 
 def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
     """The source of a module. options: 'build' (compiler flags), 'fp64' if the kernels need doubles, 'local_bytes' (the most
-    that a work-group uses), 'alignment' (bytes that the address of each array is a multiple of; 0: that of its elements).
+    that a work-group uses), 'alignment' (bytes that the address of each array is a multiple of; 0: that of its elements),
+    'elements' of the largest array that kernels of open sizes may be used for.
+
+    Sizes that are not fixed are arguments of the kernels, of type int, behind the arrays; NDRanges are formulas of them.
 
     Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
     """
@@ -27,21 +31,23 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
                     for part in ndrange.prepare(replace(k, body=lanes.narrow(k.body, max(types.LANES)))))
     preamble, writers = Preamble(), []
     for k in kernels:
-        writer = KernelWriter(k, identifier(f"polytc_{module.name}_{k.name}"), preamble, machine.kind == "gpu")
+        writer = KernelWriter(k, identifier(f"polytc_{module.name}_{k.name}"), preamble, machine.kind == "gpu", module.sizes)
         writer.write()
         writers.append(writer)
-    launches = tuple(Launch(w.entry, tuple(b.name for b in w.kernel.args), w.ndrange.global_size, w.ndrange.local_size)
+    launches = tuple(Launch(w.entry, (*(b.name for b in w.kernel.args), *w.sizes), w.ndrange.global_size, w.ndrange.local_size)
                      for w in writers)
     alignment = ALIGNMENT if any(w.memory.needs_alignment for w in writers) else 0
     options = {"build": build_options(module), "local_bytes": str(max((w.local_bytes for w in writers), default=0)),
                "alignment": str(alignment)}
+    if module.sizes:
+        options["elements"] = str(LARGEST_OPEN)
     parts = [_header(module, writers, options["build"], alignment)]
     if _uses_double(module):
         options["fp64"] = "yes"
         parts.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
     parts += [str(preamble)] if str(preamble) else []
     parts += ["\n".join(w.lines) + "\n" for w in writers]
-    prepared = loops.Module(module.name, module.args, module.outputs, module.scratch, kernels)
+    prepared = replace(module, kernels=kernels)
     return Source("opencl", "\n".join(parts), launches, prepared, options)
 
 
@@ -75,8 +81,9 @@ def _header(module: loops.Module, writers: list[KernelWriter], build: str, align
         lines += ["", f"launch {number}: {w.entry}, global size {_sizes(w.ndrange.global_size)}, "
                       f"local size {_sizes(w.ndrange.local_size)}, local memory {w.local_bytes} bytes"]
         for position, b in enumerate(w.kernel.args):
-            shape = "".join(f"[{n}]" for n in b.shape) or " (one element)"
+            shape = "".join(f"[{n}]" for n in buffers[b.name].shape) or " (one element)"
             lines.append(f"  argument {position}: {b.name} {b.dtype}{shape}, {_role(module, w.kernel, buffers[b.name])}")
+        lines += [f"  argument {len(w.kernel.args) + k}: the size {n}, int" for k, n in enumerate(w.sizes)]
     return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */\n"
 
 
@@ -86,5 +93,5 @@ def _role(module: loops.Module, kernel: loops.Kernel, b: loops.Buffer) -> str:
         "written" if b.name in kernel.writes else "read")
 
 
-def _sizes(sizes: tuple[int, ...]) -> str:
+def _sizes(sizes: tuple[Extent, ...]) -> str:
     return " x ".join(map(str, sizes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from polytc.codegen import intervals, lanes, loops, ndrange, traverse
+from polytc.codegen import intervals, lanes, limits, loops, ndrange, traverse
 from polytc.codegen.emitter import Emitter, Names
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.expressions import Expressions
@@ -14,18 +14,24 @@ from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import bare
 from polytc.lang.scalars import BOOL, I64
 
+LARGEST_OPEN = 2**30
+"""Elements of the largest array that kernels of open sizes are used for: they count in 32 bits, a little beyond arrays too."""
+
 
 class KernelWriter(Emitter):
-    """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched.
-    wide: see Memory."""
+    """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched, `sizes` the
+    sizes that it takes as arguments behind its arrays. wide: see Memory; open_: sizes of the module that are not fixed."""
 
-    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, wide: bool) -> None:
+    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, wide: bool, open_: tuple[str, ...] = ()) -> None:
         super().__init__()
         self.kernel = kernel
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
         self.names = Names(types.RESERVED, types.RESERVED_PREFIXES)
-        self.itype = index_type(kernel)
+        used = {e.name for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s)
+                for e in traverse.walk_expr(top) if isinstance(e, loops.Var)} if open_ else set()
+        self.sizes = tuple(n for n in open_ if n in used)
+        self.itype = "int" if open_ else index_type(kernel)  # see LARGEST_OPEN
         self.memory = Memory(kernel, self.names.buffer, wide)
         self.expressions = Expressions(preamble, self.memory, self.names.variable, self.itype)
         self.env: dict[str, intervals.Interval] = {}
@@ -37,6 +43,7 @@ class KernelWriter(Emitter):
         self.line(f"__kernel __attribute__((reqd_work_group_size({size})))")
         args = [f"__global {'' if b.name in self.kernel.writes else 'const '}{self.memory.place(b).ctype}* restrict "
                 f"{self.memory.place(b).name}" for b in self.kernel.args]
+        args += [f"const int {self.names.variable(n)}" for n in self.sizes]
         self.line(f"void {self.entry}({', '.join(args)})")
         self.line("{")
         with self.deeper():
@@ -116,8 +123,9 @@ class KernelWriter(Emitter):
         if digit.divisor == 1 and digit.highest:
             return number
         # cast first: 32-bit division is much cheaper
-        text = f"({self.itype}){number}" + ("" if digit.divisor == 1 else f" / {digit.divisor}")
-        return text if digit.highest else f"{text} % {digit.count}"
+        divisor, count = (self.index(limits.expression(n)) for n in (digit.divisor, digit.count))
+        text = f"({self.itype}){number}" + ("" if digit.divisor == 1 else f" / {divisor}")
+        return text if digit.highest else f"{text} % {count}"
 
     def enter(self, env: Mapping[str, intervals.Interval]) -> None:
         self.env = dict(env)

@@ -9,7 +9,7 @@ from polytc.codegen.opencl import emit
 from polytc.codegen.target import Binary, Source
 from polytc.machine import GENERIC_GPU, Machine
 from polytc.runtime import devices
-from polytc.runtime.opencl_executable import OpenCLExecutable
+from polytc.runtime.opencl_executable import Open, OpenCLExecutable
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class OpenCLTarget:
 
     machine: Machine = GENERIC_GPU
     name: str = "opencl"
+    takes_sizes: bool = True
 
     def __post_init__(self) -> None:
         """OpenCL C has no masked vector accesses, whatever the device."""
@@ -39,9 +40,9 @@ class OpenCLTarget:
         """The text itself: what the driver's compiler makes of it depends on the device, and pyopencl keeps it."""
         return Binary.of(source, source.text.encode())
 
-    def load(self, binary: Binary, threads: int = 0) -> OpenCLExecutable:
+    def load(self, binary: Binary, threads: int = 0) -> OpenCLExecutable | Open:
         """Kernels compiled for the device that `devices.choose` gives; `threads` is ignored.
 
         Raises TargetError E501, E503 or E504 without a working device, E505 for what it cannot hold, E506 for a failed build.
         """
-        return OpenCLExecutable(binary, devices.choose())
+        return (Open if "sizes" in binary.options else OpenCLExecutable)(binary, devices.choose())

@@ -4,16 +4,18 @@
     ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < 510 - 32*b ... } }
 
 Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have steps of 1 and constant
-extents, and form one chain at the top of the kernel with each axis once.
+extents (where sizes are not fixed, block loops extents that are products of formulas of the sizes), and form one chain at the
+top of the kernel with each axis once.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops
+from polytc.codegen import limits, loops
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
+from polytc.lang.extents import Extent, times
 
 
 def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
@@ -26,17 +28,20 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     if not chain:
         return kernel
     known: dict[str, simplify.Interval] = {}
+    ranges: dict[str, limits.Range] = {}
     guards: list[loops.Binary] = []
     fixed: list[tuple[loops.For, int, int, int]] = []
     for loop in chain:
         low, high = simplify.interval(loop.lower, known)[0], simplify.interval(loop.upper, known)[1]
         assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
-        assert high is not None, f"grid: the {loop.kind} loop {loop.var} has no constant upper bound"
-        known[loop.var] = (low, high - 1)
+        known[loop.var] = (low, None if high is None else high - 1)
+        if high is None:
+            high = limits.limits(loop.upper, ranges)[1]
+        ranges[loop.var] = (low, high - 1)
         var = loops.Var(loop.var)
         starts = loop.lower == loops.const(low)
         guards += [loops.binary(">=", var, loop.lower)] if not starts else []
-        guards += [loops.binary("<", var, loop.upper)] if loop.upper != loops.const(high) else []
+        guards += [loops.binary("<", var, loop.upper)] if limits.extent(loop.upper) != high else []
         step = loop.step if starts else 1  # items between those of a loop that starts anywhere do nothing
         if loop.step != step:
             offset = loops.binary("-", var, loop.lower)
@@ -57,15 +62,16 @@ def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> lo
             same = [x for x in chain if x[0].kind == kind and x[0].axis == axis]
             if not same:
                 continue
-            total, name = 1, same[-1][0].var
+            total: Extent = 1
+            name = same[-1][0].var
             for loop, low, step, extent in reversed(same):
                 index: loops.Expr = loops.Var(name)
-                index = loops.binary("//", index, loops.const(total)) if total > 1 else index
-                index = loops.binary("%", index, loops.const(extent)) if len(same) > 1 else index
+                index = loops.binary("//", index, limits.expression(total)) if total != 1 else index
+                index = loops.binary("%", index, limits.expression(extent)) if len(same) > 1 else index
                 index = loops.binary("*", index, loops.const(step)) if step > 1 else index
                 values[loop.var] = loops.binary("+", index, loops.const(low))
-                total *= extent
-            result = loops.For(name, loops.const(0), loops.const(total), 1, result, same[0][0].kind, axis)
+                total = times(total, extent)
+            result = loops.For(name, loops.const(0), limits.expression(total), 1, result, same[0][0].kind, axis)
     shifted = {n: v for n, v in values.items() if simplify.expr(v, {}) != loops.Var(n)}
     return _outer_substitute(result, shifted) if shifted else result
 

@@ -1,0 +1,80 @@
+"""How large index expressions may be where sizes are not fixed, as formulas of the sizes.
+
+    block0 for b in 0:(M + 31)//32 { ... }   ->   (M + 31)//32 work-groups, a number when the kernel is launched
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TypeAlias
+
+from polytc.codegen import loops
+from polytc.codegen.lower import size
+from polytc.lang.extents import Extent, Product, times
+from polytc.lang.sizes import Size, Undecided
+
+Range: TypeAlias = tuple[int, int]
+"""The smallest and the largest value of a variable, as numbers or formulas of sizes."""
+
+
+def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
+    """Bounds of an expression over loop variables with known ranges and sizes. Raises Undecided where there are none."""
+    match e:
+        case loops.Const():
+            return int(e.value), int(e.value)
+        case loops.Var():
+            if e.name in known:
+                return known[e.name]
+            if e.least is not None:
+                n = Size.named(e.name, 1)
+                return n, n
+        case loops.Call(fn="min" | "max"):
+            parts = [limits(a, known) for a in e.args]
+            pick = _smaller if e.fn == "min" else _larger
+            low, high = reduce(pick, (p[0] for p in parts)), reduce(pick, (p[1] for p in parts))
+            return low, high
+        case loops.Binary(op="+"):
+            (a, b), (c, d) = limits(e.a, known), limits(e.b, known)
+            return a + c, b + d
+        case loops.Binary(op="-"):
+            (a, b), (c, d) = limits(e.a, known), limits(e.b, known)
+            return a - d, b - c
+        case loops.Binary(op="*", b=loops.Const() as factor):
+            ends = [n * int(factor.value) for n in limits(e.a, known)]
+            return (ends[0], ends[1]) if factor.value >= 0 else (ends[1], ends[0])
+        case loops.Binary(op="*", a=loops.Const()):
+            return limits(loops.binary("*", e.b, e.a), known)
+        case loops.Binary(op="//", b=loops.Const() as divisor) if divisor.value > 0:
+            low, high = limits(e.a, known)
+            return low // int(divisor.value), high // int(divisor.value)
+        case loops.Binary(op="%", b=loops.Const() as divisor) if divisor.value > 0:
+            return 0, int(divisor.value) - 1
+    raise Undecided(f"how large {loops.format_expr(e)} may be")
+
+
+def _smaller(a: int, b: int) -> int:
+    return a if a <= b else b
+
+
+def _larger(a: int, b: int) -> int:
+    return a if a >= b else b
+
+
+def extent(e: loops.Expr) -> Extent | None:
+    """A product of numbers and of formulas of sizes as an Extent; None for any other expression."""
+    if isinstance(e, loops.Binary) and e.op == "*":
+        a, b = extent(e.a), extent(e.b)
+        return None if a is None or b is None else times(a, b)
+    try:
+        low, high = limits(e, {})
+    except Undecided:
+        return None
+    return high if low == high else None
+
+
+def expression(n: Extent) -> loops.Expr:
+    """An extent over the variables of the sizes."""
+    if not isinstance(n, Product):
+        return size(n)
+    return reduce(lambda a, b: loops.binary("*", a, b), map(size, n.factors))
