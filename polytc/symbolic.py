@@ -126,8 +126,8 @@ class OpenSizes:
         """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
         for k in self._kernels:
-            if agrees(k.program, program, sizes) and not _too_large(program, k.options):
-                return sized(k.executable, k.options, sizes)
+            if agrees(k.program, program, sizes):
+                return compiled(program) if _too_large(program, k.options) else sized(k.executable, k.options, sizes)
         base = {n: max(v, LEAST) for n, v in sizes.items()} | self.typical
         if len(self._kernels) < KERNELS:
             general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
