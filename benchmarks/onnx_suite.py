@@ -1,10 +1,13 @@
 """onnx's official backend tests through `polytc.backend`: how many pass natively, how many with onnx's evaluator for the rest.
 
-    python benchmarks/onnx_suite.py [--target cpu] [--kind node] [--only REGEX] [--workers 2] [--timeout 120]
+    python benchmarks/onnx_suite.py [--target cpu] [--kind node] [--only REGEX] [--every 10] [--workers 2] [--timeout 120]
+                                    [--results FILE]
 
 Each test runs twice in a child process, so that no crash or hang ends the run: with `backend.native`, which refuses what only
 onnx's evaluator could run, and, if that fails, with the named fallback. A table counts both by operator; what passes in neither
-way is listed with the reason. `dense` are tests of the standard operators on tensors of f16, f32, f64, integers and bool.
+way is listed with the reason, and so is what took long. `dense` are tests of the standard operators on tensors of f16, f32,
+f64, integers and bool. `--every 10` runs the first of each operator and every tenth after it. With `--results` each outcome is
+kept in the file as soon as it is known, and tests whose outcomes it has do not run again.
 Exit code 1 if a test passes in neither way that EXCLUDED does not explain.
 """
 
@@ -19,12 +22,14 @@ import re
 import select
 import subprocess
 import sys
+import time
 import unittest
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,11 +64,12 @@ _NO_TENSORS = re.compile("Sequence|Optional|String|Regex|SplitToSequence|ConcatF
 
 @dataclass(frozen=True)
 class Outcome:
-    """name: of a test. native, fallback: empty if it passes so, else the reason why not."""
+    """name: of a test. native, fallback: empty if it passes so, else the reason why not. seconds: what the native run took."""
 
     name: str
     native: str
     fallback: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,8 +168,10 @@ def child(target: str) -> None:
     print(READY, file=out, flush=True)
     for line in sys.stdin:
         name = line.strip()
+        start = time.perf_counter()
         refusal = attempt(native[name])
-        outcome = Outcome(name, refusal, attempt(whole[name]) if refusal else "")
+        seconds = time.perf_counter() - start
+        outcome = Outcome(name, refusal, attempt(whole[name]) if refusal else "", round(seconds, 2))
         print(json.dumps(asdict(outcome)), file=out, flush=True)
 
 
@@ -193,24 +201,54 @@ class Child:
         reason = f"the process ended with {self.process.wait()}" if ready else f"no result in {self.timeout:.0f} s"
         self.process.kill()
         self.process = None
-        return Outcome(name, reason, reason)
+        return Outcome(name, reason, reason, self.timeout)
 
     def stop(self) -> None:
         if self.process is not None:
             self.process.kill()
 
 
-def outcomes(names: list[str], target: str, workers: int, timeout: float) -> list[Outcome]:
-    """All tests, dealt out among children."""
+def outcomes(names: list[str], target: str, workers: int, timeout: float, keep: Callable[[Outcome], None]) -> list[Outcome]:
+    """All tests, dealt out among children. keep: is given each outcome when it is known."""
     def share(k: int) -> list[Outcome]:
         own = Child(target, timeout)
+        found = []
         try:
-            return [own.run(name) for name in names[k::workers]]
+            for name in names[k::workers]:
+                found.append(own.run(name))
+                keep(found[-1])
         finally:
             own.stop()
+        return found
 
     with ThreadPoolExecutor(workers) as pool:
         return [o for part in pool.map(share, range(workers)) for o in part]
+
+
+def kept(file: Path | None) -> dict[str, Outcome]:
+    """The outcomes that a file has, one a line."""
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    return {o.name: o for o in (Outcome(**json.loads(line)) for line in lines)}
+
+
+def keeper(file: Path | None) -> Callable[[Outcome], None]:
+    """A function that adds an outcome to a file."""
+    def keep(outcome: Outcome) -> None:
+        if file is not None:
+            with file.open("a") as out:
+                out.write(json.dumps(asdict(outcome)) + "\n")
+    return keep
+
+
+def sample(tests: list[Test], every: int) -> list[Test]:
+    """The first test of each family, and every so many after it."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for test in tests:
+        if seen[test.family] % every == 0:
+            chosen.append(test)
+        seen[test.family] += 1
+    return chosen
 
 
 # ---- the report
@@ -245,7 +283,10 @@ def main() -> int:
     parser.add_argument("--target", default="cpu", choices=["cpu", "opencl", "interp", "evaluate"])
     parser.add_argument("--kind", choices=KINDS, action="append", help="instead of all; may be given several times")
     parser.add_argument("--only", default="", help="tests whose name matches")
+    parser.add_argument("--every", type=int, default=1, help="a sample: the first test of each operator, and every Nth after")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--results", type=Path, help="keep each outcome there; what it has does not run again")
+    parser.add_argument("--slow", type=float, default=5, help="seconds from which a test is listed as slow")
     parser.add_argument("--timeout", type=float, default=120, help="seconds that a test may take")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -253,13 +294,23 @@ def main() -> int:
         child(given.target)
         return 0
     warnings.simplefilter("ignore")
-    tests = [t for t in catalogue(given.kind or KINDS) if re.search(given.only, t.name)]
-    found = {o.name: o for o in outcomes([t.name for t in tests], given.target, given.workers, given.timeout)}
+    tests = sample([t for t in catalogue(given.kind or KINDS) if re.search(given.only, t.name)], given.every)
+    found = kept(given.results)
+    left = [t.name for t in tests if t.name not in found]
+    found |= {o.name: o for o in outcomes(left, given.target, given.workers, given.timeout, keeper(given.results))}
+    found = {t.name: found[t.name] for t in tests}
+    return report(tests, found, given.slow)
+
+
+def report(tests: list[Test], found: dict[str, Outcome], slow: float) -> int:
+    """Print the table and what does not pass natively, or slowly; the exit code."""
     console = Console()
     console.print(table(tests, found))
     for outcome in found.values():
         if outcome.native:
             console.print(f"{outcome.name}: {outcome.native}", markup=False, highlight=False, soft_wrap=True)
+    for outcome in sorted((o for o in found.values() if o.seconds > slow), key=lambda o: -o.seconds):
+        console.print(f"slow: {outcome.name}: {outcome.seconds:.1f} s", markup=False, highlight=False, soft_wrap=True)
     failing = [o for o in found.values() if o.fallback]
     for outcome in failing:
         why = explained(outcome.name)

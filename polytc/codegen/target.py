@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -114,6 +115,10 @@ class Native(Protocol):
         """From now on use this memory, on a cache line and of at least `needs` bytes, as scratch; whoever lends it to several
         runs one at a time. The addresses of `entry(table, arena, launch, pool, threads)`, of its table of arrays and of its
         arena, and the number of threads."""
+        ...
+
+    def slot(self, position: int) -> ctypes.c_int64:
+        """The place in the table that has the address of argument `position`."""
         ...
 
 

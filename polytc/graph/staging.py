@@ -21,6 +21,7 @@ from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, sources
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
+from polytc.graph.quick import QuickRun, quick_run
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
 from polytc.lang.scalars import from_numpy
@@ -79,6 +80,7 @@ class Staged:
         self.graph, self.options = graph, options
         self.known: Recent[object, Ready] = Recent(INSTANCES)
         self._quick: Recent[object, Ready] = Recent(INSTANCES)
+        self._last: tuple[Instance, QuickRun | None] | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
         self._derived = derived
@@ -153,6 +155,8 @@ class Staged:
         names = self._names() if wanted is None else wanted
         ready = self.ready(values)
         if whole(ready) and ready.instance is not None:
+            if self._last is None or self._last[0] is not ready.instance:
+                self._last = ready.instance, quick_run(ready.instance) if not self._fixed else None
             return ready.instance.run(values, names)
         own: set[str] = set()
         after: Mapping[str, Any] = values
@@ -160,6 +164,17 @@ class Staged:
             own.update(part.part.plan.outputs if part.instance is not None else ())
             after = found
         return list(_owned(after, names, own))
+
+    def quickly(self, values: Mapping[str, Any]) -> list[Any] | None:
+        """All outputs, as `run` gives them; None, with nothing done, where the inputs are not of the types of the last run, or
+        not arrays that code can use as they are, or this graph has no quick run."""
+        run = self._last[1] if self._last is not None else None
+        if run is None or len(values) != len(self._inputs):
+            return None
+        try:
+            return run([values[n] for n in self._inputs])
+        except KeyError:
+            return None
 
     def through(self, values: Mapping[str, Any]) -> Iterator[tuple[Instance, Mapping[str, Any]]]:
         """The compiled parts that run on these inputs, each with the values of its inputs."""

@@ -25,8 +25,8 @@ import numpy as np
 from polytc.codegen.target import Types
 from polytc.runtime import jit
 
-MOST = 8
-"""Arrays of a quick call at most."""
+FEW = 8
+"""Up to so many arrays are passed one by one, more in a table."""
 
 _HEAD = object.__basicsize__
 _TYPE, _DATA, _ND, _DIMS, _DESCR, _FLAGS = _HEAD - 8, _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
@@ -47,7 +47,7 @@ class Expected:
 def expect(inputs: Types, outputs: Types) -> Expected | None:
     """For arrays of these shapes and dtypes; None where there are no quick calls for them."""
     functions = _functions()
-    return _expect(functions, inputs, outputs) if functions and 0 < len(inputs) + len(outputs) <= MOST else None
+    return _expect(functions, inputs, outputs) if functions and len(inputs) + len(outputs) else None
 
 
 def _expect(functions: _Functions, inputs: Types, outputs: Types) -> Expected:
@@ -59,15 +59,24 @@ def _expect(functions: _Functions, inputs: Types, outputs: Types) -> Expected:
         rows[n] = (id(dtype), dims.ctypes.data, flags, len(shape), math.prod(shape) * dtype.itemsize)
     table = np.frombuffer(head.tobytes() + rows.tobytes(), np.uint8).copy()
     keep = (table, shapes, [dtype for _, dtype in (*inputs, *outputs)])
-    return Expected(functions.check[count], table.ctypes.data, keep)
+    return Expected(functions.check[count] if count <= FEW else functions.several(count), table.ctypes.data, keep)
 
 
 @dataclass(frozen=True)
 class _Functions:
-    """check: by the number of arrays; code: what they live in."""
+    """check: by the number of arrays; check_all: of a table of arrays; code: what they live in."""
 
     check: dict[int, Callable[..., int]]
+    check_all: Callable[..., int]
     code: jit.Code
+
+    def several(self, count: int) -> Callable[..., int]:
+        """As `check`, for any number of arrays."""
+        objects, check_all = ctypes.py_object * count, self.check_all
+
+        def check(expected: int, table: int, *arrays: Any) -> int:
+            return check_all(expected, table, objects(*arrays), count)
+        return check
 
 
 @functools.cache
@@ -79,8 +88,9 @@ def _functions() -> _Functions | None:
     # Python's lock stays held: the function looks at objects, and takes less time than giving it away.
     check: dict[int, Callable[..., int]] = {
         n: ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.py_object] * n)(code.address(f"check{n}"))
-        for n in range(1, MOST + 1)}
-    found = _Functions(check, code)
+        for n in range(1, FEW + 1)}
+    check_all = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int64)(code.address("check"))
+    found = _Functions(check, check_all, code)
     return found if _understands(found) else None
 
 
@@ -101,7 +111,7 @@ def _understands(functions: _Functions) -> bool:
 
 def _text() -> str:
     """check<n>(expected, table, array...) for each n, over check(expected, table, arrays, n)."""
-    return "\n".join([_check(), *(_entry(n) for n in range(1, MOST + 1))])
+    return "\n".join([_check(), *(_entry(n) for n in range(1, FEW + 1))])
 
 
 def _entry(n: int) -> str:
@@ -124,7 +134,7 @@ def _check() -> str:
     row = {name: _ROW.fields[name][1] for name in _ROW.names or ()} if _ROW.fields else {}
     size = _ROW.itemsize
     return f"""\
-define internal i32 @check(ptr %expected, ptr %table, ptr %arrays, i64 %count) {{
+define i32 @check(ptr %expected, ptr %table, ptr %arrays, i64 %count) {{
 entry:
   %type = load i64, ptr %expected
 {_field("inputs", "%expected", 8, "i64")}\

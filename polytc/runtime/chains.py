@@ -102,6 +102,11 @@ class Chain:
             group = list(members)
             self._parts += [_Walk([n for n, _ in group if n is not None], memory)] if walked else [s for _, s in group]
 
+    @property
+    def native(self) -> bool:
+        """Is all of it one native call?"""
+        return len(self._parts) == 1 and isinstance(self._parts[0], _Walk)
+
     def __call__(self) -> None:
         """Run all steps."""
         for part in self._parts:
@@ -125,6 +130,14 @@ def native(step: Bound) -> Native | None:
     while isinstance(step, packages.Rearranged):
         step = step.bound
     return step if isinstance(step, Native) and pool.available() else None
+
+
+def slots(step: Bound, position: int) -> list[ctypes.c_int64]:
+    """Where native code behind a step reads the address of its argument `position`. They are good while the step lives."""
+    if isinstance(step, packages.Rearranged):
+        return [slot for place in step.places.get(position, ()) for slot in slots(step.bound, place)]
+    assert isinstance(step, Native)
+    return [step.slot(position)]
 
 
 class _Walk:

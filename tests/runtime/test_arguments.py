@@ -77,10 +77,14 @@ def test_other_objects_do_not_fit() -> None:
 
 
 def test_how_many() -> None:
-    types = [((4,), F4)] * (arguments.MOST + 1)
-    assert arguments.expect(types, []) is None
     assert arguments.expect([], []) is None
-    assert arguments.expect(types[:-2], types[:1]) is not None
+    for count in (1, arguments.FEW, arguments.FEW + 1, 40):
+        arrays = [np.zeros(4, F4) for _ in range(count)]
+        addresses = [a.ctypes.data for a in (*arrays[1:], arrays[0])]
+        assert judge(arrays[1:], arrays[:1], [(4,)] * count, [F4] * count) == (True, addresses)
+        for wrong in {0, count // 2, count - 1}:
+            others = [np.zeros(5, F4) if i == wrong else a for i, a in enumerate(arrays)]
+            assert not judge(others[1:], others[:1], [(4,)] * count, [F4] * count)[0]
 
 
 @pytest.fixture(params=["quick", "general"])

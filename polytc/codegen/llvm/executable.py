@@ -123,6 +123,10 @@ class _Bound:
         self._addresses = (self._frame.table_address, self._frame.arena_address)
         return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, *self._addresses, self._team
 
+    def slot(self, position: int) -> ctypes.c_int64:
+        """See codegen.target.Native."""
+        return ctypes.c_int64.from_address(self._frame.table_address + ctypes.sizeof(ctypes.c_int64) * position)
+
     def move(self, position: int, array: np.ndarray) -> None:
         """Use another array."""
         self._table[position] = array.ctypes.data
