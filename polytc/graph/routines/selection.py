@@ -28,21 +28,50 @@ def _top_types(site: Site, axis: int, k: int) -> tuple[Array, ...]:
 
 
 def _top(k: int, axis: int, largest: bool, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.moveaxis(x, axis, -1)
+    rows = x.swapaxes(axis, -1)
     if not 0 <= k <= rows.shape[-1]:
         raise ValueError(f"{k} elements are asked for, of {rows.shape[-1]}")
     places = _best(rows, k, largest)
     values = np.take_along_axis(rows, places, -1)
-    return tuple(np.ascontiguousarray(np.moveaxis(a, -1, axis)) for a in (values, places.astype(np.int64)))  # type: ignore[return-value]
+    return np.ascontiguousarray(values.swapaxes(axis, -1)), np.ascontiguousarray(places.swapaxes(axis, -1), np.int64)
 
 
 def _best(rows: np.ndarray, k: int, largest: bool) -> np.ndarray:
     """Positions of the k first elements of each row in order."""
     n = rows.shape[-1]
-    if n < 64 or 4 * k > n or rows.size == 0 or rows.dtype.kind not in "iu" and np.isnan(rows).any():
+    if n >= 64 and 0 < 8 * k <= n and rows.size:
+        found = _by_columns(np.ascontiguousarray(rows).reshape(-1, n), k, largest)
+        if found is not None:
+            return found.reshape(*rows.shape[:-1], k)
+    if n < 64 or k == 0 or 4 * k > n or rows.size == 0 or rows.dtype.kind not in "iu" and np.isnan(rows).any():
         return _order(rows, largest)[..., :k]
     chosen = _chosen(rows, k, largest)
     return np.take_along_axis(chosen, _order(np.take_along_axis(rows, chosen, -1), largest), -1)
+
+
+def _by_columns(rows: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
+    """Positions of the k first elements of each row in order; None where NaN or many equal numbers call for another way.
+
+    Each row is laid out as a table. The best elements of its columns are few, and the k-th best of them is a limit that at
+    least k elements reach: only those that do are sorted.
+    """
+    count, n = rows.shape
+    height = min(8, n // (4 * k))
+    width = n // height
+    best, table = (np.max if largest else np.min), rows[:, :height * width].reshape(count, height, width)
+    tops = np.concatenate([best(table, 1), rows[:, height * width:]], 1)
+    if rows.dtype.kind not in "iu" and np.isnan(tops).any():
+        return None
+    last = tops.shape[1] - k if largest else k - 1
+    limit = np.partition(tops, last, -1)[:, last:last + 1]
+    flat = ((rows >= limit) if largest else (rows <= limit)).reshape(-1).nonzero()[0]
+    if len(flat) > 4 * k * count:
+        return None
+    row, values = flat // n, rows.reshape(-1)[flat]
+    order = np.lexsort((-flat, values, -row))[::-1] if largest else np.lexsort((flat, values, row))
+    reached = np.bincount(row, minlength=count)
+    starts = np.cumsum(reached) - reached
+    return flat[order[starts[:, None] + np.arange(k)]] - np.arange(count)[:, None] * n
 
 
 def _order(rows: np.ndarray, largest: bool) -> np.ndarray:
@@ -69,8 +98,16 @@ def non_zero(site: Site) -> Routine:
 
 
 def _non_zero(x: np.ndarray) -> list[np.ndarray]:
-    places = np.nonzero(np.atleast_1d(x))
-    return [np.array(places, np.int64).reshape(-1, len(places[0]))[:x.ndim]]
+    """Row-major places, then their coordinates, the last axis first."""
+    flat = (x.reshape(-1) if x.dtype == bool else x.reshape(-1) != 0).nonzero()[0]
+    found = np.empty((x.ndim, len(flat)), np.int64)
+    for axis in range(x.ndim - 1, 0, -1):
+        before = flat // x.shape[axis]
+        np.subtract(flat, before * x.shape[axis], out=found[axis])
+        flat = before
+    if x.ndim:
+        found[0] = flat
+    return [found]
 
 
 def compress(site: Site) -> Routine:
