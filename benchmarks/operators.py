@@ -153,6 +153,8 @@ def normalising() -> list[Case]:
         case("MaxPool 3x3 s2", "MaxPool", f(1, 64, 112, 112), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
         case("MaxPool with indices", "MaxPool", f(1, 64, 56, 56), kernel_shape=[2, 2], strides=[2, 2], outputs=2),
         case("MaxPool 5x5 s1", "MaxPool", f(1, 128, 20, 20), kernel_shape=[5, 5], pads=[2, 2, 2, 2]),
+        case("MaxPool 3x3 s1", "MaxPool", f(1, 64, 56, 56), kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        case("AveragePool 7x7 s1", "AveragePool", f(1, 64, 56, 56), kernel_shape=[7, 7], pads=[3, 3, 3, 3]),
         case("AveragePool 3x3", "AveragePool", f(1, 64, 56, 56), kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
         case("GlobalAveragePool", "GlobalAveragePool", f(1, 1280, 7, 7))]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from polytc.graph.binding import Apply, Binder, Lowering, Site
+from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
 from polytc.graph.bindings.spelling import ranges, spell
 from polytc.graph.bindings.windows import Windows, sliding
 
@@ -22,7 +22,30 @@ def maximum(site: Site) -> Lowering:
     w = _windows(site)
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         return _with_places(site, w)
-    return Apply("pooling.MaxPool", (0,), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out"))
+    return _axis_by_axis("pooling.MaxPool", w, site.shape(0)[2:], 0)
+
+
+def _axis_by_axis(entry: str, w: Windows, extents: tuple[int, ...], output: int | str) -> tuple[Step, ...]:
+    """A window of all axes at once; or of one axis after another, the first one first, where that combines much fewer elements:
+    for each place k + s*k of two axes instead of k*k."""
+    names = ("kernel", "stride", "dilation", "pad", "out")
+    n = len(w.kernel)
+    alone = [_one_axis(w, a, (*w.out[:a], *extents[a:])) for a in range(n)]
+    work = sum(k * math.prod(each.out) for k, each in zip(w.kernel, alone))
+    if 2 * work > math.prod(w.kernel) * math.prod(w.out):
+        return (Apply(entry, (0,), (output,), attrs=w.attrs(*names)),)
+    values: list[int | str] = [0, *(f"axis{a}" for a in range(n - 1))]
+    results: list[int | str] = [*values[1:], output]
+    return tuple(Apply(entry, (value,), (result,), attrs=each.attrs(*names))
+                 for value, result, each in zip(values, results, alone))
+
+
+def _one_axis(w: Windows, a: int, extents: tuple[int, ...]) -> Windows:
+    """The windows of axis `a` alone, over an input of these extents."""
+    def only(numbers: tuple[int, ...], other: int) -> tuple[int, ...]:
+        return tuple(x if i == a else other for i, x in enumerate(numbers))
+    out = tuple(w.out[a] if i == a else e for i, e in enumerate(extents))
+    return Windows(only(w.kernel, 1), only(w.stride, 1), only(w.dilation, 1), only(w.before, 0), only(w.after, 0), out)
 
 
 def _with_places(site: Site, w: Windows) -> Lowering:
@@ -49,11 +72,14 @@ def average(site: Site) -> Lowering:
         places = w.stride[a] * np.arange(w.out[a])[:, None] + w.dilation[a] * np.arange(w.kernel[a])[None, :] - w.before[a]
         low, high = (-w.before[a], extent + w.after[a]) if included else (0, extent)
         counts = np.multiply.outer(counts, ((places >= low) & (places < high)).sum(1))
-    total = Apply("pooling.SumPool", (0,), ("t",), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out"))
+    if site.dtype(0).bytes >= 4:
+        total = _axis_by_axis("pooling.SumPool", w, site.shape(0)[2:], "t")
+    else:  # sums of 16 bits are rounded once
+        total = (Apply("pooling.SumPool", (0,), ("t",), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out")),)
     if counts.min() == counts.max():
-        return total, Apply("linear.Scale", ("t",), attrs={"alpha": 1.0 / float(counts.flat[0])})
+        return *total, Apply("linear.Scale", ("t",), attrs={"alpha": 1.0 / float(counts.flat[0])})
     weights = (1.0 / counts).astype(site.dtype(0).numpy)
-    return total, Apply("pooling.Weigh", ("t", weights))
+    return *total, Apply("pooling.Weigh", ("t", weights))
 
 
 def power(site: Site) -> Lowering:
