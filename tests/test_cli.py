@@ -270,3 +270,19 @@ def test_emit_all_prints_every_stage_of_a_padded_convolution() -> None:
         printed = good("emit", text, "--shape", "I=3,8,16", "--shape", "W=4,3,3,3", "--stage", "all", "--target", target)
         for stage in ("program", "rewritten", "scop", "deps", "schedule", "loops", "source"):
             assert f"# {stage}\n" in printed
+
+
+def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
+    printed = good("export", "opencl", MATMUL, *SHAPES, "--name", "mm", "-o", str(tmp_path / "mm"))
+    assert {p.name for p in (tmp_path / "mm").iterdir()} == {
+        "mm.cl", "mm.json", "mm.h", "mm.c", "mm.py", "main.c", "CMakeLists.txt"}
+    assert "mm.cl" in printed
+    assert "argument 0" not in (tmp_path / "mm" / "mm.cl").read_text()
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+                              [numpy_helper.from_array(np.ones((4, 3), np.float32), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "net.onnx")
+    good("export", "opencl", str(tmp_path / "net.onnx"), "--shape", "x=5,4", "-o", str(tmp_path / "net"))
+    assert (tmp_path / "net" / "net.weights").stat().st_size >= 48
+    refused(2, "neither", "export", "opencl", "nothing", "-o", str(tmp_path))

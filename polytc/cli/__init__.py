@@ -1,4 +1,4 @@
-"""The command line: `polytc emit | explain | run | compile | verify | bench | devices | cache`."""
+"""The command line: `polytc emit | explain | run | compile | export | verify | bench | devices | cache`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import polytc
-from polytc.cli import bench, cache, devices, emit, explain, model, run, verify
+from polytc.cli import bench, cache, devices, emit, explain, export, model, run, verify
 from polytc.errors import PolytcError
 
 app = typer.Typer(name="polytc", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
@@ -18,6 +18,7 @@ app.command("emit")(emit.emit)
 app.command("explain")(explain.explain)
 app.command("run")(run.run)
 app.command("compile")(model.compile_model)
+app.command("export")(export.export)
 app.command("verify")(verify.verify)
 app.command("bench")(bench.bench)
 app.command("devices")(devices.devices)

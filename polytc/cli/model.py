@@ -66,12 +66,17 @@ def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[i
     """The model as an object file with a header, for C."""
     from polytc.graph import ahead  # slow to import
 
-    unset = {v.name: tuple(d if isinstance(d, int) else 1 for d in v.shape) for v in graph.inputs if v.shape is not None}
     with progress(f"compiling {model.name}") as advance:
-        files = ahead.export(graph, folder, {**unset, **given}, processor, model.stem, algebra, advance)
+        files = ahead.export(graph, folder, shapes_for(graph, given), processor, model.stem, algebra, advance)
     for path in (files.code, files.header, files.weights, files.main):
         print(f"{path}  {path.stat().st_size:,} bytes")
     print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")
+
+
+def shapes_for(graph: Graph, given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs: those given; else those declared, with 1 for dimensions without a number."""
+    declared = {v.name: tuple(d if isinstance(d, int) else 1 for d in v.shape) for v in graph.inputs if v.shape is not None}
+    return {**declared, **given}
 
 
 def feeds_for(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int

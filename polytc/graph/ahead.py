@@ -8,28 +8,24 @@ Nothing of Python is needed to run the result.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from polytc import errors, keys, machine
+from polytc import errors, machine
 from polytc.codegen.llvm import standalone
 from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Step
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.target import Source
-from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.errors import ModelError, fail
-from polytc.graph import headers, memory
+from polytc.graph import assembly, headers, memory
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Call, Plan
 from polytc.graph.specialise import Part, specialise
 from polytc.machine import Machine
-from polytc.runtime.packages import aligned
 
 errors.register(E621="model that cannot be compiled ahead of time")
 
@@ -66,7 +62,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
         raise fail("E621", f"there is no processor {processor!r}", kind=ModelError,
                    notes=[f"those are {', '.join(PROCESSORS)}"])
     given, triple = PROCESSORS[processor]
-    plan = fuse(_whole(specialise(graph, _types(graph, shapes or {}))))
+    plan = plan_of(graph, shapes or {})
     target = LLVMTarget(given)
     chain, weights = _Assembly(plan, target, headers.identifier(name or graph.name), algebra == "direct", progress).run()
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +76,12 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
             file.write(np.ascontiguousarray(part).tobytes())
             file.write(bytes(-part.nbytes % memory.ALIGNMENT))
     return files
+
+
+def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Plan:
+    """The calls of a model for these shapes, which ask nothing of polytc in a run. Raises E621 where there are none, and what
+    specialisation raises."""
+    return fuse(_whole(specialise(graph, _types(graph, shapes))))
 
 
 def _types(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, Array | None]:
@@ -103,85 +105,45 @@ def _whole(part: Part) -> Plan:
     return part.plan
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """A source that calls share. number: among the chain's sources; arrays: for each argument its number among the program's
-    arrays, those made from constants last."""
-
-    number: int
-    lowered: Lowered
-    arrays: tuple[int, ...]
-
-
 class _Assembly:
     """State of one walk over the calls of a plan."""
 
     def __init__(self, plan: Plan, target: LLVMTarget, name: str, direct: bool, progress: Progress | None) -> None:
-        self.plan, self.target, self.name, self.direct, self.progress = plan, target, name, direct, progress
+        self.plan, self.name, self.progress = plan, name, progress
         self.memory = memory.plan(lifetimes(plan))
-        self.kernels: dict[str, _Kernel] = {}
-        self.sources: list[Source] = []
+        self.kernels = assembly.Kernels(plan, target, direct)
         self.weights: list[np.ndarray] = []
         self.size = 0
         self.stored: dict[str, Place] = {}
-        self.outputs: dict[str, Place] = {}
-        for j, value in enumerate(plan.outputs):
-            base = plan.base(value)
-            if base not in plan.inputs and base not in plan.constants:
-                self.outputs.setdefault(base, Place(OWN + len(plan.inputs) + j))
+        self.outputs = {base: self.output(j) for base, j in assembly.own_outputs(plan).items()}
+
+    def output(self, number: int) -> Place:
+        return Place(OWN + len(self.plan.inputs) + number)
 
     def run(self) -> tuple[Chain, list[np.ndarray]]:
-        steps, scratch, own = [], 0, 0
+        steps, scratch = [], 0
         for k, call in enumerate(self.plan.calls):
             if self.progress:
                 self.progress(k, len(self.plan.calls), call.label)
             step = self.step(call)
             steps.append(step)
             scratch = max(scratch, step.arena)
-            own = max(own, int(self.sources[step.source].options["arena_bytes"]))
-        copies = tuple(self.copies())
-        return Chain(self.name, tuple(self.sources), tuple(steps), copies, self.size, self.memory.bytes, scratch, own,
+        sources = tuple(k.lowered.source for k in self.kernels.all)
+        own = max((int(s.options["arena_bytes"]) for s in sources), default=0)
+        copies = tuple(Copy(self.place(value), self.output(j), size) for j, value, size in assembly.late_outputs(self.plan))
+        return Chain(self.name, sources, tuple(steps), copies, self.size, self.memory.bytes, scratch, own,
                      len(self.plan.inputs) + len(self.plan.outputs)), self.weights
 
     def step(self, call: Call) -> Step:
-        constants = self.plan.constants
-        fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if self.plan.base(value) in constants)
-        kernel = self.kernel(call, fixed)
+        kernel = self.kernels.of(call)
         values = [*call.inputs, *call.outputs]
-        made = self.made(kernel.lowered, values)
+        made = [self.store(a) for a in self.kernels.made(kernel.lowered, values)]
         places = [made[n - len(values)] if n >= len(values) else self.place(values[n]) for n in kernel.arrays]
         arena = 0
-        for buffer in self.sources[kernel.number].module.scratch:
+        for buffer in kernel.lowered.source.module.scratch:
             places.append(Place(SCRATCH, arena))
             arena += -(-max(1, buffer.size * buffer.dtype.bytes) // memory.ALIGNMENT) * memory.ALIGNMENT
         return Step(kernel.number, tuple(places), arena)
-
-    def kernel(self, call: Call, fixed: tuple[str, ...]) -> _Kernel:
-        """The code of a call; one for all calls of equal programs."""
-        program = replace(call.program, constants=fixed, direct=self.direct)
-        key = keys.key(program, self.target, None)
-        if key not in self.kernels:
-            lowered = lower_program(program, self.target)
-            arrays = (*program.arrays, *(b for b in _made(lowered)))
-            self.kernels[key] = _Kernel(len(self.sources), lowered, tuple(arrays.index(b.name) for b in lowered.loops.args))
-            self.sources.append(lowered.source)
-        return self.kernels[key]
-
-    def made(self, lowered: Lowered, values: Sequence[str]) -> list[Place]:
-        """What follows from the constants, computed here and put among the weights."""
-        once = lowered.prologue
-        if once is None:
-            return []
-        order = lowered.program.arrays
-        buffers = {b.name: b for b in once.loops.args}
-        results = {n: aligned(buffers[n]) for n in once.program.outputs}
-        given = [self.constant(values[order.index(n)]) for n in once.program.inputs]
-        compile_program(once.program, "cpu", 1).run([*given, *results.values()])
-        return [self.store(results[n]) for n in _made(lowered)]
-
-    def constant(self, value: str) -> np.ndarray:
-        shape = self.plan.types[value].shape
-        return np.ascontiguousarray(self.plan.constants[self.plan.base(value)]).reshape(shape)
 
     def place(self, value: str) -> Place:
         """Where a value lies."""
@@ -201,19 +163,3 @@ class _Assembly:
         self.weights.append(array)
         self.size += -(-array.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT
         return place
-
-    def copies(self) -> list[Copy]:
-        """Outputs that are inputs, constants, or other outputs as well."""
-        found = []
-        for j, value in enumerate(self.plan.outputs):
-            own, source = Place(OWN + len(self.plan.inputs) + j), self.place(value)
-            size = math.prod(self.plan.types[value].shape) * self.plan.types[value].dtype.bytes
-            if source != own and size:
-                found.append(Copy(source, own, size))
-        return found
-
-
-def _made(lowered: Lowered) -> tuple[str, ...]:
-    """Names of what the prologue computes, in the order of the compiled package."""
-    once = lowered.prologue
-    return () if once is None else tuple(b.name for b in once.loops.args if b.name in once.program.outputs)

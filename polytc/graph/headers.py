@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from polytc.codegen.llvm.standalone import Chain
 from polytc.graph.plan import Array, Plan
@@ -22,12 +22,12 @@ def identifier(name: str) -> str:
     return f"m_{found}" if found[0].isdigit() or found in _KEYWORDS - {"model"} else found
 
 
-def parameters(names: Sequence[str]) -> list[str]:
-    """Names as C takes them, no two alike."""
+def parameters(names: Sequence[str], reserved: Collection[str] = ()) -> list[str]:
+    """Names as C takes them, no two alike and none reserved."""
     found: list[str] = []
     for name in names:
         own = identifier(name)
-        own = f"{own}_" if own in _KEYWORDS else own
+        own = f"{own}_" if own in _KEYWORDS or own in reserved else own
         k = 2
         while own in found:
             own, k = f"{identifier(name)}_{k}", k + 1

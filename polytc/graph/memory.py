@@ -74,3 +74,27 @@ def _tightest(busy: list[tuple[int, int]], size: int) -> int:
             best, best_gap = end, gap
         end = max(end, stop)
     return end if best is None else best
+
+
+@dataclass(frozen=True)
+class Slots:
+    """numbers: name -> its buffer; bytes: of each buffer."""
+
+    numbers: dict[str, int]
+    bytes: tuple[int, ...]
+
+
+def share(lives: Iterable[Life]) -> Slots:
+    """Give values buffers of their own, no two that are alive together the same one, for memory that has no parts. Largest
+    first, each into the smallest buffer that is free and holds it."""
+    users: list[list[Life]] = []
+    numbers: dict[str, int] = {}
+    for life in sorted(lives, key=lambda v: (-v.bytes, v.first, v.name)):
+        # buffers are made in order of size: the last that is free is the tightest
+        free = [n for n, others in enumerate(users) if not any(life.meets(o) for o in others)]
+        number = free[-1] if free else len(users)
+        if not free:
+            users.append([])
+        users[number].append(life)
+        numbers[life.name] = number
+    return Slots(numbers, tuple(_rounded(own[0].bytes) for own in users))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from polytc.codegen import lanes, loops, ndrange, traverse
@@ -10,12 +11,14 @@ from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.memory import ALIGNMENT
 from polytc.codegen.opencl.preamble import Preamble
-from polytc.codegen.target import Launch, Source
+from polytc.codegen.opencl.text import comment
+from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
 from polytc.machine import GENERIC_GPU, Machine
 
 GENERATOR = "polytc OpenCL emitter 1"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""
+DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
 def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
@@ -27,28 +30,34 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
     Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
     """
-    kernels = tuple(part for k in module.kernels
-                    for part in ndrange.prepare(replace(k, body=lanes.narrow(k.body, max(types.LANES)))))
-    preamble, writers = Preamble(), []
-    for k in kernels:
-        writer = KernelWriter(k, identifier(f"polytc_{module.name}_{k.name}"), preamble, machine.kind == "gpu", module.sizes)
-        writer.write()
-        writers.append(writer)
-    launches = tuple(Launch(w.entry, (*(b.name for b in w.kernel.args), *w.sizes), w.ndrange.global_size, w.ndrange.local_size)
-                     for w in writers)
+    preamble = Preamble()
+    prepared, writers = written(module, machine, preamble, lambda n, k: identifier(f"polytc_{module.name}_{k.name}"))
     alignment = ALIGNMENT if any(w.memory.needs_alignment for w in writers) else 0
     options = {"build": build_options(module), "local_bytes": str(max((w.local_bytes for w in writers), default=0)),
                "alignment": str(alignment)}
     if module.sizes:
         options["elements"] = str(LARGEST_OPEN)
     parts = [_header(module, writers, options["build"], alignment)]
-    if _uses_double(module):
+    if uses_double(module):
         options["fp64"] = "yes"
-        parts.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
+        parts.append(DOUBLES)
     parts += [str(preamble)] if str(preamble) else []
     parts += ["\n".join(w.lines) + "\n" for w in writers]
-    prepared = replace(module, kernels=kernels)
-    return Source("opencl", "\n".join(parts), launches, prepared, options)
+    return Source("opencl", "\n".join(parts), tuple(w.launch for w in writers), prepared, options)
+
+
+def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: Callable[[int, loops.Kernel], str]
+            ) -> tuple[loops.Module, list[KernelWriter]]:
+    """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
+    What they need is added to the preamble."""
+    kernels = tuple(part for k in module.kernels
+                    for part in ndrange.prepare(replace(k, body=lanes.narrow(k.body, max(types.LANES)))))
+    writers = []
+    for n, k in enumerate(kernels, 1):
+        writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes)
+        writer.write()
+        writers.append(writer)
+    return replace(module, kernels=kernels), writers
 
 
 def build_options(module: loops.Module) -> str:
@@ -60,7 +69,8 @@ def build_options(module: loops.Module) -> str:
     return "-cl-std=CL1.2 -cl-opt-disable" if any(k.precise for k in module.kernels) else "-cl-std=CL1.2 -cl-mad-enable"
 
 
-def _uses_double(module: loops.Module) -> bool:
+def uses_double(module: loops.Module) -> bool:
+    """Do its kernels compute with f64, or have arrays of it?"""
     buffers = [*module.args, *module.scratch]
     for k in module.kernels:
         for s in traverse.walk_stmt(k.body):
@@ -83,8 +93,7 @@ def _header(module: loops.Module, writers: list[KernelWriter], build: str, align
         for position, b in enumerate(w.kernel.args):
             shape = "".join(f"[{n}]" for n in buffers[b.name].shape) or " (one element)"
             lines.append(f"  argument {position}: {b.name} {b.dtype}{shape}, {_role(module, w.kernel, buffers[b.name])}")
-        lines += [f"  argument {len(w.kernel.args) + k}: the size {n}, int" for k, n in enumerate(w.sizes)]
-    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */\n"
+    return comment(lines)
 
 
 def _role(module: loops.Module, kernel: loops.Kernel, b: loops.Buffer) -> str:

@@ -12,6 +12,7 @@ from polytc.codegen.opencl.expressions import Expressions
 from polytc.codegen.opencl.memory import Memory, allocated
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import bare
+from polytc.codegen.target import Launch
 from polytc.lang.scalars import BOOL, I64
 
 LARGEST_OPEN = 2**30
@@ -54,6 +55,12 @@ class KernelWriter(Emitter):
                     self.line(self.memory.place(b).declaration())
             self.emit(self.kernel.body)
         self.line("}")
+
+    @property
+    def launch(self) -> Launch:
+        """How it is called."""
+        args = (*(b.name for b in self.kernel.args), *self.sizes)
+        return Launch(self.entry, args, self.ndrange.global_size, self.ndrange.local_size)
 
     @property
     def local_bytes(self) -> int:

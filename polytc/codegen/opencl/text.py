@@ -1,8 +1,10 @@
-"""Parentheses: expressions are written with them around each operation, and without where they say nothing."""
+"""Parentheses and comments. Expressions are written with parentheses around each operation, and without where they say
+nothing."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 
 def bare(text: str, op: str = "") -> str:
@@ -34,3 +36,14 @@ def add(op: str, a: str, b: str) -> str:
     if op == "+":
         return f"({bare(a, '+')} + {bare(b, '+')})"
     return f"({bare(a, '+')} - {b})" if op == "-" else f"({a} {op} {b})"
+
+
+def comment(lines: Sequence[str]) -> str:
+    """Lines as a comment that nothing in them can end."""
+    return "/*\n" + "\n".join(f" * {safe(line)}".rstrip() for line in lines) + "\n */\n"
+
+
+def safe(text: str) -> str:
+    """One line that may stand in a comment: printable ASCII without the signs that begin and end comments, or trigraphs."""
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", lambda m: f"{m[0]} ", plain)

@@ -1,0 +1,55 @@
+"""`polytc export`: a program or an ONNX model as source text with host code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import polytc
+from polytc import compiler
+from polytc.arguments import check_algebra
+from polytc.cli import options
+from polytc.cli.model import progress, shapes_for
+from polytc.codegen.target import Target
+from polytc.export import bundle, opencl
+from polytc.export.bundle import Bundle
+from polytc.graph import ahead
+
+
+class Language(str, Enum):
+    """What can be exported."""
+
+    opencl = "opencl"
+
+
+def export(language: Language, what: Annotated[str, typer.Argument(
+               metavar="TEXT|FILE|MODEL.onnx", help="A program, a file with one, - for standard input, or a model.")],
+           output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
+           name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
+           shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+           algebra: options.Algebra = None) -> None:
+    """Write kernels as readable source with host code. No device is needed."""
+    target = compiler.target(language.value)
+    if what.endswith(".onnx"):
+        made = _model(Path(what), target, name, options.shapes(shape), algebra)
+    else:
+        made = _program(what, target, name, algebra, shapes=options.shapes(shape), dtypes=options.pairs(dtype, "--dtype"),
+                        attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
+    for path in opencl.write(made, target.machine, output):
+        print(f"{path}  {path.stat().st_size:,} bytes")
+
+
+def _program(what: str, target: Target, name: str, algebra: str | None, **arguments: Any) -> Bundle:
+    program = polytc.build(options.read_text(what), **arguments)
+    return bundle.of_program(replace(program, direct=check_algebra(algebra) == "direct"), target, name)
+
+
+def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], algebra: str | None) -> Bundle:
+    graph = polytc.load_onnx(path)
+    with progress(f"compiling {path.name}") as advance:
+        plan = ahead.plan_of(graph, shapes_for(graph, shapes))
+        return bundle.of_plan(plan, target, name or path.stem, direct=check_algebra(algebra) == "direct", progress=advance)

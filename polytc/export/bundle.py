@@ -1,0 +1,187 @@
+"""Bundle: a program or a model as steps on arrays, for any target whose source is text.
+
+    def mm(A, B) -> (C)   ->   arguments A, B, C;  one unit, the lowered program;  one step: unit 0 on A, B, C
+
+Where intermediate values lie is the writer's choice: a bundle says only how long each lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from polytc.codegen.target import Target
+from polytc.compiler import Lowered, lower_program
+from polytc.graph import assembly, memory
+from polytc.graph.headers import parameters
+from polytc.graph.instance import Progress, lifetimes
+from polytc.graph.memory import Life
+from polytc.graph.plan import Array, Call, Plan
+from polytc.lang.program import Program
+
+RESERVED = frozenset("""
+    self queue waits wait_list done made folder log log_bytes threads memory given error k a l p c from
+    NULL EOF stdin stdout stderr errno linux unix assert bool true false complex inline restrict
+    and or not xor class new delete this template namespace operator private public protected friend virtual typename using
+    try catch throw explicit export mutable asm typeof
+    main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
+    build_options read_file check_device build make_memory make_kernels check_call fail print transfer find format argument
+    about size_t FILE printf snprintf fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+""".split())
+"""Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
+
+Role: TypeAlias = Literal["input", "output", "inout"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array of the caller. name: a C identifier, unlike those of the others; title: what the program calls it."""
+
+    name: str
+    title: str
+    type: Array
+    role: Role
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array of a step lies: argument or weight `key` (a number), or intermediate value `key` (a name)."""
+
+    area: Literal["argument", "weight", "value"]
+    key: int | str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A lowered program that steps share. label: of the operator or node it came from, as the user wrote it."""
+
+    lowered: Lowered
+    label: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A unit run once. places: buffer name of the unit's module -> where it lies."""
+
+    unit: int
+    places: dict[str, Place]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """After the last step: an output that is another value, too. target: number of the argument."""
+
+    source: Place
+    target: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """name: a C identifier. lives: of the intermediate values, in steps."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    weights: tuple[np.ndarray, ...]
+    units: tuple[Unit, ...]
+    steps: tuple[Step, ...]
+    copies: tuple[Copy, ...]
+    lives: tuple[Life, ...]
+
+
+def of_program(program: Program, target: Target, name: str = "") -> Bundle:
+    """The bundle of a checked program. name: of what is exported; the program's if not said."""
+    lowered = lower_program(program, target)
+    roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
+    named = zip(parameters(program.arrays, RESERVED), program.arrays, strict=True)
+    arguments = tuple(Argument(own, n, Array(program.tensor(n).dtype, program.tensor(n).shape), roles.get(n, "output"))
+                      for own, n in named)
+    places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
+    lives = tuple(_scratch(lowered, 0))
+    places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
+    unit = Unit(lowered, program.name)
+    return Bundle(_named(name or program.name), arguments, (), (unit,), (Step(0, places),), (), lives)
+
+
+def of_plan(plan: Plan, target: Target, name: str = "", *, direct: bool = False, progress: Progress | None = None) -> Bundle:
+    """The bundle of a whole model. direct: see Program."""
+    return _Walk(plan, target, direct).run(_named(name or plan.name), progress)
+
+
+def _scratch(lowered: Lowered, step: int) -> Iterator[Life]:
+    """The lives of a unit's own temporaries in a step."""
+    for b in lowered.source.module.scratch:
+        yield Life(f"{step}:{b.name}", max(1, b.size * b.dtype.bytes), step, step)
+
+
+def _named(name: str) -> str:
+    """What a bundle is called: a C identifier that nothing else has."""
+    (found,) = parameters([name], RESERVED)
+    return found
+
+
+class _Walk:
+    """State of one walk over the calls of a plan."""
+
+    def __init__(self, plan: Plan, target: Target, direct: bool) -> None:
+        self.plan = plan
+        self.kernels = assembly.Kernels(plan, target, direct)
+        self.outputs = assembly.own_outputs(plan)
+        self.weights: list[np.ndarray] = []
+        self.stored: dict[str, Place] = {}
+        self.lives: list[Life] = list(lifetimes(plan))
+
+    def run(self, name: str, progress: Progress | None) -> Bundle:
+        steps = []
+        for k, call in enumerate(self.plan.calls):
+            if progress:
+                progress(k, len(self.plan.calls), call.label)
+            steps.append(self.step(k, call))
+        copies = tuple(Copy(self.place(value), len(self.plan.inputs) + j, size)
+                       for j, value, size in assembly.late_outputs(self.plan))
+        units = tuple(Unit(k.lowered, k.label) for k in self.kernels.all)
+        return Bundle(name, self.arguments(), tuple(self.weights), units, tuple(steps), copies, tuple(self.lives))
+
+    def arguments(self) -> tuple[Argument, ...]:
+        values = (*self.plan.inputs, *self.plan.outputs)
+        return tuple(Argument(own, value, self.plan.types[value], "input" if k < len(self.plan.inputs) else "output")
+                     for k, (own, value) in enumerate(zip(parameters(values, RESERVED), values, strict=True)))
+
+    def step(self, number: int, call: Call) -> Step:
+        kernel = self.kernels.of(call)
+        values = [*call.inputs, *call.outputs]
+        made = [self.store(a) for a in self.kernels.made(kernel.lowered, values)]
+        places = {b.name: made[n - len(values)] if n >= len(values) else self.place(values[n])
+                  for b, n in zip(kernel.lowered.loops.args, kernel.arrays, strict=True)}
+        for buffer, life in zip(kernel.lowered.source.module.scratch, _scratch(kernel.lowered, number), strict=True):
+            self.lives.append(life)
+            places[buffer.name] = Place("value", life.name)
+        return Step(kernel.number, places)
+
+    def place(self, value: str) -> Place:
+        """Where a value lies."""
+        base = self.plan.base(value)
+        if base in self.plan.inputs:
+            return Place("argument", self.plan.inputs.index(base))
+        if base in self.outputs:
+            return Place("argument", len(self.plan.inputs) + self.outputs[base])
+        if base in self.plan.constants:
+            if base not in self.stored:
+                self.stored[base] = self.store(self.plan.constants[base])
+            return self.stored[base]
+        return Place("value", base)
+
+    def store(self, array: np.ndarray) -> Place:
+        self.weights.append(np.ascontiguousarray(array))
+        return Place("weight", len(self.weights) - 1)
+
+
+def offsets(parts: Sequence[np.ndarray]) -> list[int]:
+    """Where each part of the file of weights begins, and the end of the last, in bytes."""
+    found = [0]
+    for part in parts:
+        found.append(found[-1] + -(-part.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT)
+    return found

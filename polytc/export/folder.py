@@ -1,0 +1,74 @@
+"""What an OpenCL folder is written from: the text of all kernels, and what is launched on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polytc.codegen.opencl.library import Library, Part, library
+from polytc.codegen.target import Launch
+from polytc.export import commentary
+from polytc.export.bundle import Argument, Bundle, Place
+from polytc.graph import memory
+from polytc.graph.headers import identifier
+from polytc.graph.memory import Slots
+from polytc.machine import Machine
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kernel launched once. places: of its arguments, in order."""
+
+    launch: Launch
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What the hosts are written from. slots: the buffers that they make for intermediate values."""
+
+    bundle: Bundle
+    library: Library
+    tasks: tuple[Task, ...]
+    slots: Slots
+
+    def number(self, place: Place) -> int:
+        """Of an argument, a weight or a buffer."""
+        return self.slots.numbers[place.key] if isinstance(place.key, str) else place.key
+
+    @property
+    def largest_group(self) -> int:
+        """Work-items of the largest work-group."""
+        return max((prod(t.launch.local_size) for t in self.tasks), default=1)
+
+    @property
+    def largest_local(self) -> int:
+        """Bytes of local memory that a work-group uses at most."""
+        return max(self.library.local_bytes.values(), default=0)
+
+
+def prepare(bundle: Bundle, machine: Machine) -> Folder:
+    """The kernels' text, and what is launched on what."""
+    parts = []
+    for n, unit in enumerate(bundle.units, 1):
+        label = identifier(unit.label)[:40] if len(bundle.units) > 1 else ""
+        entry = f"{bundle.name}_{label}_{n}" if label else bundle.name
+        low = unit.lowered
+        parts.append(Part(low.source.module, entry, commentary.about(low), commentary.tensors(low)))
+    made = library(parts, machine)
+    tasks = tuple(Task(launch, tuple(s.places[a] for a in launch.args))
+                  for s in bundle.steps for launch in made.launches[s.unit])
+    return Folder(bundle, made, tasks, memory.share(bundle.lives))
+
+
+def described(a: Argument) -> str:
+    """`A: f32[3][4], input`."""
+    shape = "".join(f"[{n}]" for n in a.type.shape) or " (one element)"
+    return f"{a.name}: {a.type.dtype}{shape}, {a.role}{'' if a.title == a.name else f' ({a.title[:80]})'}"
+
+
+def shown(folder: Folder, place: Place) -> str:
+    """How comments call a place."""
+    number = folder.number(place)
+    return folder.bundle.arguments[number].name if place.area == "argument" else (
+        f"weight {number}" if place.area == "weight" else f"buffer {number}")

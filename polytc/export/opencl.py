@@ -1,0 +1,107 @@
+"""A bundle as an OpenCL folder.
+
+    NAME.cl  NAME.json  NAME.c NAME.h main.c CMakeLists.txt  NAME.py  NAME.weights (of a model)
+
+The kernels are the .cl; the .json says all that a host must know; the C and the Python host are two that do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import polytc
+from polytc.codegen.opencl.text import comment
+from polytc.export import opencl_host, python_host
+from polytc.export.bundle import Bundle, Place, offsets
+from polytc.export.folder import Folder, described, prepare, shown
+from polytc.graph import memory
+from polytc.machine import Machine
+
+
+def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
+    """Write the folder, which is made if it is not there; the files, in the order of the list above."""
+    folder = prepare(bundle, machine)
+    name = bundle.name
+    texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder),
+             f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
+             "main.c": opencl_host.main(folder), "CMakeLists.txt": opencl_host.cmake(name), f"{name}.py": python_host.TEXT}
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file, text in texts.items():
+        (to / file).write_text(text, encoding="ascii")
+        written.append(to / file)
+    if bundle.weights:
+        written.append(write_weights(bundle.weights, to / f"{name}.weights"))
+    return written
+
+
+def write_weights(weights: Sequence[np.ndarray], path: Path) -> Path:
+    """The file of weights: each begins at a multiple of memory.ALIGNMENT bytes."""
+    with path.open("wb") as file:
+        for part in weights:
+            file.write(part.tobytes())
+            file.write(bytes(-part.nbytes % memory.ALIGNMENT))
+    return path
+
+
+def source(folder: Folder) -> str:
+    """The .cl: a head comment with all that calling the kernels takes, and the kernels."""
+    b, made = folder.bundle, folder.library
+    lines = [f"{b.name}: OpenCL C 1.2 by polytc {polytc.__version__}; build options: {made.build}",
+             "Arrays are row-major without padding; half holds f16, ushort bf16, uchar bool as 0 or 1."]
+    lines += [f"Arrays begin at multiples of {made.alignment} bytes."] if made.alignment else []
+    lines += ["", "Arguments:", *(f"  {described(a)}" for a in b.arguments)]
+    lines += ["", "Launches, one after another in one in-order queue (global size / local size, local memory):"]
+    for n, t in enumerate(folder.tasks, 1):
+        local = made.local_bytes[t.launch.entry]
+        lines.append(f"  {n}. {t.launch.entry}({', '.join(shown(folder, p) for p in t.places)})  "
+                     f"{_sizes(t.launch.global_size)} / {_sizes(t.launch.local_size)}, {local} bytes")
+    sizes = [f"  buffer {n}: {size:,} bytes" for n, size in enumerate(folder.slots.bytes)]
+    lines += ["", "Memory between the kernels, which nothing is expected of before or after:", *sizes] if sizes else []
+    return comment(lines) + "\n" + made.text
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+_AREAS = {"argument": "argument", "weight": "weight", "value": "buffer"}
+
+
+def description(folder: Folder) -> str:
+    """The .json. Sizes in bytes; global and local sizes in work-items, axis 0 first."""
+    b, made = folder.bundle, folder.library
+
+    def place(p: Place) -> dict[str, int]:
+        return {_AREAS[p.area]: folder.number(p)}
+
+    parts = [{"offset": at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
+             for at, w in zip(offsets(b.weights), b.weights)]
+    found = {
+        "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.cl", "build_options": made.build,
+        "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
+                     "alignment": made.alignment},
+        "arguments": [{"name": a.name, "title": a.title, "role": a.role, "dtype": a.type.dtype.name, "shape": a.type.shape,
+                       "bytes": a.type.bytes} for a in b.arguments],
+        "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
+        "buffers": folder.slots.bytes,
+        "launches": [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places], "global": t.launch.global_size,
+                      "local": t.launch.local_size, "local_bytes": made.local_bytes[t.launch.entry]} for t in folder.tasks],
+        "copies": [{"from": place(c.source), "to": {"argument": c.target}, "bytes": c.bytes} for c in b.copies],
+    }
+    return _rows(found) + "\n"
+
+
+def _rows(found: Mapping[str, object]) -> str:
+    """JSON with one line for each item of the outer lists, so that people can read it."""
+    parts = []
+    for key, value in found.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value:
+            text = "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
+        parts.append(f"  {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}"

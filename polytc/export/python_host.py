@@ -1,0 +1,118 @@
+"""The host in Python: one text for every folder, which reads the .json beside it."""
+
+TEXT = '''\
+"""Runs the kernels of this folder with pyopencl. Everything it knows is in the .json beside it.
+
+    import pyopencl as cl
+    context = cl.create_some_context()
+    program = Program(context)
+    event = program.enqueue(cl.CommandQueue(context), *buffers)     # cl.Buffer or pyopencl.array.Array, as the .json lists them
+    outputs = program(*inputs)                                      # numpy arrays
+
+As a script: python NAME.py [INPUT.npy ...] prints the first elements of each output; inputs without a file are zeros.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+
+class Program:
+    """Built kernels, the weights and the memory between them. One run at a time: what is enqueued later must wait for what was
+    enqueued before, as it does in one in-order queue."""
+
+    def __init__(self, context, path=Path(__file__).with_suffix(".json")):
+        """Build for the first device of a context. Raises RuntimeError where the device cannot run it."""
+        path = Path(path)
+        self.about = json.loads(path.read_text())
+        self.context, self.device = context, context.devices[0]
+        self._check()
+        text = path.with_name(self.about["source"]).read_text()
+        program = cl.Program(context, text).build(self.about["build_options"].split(), devices=[self.device])
+        flags = cl.mem_flags
+        weights = self.about["weights"]
+        data = path.with_name(weights["file"]).read_bytes() if weights else b""
+        parts = [data[w["offset"]:w["offset"] + w["bytes"]] for w in (weights["parts"] if weights else ())]
+        self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
+                         cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
+        self._buffers = [cl.Buffer(context, flags.READ_WRITE, n) for n in self.about["buffers"]]
+        self._kernels = [cl.Kernel(program, launch["kernel"]) for launch in self.about["launches"]]
+
+    def _check(self):
+        needs, device = self.about["requires"], self.device
+        if needs["fp64"] and "cl_khr_fp64" not in device.extensions.split():
+            raise RuntimeError(f"{device.name} has no f64")
+        if needs["local_bytes"] > device.local_mem_size:
+            raise RuntimeError(f"{device.name} has {device.local_mem_size} bytes of local memory, not {needs['local_bytes']}")
+        if needs["work_group"] > device.max_work_group_size:
+            raise RuntimeError(f"{device.name} has work-groups of {device.max_work_group_size}, not {needs['work_group']}")
+
+    def _place(self, place, arguments):
+        (area, number), = place.items()
+        return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
+
+    def enqueue(self, queue, *arguments, wait_for=None):
+        """One run on buffers for all arguments, in order; an event that is complete when it is."""
+        if len(arguments) != len(self.about["arguments"]):
+            raise TypeError("the arguments are " + ", ".join(a["name"] for a in self.about["arguments"]))
+        if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+            raise ValueError("the queue must be in order")
+        memory = [getattr(a, "base_data", a) for a in arguments]
+        if wait_for:
+            cl.enqueue_barrier(queue, wait_for=wait_for)
+        for kernel, launch in zip(self._kernels, self.about["launches"]):
+            kernel(queue, launch["global"], launch["local"], *(self._place(p, memory) for p in launch["arguments"]))
+        for copy in self.about["copies"]:
+            cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
+        return cl.enqueue_marker(queue)
+
+    def __call__(self, *inputs, queue=None):
+        """The outputs as numpy arrays: the only one, or a tuple. Arguments that are read and written are not changed: their new
+        values are among the outputs."""
+        queue = queue or cl.CommandQueue(self.context, self.device)
+        given = list(inputs)
+        arrays = []
+        for a in self.about["arguments"]:
+            dtype = np.dtype(_numpy(a["dtype"]))
+            if a["role"] == "output":
+                arrays.append(np.zeros(a["shape"], dtype))
+            else:
+                if not given:
+                    raise TypeError(f"the input {a['name']} is missing")
+                arrays.append(np.array(given.pop(0), dtype, order="C"))
+                if arrays[-1].shape != tuple(a["shape"]):
+                    raise ValueError(f"{a['name']} has the shape {arrays[-1].shape}, not {tuple(a['shape'])}")
+        if given:
+            raise TypeError(f"{len(given)} inputs too many")
+        flags = cl.mem_flags
+        buffers = [cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=a) if a.size else
+                   cl.Buffer(self.context, flags.READ_WRITE, 1) for a in arrays]
+        self.enqueue(queue, *buffers)
+        outputs = []
+        for a, array, buffer in zip(self.about["arguments"], arrays, buffers):
+            if a["role"] != "input":
+                if array.size:
+                    cl.enqueue_copy(queue, array, buffer)
+                outputs.append(array)
+        queue.finish()
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _numpy(name):
+    """numpy's name of a type: float32 of f32; the bits of bf16."""
+    return {"bool": "bool", "bf16": "uint16"}.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
+
+
+if __name__ == "__main__":
+    program = Program(cl.create_some_context(interactive=False))
+    files = sys.argv[1:]
+    inputs = [a for a in program.about["arguments"] if a["role"] != "output"]
+    arrays = [np.load(files[k]) if k < len(files) else np.zeros(a["shape"], _numpy(a["dtype"])) for k, a in enumerate(inputs)]
+    found = program(*arrays)
+    outputs = [a for a in program.about["arguments"] if a["role"] != "input"]
+    for a, array in zip(outputs, found if isinstance(found, tuple) else (found,)):
+        print(a["name"], *array.reshape(-1)[:8])
+'''

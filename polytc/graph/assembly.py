@@ -1,0 +1,91 @@
+"""The kernels of a plan, made ahead of any run: calls of equal programs share one, and what follows from the weights alone is
+computed now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polytc import keys
+from polytc.codegen.target import Target
+from polytc.compiler import Lowered, compile_program, lower_program
+from polytc.graph.plan import Call, Plan
+from polytc.runtime.packages import aligned
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A lowered program that calls share. number: among the kernels, in order of first use. arrays: for each argument its
+    number among the call's inputs, then outputs, then what the prologue makes. label: of the first call."""
+
+    number: int
+    lowered: Lowered
+    arrays: tuple[int, ...]
+    label: str
+
+
+class Kernels:
+    """The kernels of the calls of one plan. all: those made so far, in order."""
+
+    def __init__(self, plan: Plan, target: Target, direct: bool) -> None:
+        self.plan, self.target, self.direct = plan, target, direct
+        self.all: list[Kernel] = []
+        self._known: dict[str, Kernel] = {}
+
+    def of(self, call: Call) -> Kernel:
+        """The code of a call; one for all calls of equal programs."""
+        constants = self.plan.constants
+        fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if self.plan.base(value) in constants)
+        program = replace(call.program, constants=fixed, direct=self.direct)
+        key = keys.key(program, self.target, None)
+        if key not in self._known:
+            lowered = lower_program(program, self.target)
+            arrays = (*program.arrays, *made_names(lowered))
+            places = tuple(arrays.index(b.name) for b in lowered.loops.args)
+            self._known[key] = Kernel(len(self.all), lowered, places, call.label)
+            self.all.append(self._known[key])
+        return self._known[key]
+
+    def made(self, lowered: Lowered, values: Sequence[str]) -> list[np.ndarray]:
+        """What follows from the constants among a call's values, in the order of `made_names`."""
+        once = lowered.prologue
+        if once is None:
+            return []
+        order = lowered.program.arrays
+        buffers = {b.name: b for b in once.loops.args}
+        results = {n: aligned(buffers[n]) for n in once.program.outputs}
+        given = [self._constant(values[order.index(n)]) for n in once.program.inputs]
+        compile_program(once.program, "cpu", 1).run([*given, *results.values()])
+        return [results[n] for n in made_names(lowered)]
+
+    def _constant(self, value: str) -> np.ndarray:
+        shape = self.plan.types[value].shape
+        return np.ascontiguousarray(self.plan.constants[self.plan.base(value)]).reshape(shape)
+
+
+def made_names(lowered: Lowered) -> tuple[str, ...]:
+    """Names of what the prologue computes, in the order of the compiled package."""
+    once = lowered.prologue
+    return () if once is None else tuple(b.name for b in once.loops.args if b.name in once.program.outputs)
+
+
+def own_outputs(plan: Plan) -> dict[str, int]:
+    """Values that are computed right into an output: base -> number of the first output that shows it."""
+    found: dict[str, int] = {}
+    for j, value in enumerate(plan.outputs):
+        base = plan.base(value)
+        if base not in plan.inputs and base not in plan.constants:
+            found.setdefault(base, j)
+    return found
+
+
+def late_outputs(plan: Plan) -> Iterator[tuple[int, str, int]]:
+    """Outputs that are inputs, constants, or other outputs as well, and must be copied: number, value, bytes."""
+    own = own_outputs(plan)
+    for j, value in enumerate(plan.outputs):
+        size = math.prod(plan.types[value].shape) * plan.types[value].dtype.bytes
+        if own.get(plan.base(value)) != j and size:
+            yield j, value, size

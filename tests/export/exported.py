@@ -1,0 +1,95 @@
+"""Running exported folders: the C host built with the system's compiler, and the Python host as a script of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polytc.errors import TargetError
+from polytc.runtime import devices
+
+CC = shutil.which("cc") or shutil.which("gcc")
+STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
+
+SCRIPT = """
+import sys
+import numpy as np
+import pyopencl as cl
+sys.path.insert(0, sys.argv[1])
+module = __import__(sys.argv[2])
+device = next(d for p in cl.get_platforms() for d in p.get_devices() if d.name.strip() == sys.argv[3])
+context = cl.Context([device])
+program = module.Program(context)
+arrays = np.load(sys.argv[1] + "/in.npz")
+found = program(*(arrays[n] for n in arrays.files))
+np.savez(sys.argv[1] + "/out.npz", *(found if isinstance(found, tuple) else (found,)))
+"""
+
+
+def arguments(folder: Path, name: str) -> list[dict[str, Any]]:
+    """What the description says about the arguments."""
+    found: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text())["arguments"]
+    return found
+
+
+def numpy_type(name: str) -> np.dtype:
+    return np.dtype({"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "uint16", "u8": "uint8", "i8": "int8",
+                     "i32": "int32", "i64": "int64", "bool": "bool"}[name])
+
+
+def device() -> devices.Device:
+    """The device that polytc would choose; finding it points the drivers' loader at it. Skips without one."""
+    try:
+        return devices.choose()
+    except TargetError:
+        pytest.skip("there is no OpenCL device")
+
+
+def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Sequence[str] = ("-lOpenCL",)
+         ) -> dict[str, np.ndarray]:
+    """The outputs of the C host. Skips where it cannot be built."""
+    if CC is None:
+        pytest.skip("there is no C compiler")
+    if "-lOpenCL" in libraries:
+        device()
+        probe = subprocess.run([CC, "-x", "c", "-", "-lOpenCL", "-o", os.devnull], capture_output=True, text=True,
+                               input="#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\nint main(void) { return 0; }\n")
+        if probe.returncode:
+            pytest.skip("there are no headers and loader of OpenCL for C")
+    subprocess.run([CC, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
+    files, given = [], iter(inputs)
+    for k, a in enumerate(arguments(folder, name)):
+        if a["role"] != "output":
+            np.ascontiguousarray(next(given)).tofile(folder / f"{k}.raw")
+        files.append(f"{k}.raw")
+    done = subprocess.run(["./run", ".", *files], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {a["name"]: np.fromfile(folder / f"{k}.raw", numpy_type(a["dtype"])).reshape(a["shape"])
+            for k, a in enumerate(arguments(folder, name)) if a["role"] == "output"}
+
+
+def in_python(folder: Path, name: str, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of the Python host, in a process that knows nothing of polytc. Skips without a device."""
+    np.savez(folder / "in.npz", *inputs)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(folder), name, device().name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = [a["name"] for a in arguments(folder, name) if a["role"] != "input"]
+    found = np.load(folder / "out.npz")
+    return {n: found[key] for n, key in zip(names, found.files, strict=True)}
+
+
+def agree(found: Mapping[str, np.ndarray], expected: Sequence[np.ndarray], rtol: float = 1e-5) -> None:
+    assert len(found) == len(expected)
+    for (name, got), wanted in zip(found.items(), expected, strict=True):
+        exact = wanted.astype(np.float64)
+        scale = np.abs(exact).max(initial=1)
+        np.testing.assert_allclose(got.astype(np.float64), exact, rtol=rtol, atol=rtol * scale, err_msg=name)

@@ -1,0 +1,179 @@
+"""Exported OpenCL folders: what they say, and what their two hosts compute."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import exported
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import polytc
+from polytc import compiler
+from polytc.export import bundle, opencl
+from polytc.graph import ahead
+
+CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
+CONV_SHAPES = {"I": (1, 8, 14, 14), "W": (16, 8, 3, 3)}
+LAYERNORM = """def layernorm(f32[B,N] X, f32[N] G) -> (Y) {
+    M[b] += X[b,i]
+    V[b] += (X[b,i] - M[b] / N) * (X[b,i] - M[b] / N)
+    Y[b,i] = (X[b,i] - M[b] / N) * rsqrt(V[b] / N + 1e-5) * G[i]
+}"""
+
+
+def write(text: str, to: Path, name: str = "", **arguments: Any) -> Path:
+    target = compiler.target("opencl")
+    opencl.write(bundle.of_program(polytc.build(text, **arguments), target, name), target.machine, to)
+    return to
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def padded_convolution(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nchwrs,mcrs->nmhw", windows, w)
+
+
+def test_a_padded_convolution(tmp_path: Path) -> None:
+    x, w = random(1, 8, 14, 14), random(16, 8, 3, 3, seed=1)
+    folder = write(CONV, tmp_path, "conv3x3", shapes=CONV_SHAPES)
+    exported.agree(exported.in_c(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
+    exported.agree(exported.in_python(folder, "conv3x3", [x, w]), [padded_convolution(x, w)])
+
+
+def test_the_hosts_compute_what_the_jit_does(tmp_path: Path) -> None:
+    x, g = random(37, 53), random(53, seed=1)
+    folder = write(LAYERNORM, tmp_path, shapes={"X": x.shape, "G": g.shape})
+    exported.device()
+    program = polytc.build(LAYERNORM, {"X": x.shape, "G": g.shape})
+    expected = np.zeros_like(x)
+    compiler.compile_program(program, compiler.target("opencl")).run([x, g, expected])
+    for found in (exported.in_c(folder, "layernorm", [x, g]), exported.in_python(folder, "layernorm", [x, g])):
+        np.testing.assert_array_equal(found["Y"], expected)
+
+
+def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
+    text = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S) {
+        P[i] = H[i] + f16(1)
+        R[i] = B[i] && Q[i] > 3
+        S[i] = D[i] * 0.5 + Q[i]
+    }"""
+    r = np.random.default_rng(2)
+    h, q = r.standard_normal(19).astype(np.float16), r.integers(-9, 9, 19).astype(np.int8)
+    d, b = r.standard_normal(19), r.integers(0, 2, 19).astype(bool)
+    folder = write(text, tmp_path, shapes={"H": (19,), "Q": (19,), "D": (19,), "B": (19,)})
+    assert json.loads((folder / "many.json").read_text())["requires"]["fp64"]
+    for found in (exported.in_c(folder, "many", [h, q, d, b]), exported.in_python(folder, "many", [h, q, d, b])):
+        exported.agree(found, [h + np.float16(1), b & (q > 3), d * 0.5 + q])
+
+
+def test_what_is_written_in_place_is_one_argument(tmp_path: Path) -> None:
+    text = "def scale(inout f32[N] A, f32[N] B) -> (A) { A[i] = A[i] * 2 + B[i] }"
+    a, b = random(33), random(33, seed=1)
+    folder = write(text, tmp_path, shapes={"A": (33,), "B": (33,)})
+    assert [(x["name"], x["role"]) for x in exported.arguments(folder, "scale")] == [("A", "inout"), ("B", "input")]
+    exported.agree(exported.in_python(folder, "scale", [a, b]), [a * 2 + b])
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> tuple[polytc.Graph, Path]:
+    """A convolution with constant weights, a view, a product, a softmax; outputs that are an input, a constant, one another."""
+    r = np.random.default_rng(3)
+    constants = {"w": r.standard_normal((8, 3, 3, 3)).astype(np.float32), "k": np.arange(5, dtype=np.int32),
+                 "v": r.standard_normal((8 * 64, 6)).astype(np.float32), "s": np.array([-1])}
+    n = helper.make_node
+    nodes = [n("Conv", ["x*/"], ["c"], pads=[1, 1, 1, 1]), n("HardSwish", ["c"], ["h"]), n("Flatten", ["h"], ["f"]),
+             n("MatMul", ["f", "v"], ["p"]), n("Softmax", ["p"], ["y*/\n"], axis=-1), n("Identity", ["k"], ["constant"]),
+             n("Identity", ["x*/"], ["same"]), n("Reshape", ["c", "s"], ["queue"])]
+    nodes[0].input.append("w")
+    nodes[0].name = '*/ "conv" \\'
+    outputs = [helper.make_tensor_value_info(o, t, None) for o, t in
+               (("y*/\n", TensorProto.FLOAT), ("constant", TensorProto.INT32), ("same", TensorProto.FLOAT),
+                ("queue", TensorProto.FLOAT), ("c", TensorProto.FLOAT))]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x*/", TensorProto.FLOAT, [1, 3, 8, 8])], outputs,
+                              [numpy_helper.from_array(a, name) for name, a in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = tmp_path / "net.onnx"
+    onnx.save(model, path)
+    return polytc.load_onnx(path), path
+
+
+def export(graph: polytc.Graph, to: Path) -> Path:
+    target = compiler.target("opencl")
+    opencl.write(bundle.of_plan(ahead.plan_of(graph, {}), target, "net"), target.machine, to)
+    return to
+
+
+def test_a_model_with_hostile_names(net: tuple[polytc.Graph, Path], tmp_path: Path) -> None:
+    graph, _ = net
+    x = random(1, 3, 8, 8, seed=4)
+    folder = export(graph, tmp_path / "out")
+    expected = graph.compile().run(None, {"x*/": x})
+    for found in (exported.in_c(folder, "net", [x]), exported.in_python(folder, "net", [x])):
+        exported.agree(found, expected)
+    comments = re.findall(r"/\*.*?\*/", (folder / "net.cl").read_text(), re.DOTALL)
+    assert not any(re.search(r"\*/|/\*", c[2:-2]) for c in comments)
+
+
+def test_a_cut_file_of_weights_is_refused(net: tuple[polytc.Graph, Path], tmp_path: Path) -> None:
+    folder = export(net[0], tmp_path / "out")
+    exported.in_c(folder, "net", [random(1, 3, 8, 8)])
+    weights = folder / "net.weights"
+    weights.write_bytes(weights.read_bytes()[:-64])
+    done = subprocess.run(["./run", "."], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "weights cannot be read" in done.stderr
+
+
+def test_kernels_that_do_not_build_show_the_compilers_words(tmp_path: Path) -> None:
+    folder = write("C[i] = A[i] + 1", tmp_path, "plus", shapes={"A": (8,)})
+    exported.in_c(folder, "plus", [random(8)])
+    source = folder / "plus.cl"
+    source.write_text(source.read_text().replace("restrict", "restricted", 1))
+    done = subprocess.run(["./run", "."], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "restricted" in done.stderr
+    assert "refuses the kernels" in done.stderr
+
+
+def test_a_buffer_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    folder = write("C[i] = A[i] + 1", tmp_path, "plus", shapes={"A": (8,)})
+    main = folder / "main.c"
+    main.write_text(main.read_text().replace("about[k].bytes + 1", "about[k].bytes - 4"))
+    with pytest.raises(AssertionError, match="too few bytes"):
+        exported.in_c(folder, "plus", [random(8)])
+
+
+@pytest.mark.parametrize("name", ["main", "queue", "exp", "int", "build", "2 bad */ name", "launches", "size_t"])
+def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
+    folder = write("queue[i] = self[i] + memory[i] * k[i]", tmp_path, name,
+                   shapes={"self": (5,), "memory": (5,), "k": (5,)})
+    (own,) = (p.stem for p in folder.glob("*.cl"))
+    a, b, c = random(5), random(5, seed=1), random(5, seed=2)
+    exported.agree(exported.in_c(folder, own, [a, b, c]), [a + b * c])
+
+
+def test_values_that_do_not_live_together_share_buffers(tmp_path: Path) -> None:
+    text = "\n".join(f"X{n + 1}[i] = exp(X{n}[i] + X{n}[{63 - n}])" for n in range(6)) + "\n-> (X6)"
+    folder = write(text, tmp_path, "chain", shapes={"X0": (64,)})
+    found = json.loads((folder / "chain.json").read_text())
+    temporaries = {place["buffer"] for launch in found["launches"] for place in launch["arguments"] if "buffer" in place}
+    assert len(found["launches"]) > 2
+    assert set(range(len(found["buffers"]))) == temporaries
+
+
+@pytest.mark.parametrize("name", ["conv3x3.cl", "conv3x3.json"])
+def test_golden(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    write(CONV, tmp_path, "conv3x3", shapes=CONV_SHAPES)
+    golden(name, (tmp_path / name).read_text().replace(polytc.__version__, "VERSION"))
