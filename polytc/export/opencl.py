@@ -19,6 +19,7 @@ from polytc.export import opencl_host, python_host
 from polytc.export.bundle import Bundle, Place, offsets
 from polytc.export.folder import Folder, described, prepare, shown
 from polytc.graph import memory
+from polytc.lang.extents import Extent
 from polytc.machine import Machine
 
 
@@ -65,7 +66,7 @@ def source(folder: Folder) -> str:
     return comment(lines) + "\n" + made.text
 
 
-def _sizes(sizes: tuple[int, ...]) -> str:
+def _sizes(sizes: tuple[Extent, ...]) -> str:
     return " x ".join(map(str, sizes))
 
 

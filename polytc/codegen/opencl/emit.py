@@ -93,6 +93,7 @@ def _header(module: loops.Module, writers: list[KernelWriter], build: str, align
         for position, b in enumerate(w.kernel.args):
             shape = "".join(f"[{n}]" for n in buffers[b.name].shape) or " (one element)"
             lines.append(f"  argument {position}: {b.name} {b.dtype}{shape}, {_role(module, w.kernel, buffers[b.name])}")
+        lines += [f"  argument {len(w.kernel.args) + k}: the size {n}, int" for k, n in enumerate(w.sizes)]
     return comment(lines)
 
 
