@@ -33,7 +33,8 @@ def check_text(text: Any) -> str:
 def check_target(target: Any) -> str:
     """`target` if it is the name of one; E502 else."""
     known = [*compiler.TARGETS, "evaluate"]
-    if not isinstance(target, str) or target not in known:
+    kind, colon, device = target.partition(":") if isinstance(target, str) else ("", "", "")
+    if kind not in known or colon and (kind != "opencl" or not device):
         raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
                           notes=[f"the targets are {', '.join(known)}"])
     return target

@@ -75,18 +75,21 @@ class Lowered:
 
 
 def target(name: str) -> Target:
-    """The target of that name. Raises TargetError E502 with the names there are."""
-    if name not in TARGETS:
+    """The target of that name; `opencl:1` and `opencl:NAME` are those of one device. Raises TargetError E502 with the names
+    there are."""
+    kind, colon, device = name.partition(":")
+    if kind not in TARGETS or colon and (kind != "opencl" or not device):
         raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
-                          notes=[f"the targets are {', '.join(TARGETS)}"])
-    return _target(name)
+                          notes=[f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"])
+    return _target(kind, device)
 
 
 @functools.cache
-def _target(name: str) -> Target:
-    module, _, cls = TARGETS[name].partition(":")
-    made: Target = getattr(importlib.import_module(module), cls)()
-    return made
+def _target(kind: str, device: str) -> Target:
+    module, _, cls = TARGETS[kind].partition(":")
+    made = getattr(importlib.import_module(module), cls)()
+    found: Target = made.on(device) if device else made
+    return found
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -166,6 +169,13 @@ def start_program(program: Program, target_name: str | Target = "cpu", threads: 
         lowered = lower_program(program, to, schedule)
         return lambda: packages.load(_build(lowered, key if keys.lasting(to) else None), to, count)
     return _EXECUTABLES.get((key, count), begin)
+
+
+def package(program: Program, to: Target, schedule: str | None = None) -> Package:
+    """What is loaded to run a program, from disk where it is there."""
+    key = keys.key(program, to, schedule) if keys.lasting(to) else None
+    stored = _stored(key) if key is not None else None
+    return stored or _build(lower_program(program, to, schedule), key)
 
 
 _EXECUTABLES: Pending[tuple[str, int], Executable] = Pending(1024)

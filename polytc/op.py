@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from polytc import compiler, errors, lang
+from polytc import compiler, enqueued, errors, lang
 from polytc.arguments import (
     DTypes,
     OpenShapes,
@@ -35,6 +35,7 @@ from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.inplace import arranged
+from polytc.runtime.opencl_executable import OpenCLExecutable
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
@@ -98,6 +99,7 @@ class Op:
         self._latest: Program | None = None
         self._lock = forks.Lock()
         self._with: Recent[tuple[Any, ...], Op] = Recent(64)
+        self._queued: Recent[tuple[Any, ...], enqueued.Enqueued] = Recent(64)
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
         if self._open is not None:
             self._shapes = {n: s for n, s in self._shapes.items() if n not in self._open.dims}
@@ -151,6 +153,42 @@ class Op:
         for n in self.inputs:
             key += (fitting[n], types[n].numpy) if n in fitting else (repr(numbers[n]), type(numbers[n]))
         return self._specialise(tuple(key), fitting, types, numbers)
+
+    def enqueue(self, queue: Any, *args: Any, out: Any = None, wait_for: Sequence[Any] = (), **named: Any) -> Any:
+        """Enqueue a run on a queue of pyopencl and return its event at once. Nothing is copied and nothing waited for.
+
+            event = op.enqueue(queue, A, B, out=C, wait_for=[copied])
+
+        args, named: inputs, as pyopencl arrays, or buffers where compile() was told their shapes. out: arrays or buffers for
+        the outputs, as in a call; what is written in place may be left out. The event is complete when the run is; temporaries
+        are shared, so that runs on several queues must wait for each other. Raises ArgumentError E401, E402, E407.
+        """
+        given = dict(zip(self.inputs, self._order(args, named), strict=True))
+        if self._numbers:
+            raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",
+                                 "give numbers in compile(scalars=...)")
+        f32, types = DTYPES["f32"], {}
+        for n, a in given.items():
+            known = (self._shapes[n], self._dtypes.get(n, f32)) if n in self._shapes else None
+            types[n] = enqueued.type_of(n, a, known)
+        key = (queue.context.int_ptr, queue.device.int_ptr, *types.values())
+        with self._lock:
+            found = self._queued.get(key) or self._queued.put(key, enqueued.load(
+                self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), queue,
+                lambda machine: request(self._schedule, machine)))
+        return found(queue, given, dict(zip(self.outputs, self._given(out))) if out is not None else {}, wait_for)
+
+    def profile(self, *args: Any, **named: Any) -> list[tuple[str, float]]:
+        """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
+        arrays = [as_input(n, a) for n, a in zip(self.inputs, self._order(args, named), strict=True)]
+        found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
+                                {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})
+        if not isinstance(found.executable, OpenCLExecutable) or found.program.inouts:
+            raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl', "
+                                 "fixed sizes and programs that write nothing in place")
+        results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
+        given = dict(zip(self.inputs, arrays))
+        return found.executable.timed([*(given[n] for n in found.order), *results])
 
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
         """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest

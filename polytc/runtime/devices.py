@@ -1,12 +1,14 @@
 """OpenCL devices: finding them, checking that they work, choosing one, describing it as a Machine.
 
-POLYTC_OPENCL_DEVICE chooses by a part of the device's or platform's name; else the order is GPUs, Intel's CPU runtime, PoCL,
-others, of those that pass the probe. pyopencl is imported when first needed, here and nowhere else.
+A target's name (`opencl:1`, `opencl:portable`) or POLYTC_OPENCL_DEVICE chooses by number, in the order of `polytc devices`, or
+by a part of the device's or platform's name; else the order is GPUs, Intel's CPU runtime, PoCL, others, of those that pass the
+probe. pyopencl is imported when first needed, here and nowhere else.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import os
 import warnings
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
+from polytc.disk import cache
 from polytc.machine import Cache, Machine, detect_caches
 from polytc.runtime import forks
 from polytc.runtime.opencl_bootstrap import bootstrap
@@ -54,6 +57,12 @@ class Device:
     def __str__(self) -> str:
         return f"{self.name} ({self.platform})"
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells it, with its driver, from others."""
+        platform = self.handle.platform.version.strip()
+        return self.name, self.platform, platform, self.version, self.handle.driver_version.strip()
+
 
 @functools.cache
 def pyopencl() -> Any:
@@ -75,6 +84,14 @@ def build(context: Any, text: str, options: list[str]) -> Any:
         return cl.Program(context, text).build(options)
 
 
+def load(context: Any, device: Device, binary: bytes, options: list[str]) -> Any:
+    """The program that a device's compiler made before. Raises pyopencl's error where the driver does not take it."""
+    cl = pyopencl()
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=cl.CompilerWarning)
+        return cl.Program(context, [device.handle], [binary]).build(options)
+
+
 def find() -> list[Device]:
     """All devices of all platforms, best first, untested. Raises TargetError E501 without pyopencl."""
     cl = pyopencl()
@@ -90,9 +107,15 @@ def find() -> list[Device]:
         except cl.Error:
             continue
         for handle in handles:
-            kind = "gpu" if handle.type & cl.device_type.GPU else "cpu" if handle.type & cl.device_type.CPU else "other"
-            found.append(Device(handle.name.strip(), platform.name.strip(), handle.version.strip(), kind, handle))
+            found.append(of(handle))
     return sorted(found, key=_rank)
+
+
+def of(handle: Any) -> Device:
+    """The device behind pyopencl's handle."""
+    types = pyopencl().device_type
+    kind = "gpu" if handle.type & types.GPU else "cpu" if handle.type & types.CPU else "other"
+    return Device(handle.name.strip(), handle.platform.name.strip(), handle.version.strip(), kind, handle)
 
 
 def _rank(d: Device) -> int:
@@ -102,14 +125,14 @@ def _rank(d: Device) -> int:
     return 1 if "intel" in d.platform.lower() else 2 if "portable computing" in d.platform.lower() else 3
 
 
-def choose() -> Device:
-    """The device to run on.
+def choose(wanted: str = "") -> Device:
+    """The device to run on. wanted: a number, or a part of a name; that of POLYTC_OPENCL_DEVICE if nothing is said.
 
-    Raises TargetError E501 without pyopencl, E503 if there is no device or none matches POLYTC_OPENCL_DEVICE, E504 if all that
-    may be used fail the probe.
+    Raises TargetError E501 without pyopencl, E503 if there is no device or none is meant, E504 if all that may be used fail
+    the probe.
     """
     with _LOCK:
-        return _choose(os.environ.get("POLYTC_OPENCL_DEVICE", ""))
+        return _choose(wanted or os.environ.get("POLYTC_OPENCL_DEVICE", ""))
 
 
 @functools.cache
@@ -119,10 +142,14 @@ def _choose(wanted: str) -> Device:
         raise errors.fail("E503", "there is no OpenCL device", kind=errors.TargetError, notes=[
             f"looked for drivers in {os.environ.get('OCL_ICD_VENDORS') or '/etc/OpenCL/vendors'}",
             "pip install 'polytc[opencl]' brings a runtime for x86-64 CPUs on Linux; elsewhere install the device's driver"])
-    matching = [d for d in found if wanted.lower() in f"{d.name} {d.platform}".lower()]
+    if wanted.isdecimal():
+        matching = found[int(wanted):int(wanted) + 1]
+    else:
+        matching = [d for d in found if wanted.lower() in f"{d.name} {d.platform}".lower()]
     if not matching:
-        raise errors.fail("E503", f"no OpenCL device has {wanted!r} in its name (POLYTC_OPENCL_DEVICE)",
-                          kind=errors.TargetError, notes=[f"found: {d}" for d in found])
+        what = f"has the number {wanted}" if wanted.isdecimal() else f"has {wanted!r} in its name"
+        raise errors.fail("E503", f"no OpenCL device {what}", kind=errors.TargetError,
+                          notes=[f"{n}: {d}" for n, d in enumerate(found)])
     failures = []
     for device in matching:
         reason = probe(device)
@@ -140,6 +167,17 @@ def probe(device: Device) -> str | None:
 
 @functools.cache
 def _probe(device: Device) -> str | None:
+    """A device that passed once is not asked again by other processes, as long as its driver is the same."""
+    key = hashlib.sha256(repr(("probe", PROBE, device.identity)).encode()).hexdigest()
+    if cache.get(key) is not None:
+        return None
+    reason = _tried(device)
+    if reason is None:
+        cache.put(key, b"works")
+    return reason
+
+
+def _tried(device: Device) -> str | None:
     cl = pyopencl()
     x = np.arange(8, dtype=np.float32) / 4
     y = np.zeros_like(x)

@@ -16,11 +16,11 @@ from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, Held, Launch
 from polytc.lang import extents
 from polytc.lang import sizes as formulas
-from polytc.runtime import devices, forks
+from polytc.runtime import devices, forks, opencl_programs
 from polytc.runtime.devices import Device
 
-errors.register(E505="a kernel exceeds what the OpenCL device can do", E506="the OpenCL compiler refuses a kernel",
-                E507="an OpenCL command failed")
+errors.register(E505="a kernel exceeds what the OpenCL device can do", E507="an OpenCL command failed",
+                E508="the OpenCL device has no memory left")
 
 ALIGNMENT = 64
 
@@ -28,13 +28,14 @@ ALIGNMENT = 64
 class Session:
     """A device in use: its context and its one in-order queue. lock: who holds it may enqueue."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, context: Any = None) -> None:
+        """context: of the caller, whose queues are used; else there is one of our own."""
         cl = devices.pyopencl()
         self.device = device
         self.lock = forks.Lock()
         # a queue does not keep its context alive in every runtime
-        self.context = cl.Context([device.handle])
-        self.queue = cl.CommandQueue(self.context)
+        self.context = context if context is not None else cl.Context([device.handle])
+        self.queue = cl.CommandQueue(self.context, device.handle)
 
     def sharing(self, alignment: int) -> int:
         """Bytes of which an array's address must be a multiple for kernels to work on the array itself, 0 if they never can.
@@ -54,11 +55,13 @@ def session(device: Device) -> Session:
 class OpenCLExecutable:
     """Built kernels of one module. Several Python threads may call it; their runs follow one another."""
 
-    def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None, program: Any = None) -> None:
-        """numbers: values of the sizes that are not fixed, see `Open`. program: what was built of the binary's code."""
+    def __init__(self, binary: Binary, device: Device, numbers: Mapping[str, int] | None = None, program: Any = None,
+                 on: Session | None = None) -> None:
+        """numbers: values of the sizes that are not fixed, see `Open`. program: what was built of the binary's code. on: the
+        session to use, if it is not the device's own."""
         self.binary = binary
         self.device = device
-        self._session = session(device)
+        self._session = on or session(device)
         self._numbers = {n: np.int32(v) for n, v in (numbers or {}).items()}
         check_limits(binary, device)
         with self._session.lock:
@@ -88,8 +91,54 @@ class OpenCLExecutable:
                         self._to_host(array, memory[b.name])
                 self._session.queue.finish()
             except cl.Error as e:
-                raise errors.fail("E507", f"running '{m.name}' on {self.device} failed: {e}",
-                                  kind=errors.TargetError) from e
+                raise self._failure(e) from e
+
+    def enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any] = ()) -> Any:
+        """Enqueue the kernels on buffers of the device, one for each of binary.args by name, after some events; an event that
+        is complete when they are. queue: of the session's context; it may be out of order. Nothing is copied."""
+        return self._enqueue(queue, memory, wait_for)[-1]
+
+    def timed(self, buffers: Sequence[np.ndarray]) -> list[tuple[str, float]]:
+        """Run on arrays as `run` does; each kernel's name and its seconds on the device, by the device's clock."""
+        cl = devices.pyopencl()
+        with self._session.lock:
+            queue = cl.CommandQueue(self._session.context, self.device.handle, cl.command_queue_properties.PROFILING_ENABLE)
+            memory = {b.name: self._to_device(b.name, array) for b, array in zip(self.binary.args, buffers, strict=True)}
+            self._session.queue.finish()
+        events = self._enqueue(queue, memory, ())
+        queue.finish()
+        with self._session.lock:
+            for b, array in zip(self.binary.args, buffers, strict=True):
+                if b.name in self.binary.outputs and array.size:
+                    self._to_host(array, memory[b.name])
+            self._session.queue.finish()
+        spent = [(e.profile.end - e.profile.start) * 1e-9 for e in events[:len(self._kernels)]]
+        return [(launch.entry, s) for (_, launch), s in zip(self._kernels, spent, strict=True)]
+
+    def _enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any]) -> list[Any]:
+        """The events of the kernels, each after the one before; of a marker if there is no kernel."""
+        cl = devices.pyopencl()
+        known = self._scratch | self._numbers | dict(memory)
+        chained = bool(queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        events: list[Any] = []
+        with self._session.lock:
+            try:
+                for kernel, launch in self._kernels:
+                    before = wait_for if not events else events[-1:] if chained else ()
+                    events.append(kernel(queue, launch.global_size, launch.local_size, *(known[a] for a in launch.args),
+                                         wait_for=list(before)))
+                return events or [cl.enqueue_marker(queue, wait_for=list(wait_for))]
+            except cl.Error as e:
+                raise self._failure(e) from e
+
+    def _failure(self, e: Exception) -> errors.CompileError:
+        """The diagnostic of a failed command."""
+        what = f"'{self.binary.name}' on {self.device}"
+        if isinstance(e, devices.pyopencl().MemoryError):
+            size = sum(b.size * b.dtype.bytes for b in (*self.binary.args, *self.binary.scratch))
+            return errors.fail("E508", f"there is no memory left for {what}: {e}", kind=errors.TargetError, notes=[
+                f"its arrays have {size:,} bytes; the device has {self.device.handle.global_mem_size:,} for everything"])
+        return errors.fail("E507", f"running {what} failed: {e}", kind=errors.TargetError)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
@@ -97,7 +146,10 @@ class OpenCLExecutable:
 
     def _allocate(self, size: int) -> Any:
         cl = devices.pyopencl()
-        return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, 1))
+        try:
+            return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, 1))
+        except cl.Error as e:
+            raise self._failure(e) from e
 
     def _to_device(self, name: str, array: np.ndarray) -> Any:
         """A device buffer with the array's contents: the array's own memory where the device may use it."""
@@ -156,18 +208,7 @@ class Open:
 
 
 def _build(binary: Binary, on: Session) -> Any:
-    """The compiled program. Raises TargetError E506 with the compiler's words."""
-    cl = devices.pyopencl()
-    options = binary.options["build"].split()
-    if "oclgrind" in on.device.platform.lower():
-        # its simulation of optimised code is wrong for some branches
-        options.append("-cl-opt-disable")
-    try:
-        return devices.build(on.context, binary.code.decode(), options)
-    except cl.Error as e:
-        lines = [line.rstrip() for line in str(e).splitlines() if "error" in line.lower()][:8]
-        raise errors.fail("E506", f"the compiler of {on.device} refuses '{binary.name}'", kind=errors.TargetError,
-                          notes=[*lines, "this is a defect of polytc or of the driver; the source is in .text"]) from e
+    return opencl_programs.built(binary.name, binary.code.decode(), binary.options["build"].split(), on)
 
 
 def check_limits(binary: Binary, device: Device) -> None:

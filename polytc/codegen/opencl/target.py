@@ -14,30 +14,35 @@ from polytc.runtime.opencl_executable import Open, OpenCLExecutable
 
 @dataclass(frozen=True)
 class OpenCLTarget:
-    """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere."""
+    """machine: what strategies read. By default a generic GPU, so that the text is the same everywhere. device: what
+    devices.choose is asked for."""
 
     machine: Machine = GENERIC_GPU
     name: str = "opencl"
     takes_sizes: bool = True
+    device: str = ""
 
     def __post_init__(self) -> None:
         """OpenCL C has no masked vector accesses, whatever the device."""
         object.__setattr__(self, "machine", replace(self.machine, masked=False))
 
-    @classmethod
-    def here(cls) -> OpenCLTarget:
+    def on(self, device: str) -> OpenCLTarget:
+        """The target for another device: a number in the order of `polytc devices`, or a part of a name."""
+        return replace(self, name=f"opencl:{device}", device=device)
+
+    def here(self) -> OpenCLTarget:
         """The target whose machine is the device that `load` will use: faster code there, but other text elsewhere.
 
         Raises TargetError E501, E503 or E504 without a working device.
         """
-        return cls(devices.machine_of(devices.choose()))
+        return replace(self, machine=devices.machine_of(devices.choose(self.device)))
 
     def emit(self, module: loops.Module) -> Source:
         """OpenCL C, without any device."""
         return emit.emit(module, self.machine)
 
     def build(self, source: Source) -> Binary:
-        """The text itself: what the driver's compiler makes of it depends on the device, and pyopencl keeps it."""
+        """The text itself: what the driver's compiler makes of it depends on the device, see runtime.opencl_programs."""
         return Binary.of(source, source.text.encode())
 
     def load(self, binary: Binary, threads: int = 0) -> OpenCLExecutable | Open:
@@ -45,4 +50,4 @@ class OpenCLTarget:
 
         Raises TargetError E501, E503 or E504 without a working device, E505 for what it cannot hold, E506 for a failed build.
         """
-        return (Open if "sizes" in binary.options else OpenCLExecutable)(binary, devices.choose())
+        return (Open if "sizes" in binary.options else OpenCLExecutable)(binary, devices.choose(self.device))

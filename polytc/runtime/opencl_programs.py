@@ -1,0 +1,63 @@
+"""OpenCL C to built programs: by the device's compiler once, then from the disk cache, where what it made lies beside the
+machine code of CPUs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from polytc import errors
+from polytc.disk import cache
+from polytc.runtime import devices
+
+if TYPE_CHECKING:
+    from polytc.runtime.opencl_executable import Session
+
+errors.register(E506="the OpenCL compiler refuses a kernel")
+
+MOST = 8
+"""Lines of the compiler's log that an error quotes."""
+
+
+def built(name: str, text: str, options: list[str], on: Session) -> Any:
+    """The built program. name: for errors. Raises TargetError E506 with the compiler's words and the lines they speak of."""
+    cl = devices.pyopencl()
+    if "oclgrind" in on.device.platform.lower():
+        # its simulation of optimised code is wrong for some branches
+        options = [*options, "-cl-opt-disable"]
+    key = _key(text, options, on.device)
+    stored = cache.get(key)
+    if stored is not None:
+        try:
+            return devices.load(on.context, on.device, stored, options)
+        except cl.Error:  # of a driver that says it is the same, and is not
+            cache.drop(key)
+    try:
+        program = devices.build(on.context, text, options)
+    except cl.Error as e:
+        notes = [*quoted(str(e), text), "this is a defect of polytc or of the driver; the source is in .text"]
+        raise errors.fail("E506", f"the compiler of {on.device} refuses '{name}'", kind=errors.TargetError, notes=notes) from e
+    made = program.get_info(cl.program_info.BINARIES)
+    if made and made[0]:
+        cache.put(key, bytes(made[0]))
+    return program
+
+
+def _key(text: str, options: list[str], device: devices.Device) -> str:
+    """All that the compiler's result depends on."""
+    d = device.handle
+    told = (text, options, device.identity, d.max_compute_units, d.vendor_id)
+    return hashlib.sha256(repr(("opencl program", *told)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def quoted(log: str, text: str) -> list[str]:
+    """The errors of a compiler's log, each with the line of the source that it names: `3:14: error: ...` or `line 3: ...`."""
+    lines, found = text.splitlines(), []
+    for message in (m.strip() for m in log.splitlines() if "error" in m.lower()):
+        found.append(message)
+        place = re.search(r":(\d+):(?:\d+:)?\s*(?:fatal )?error|\bline (\d+)", message)
+        number = int(next(g for g in place.groups() if g)) if place else 0
+        if 0 < number <= len(lines):
+            found.append(f"line {number}: {lines[number - 1].strip()}")
+    return found[:MOST]
