@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import islpy
 
@@ -22,13 +22,17 @@ from polytc.poly.scop import Scop
 from polytc.schedule import bands, cpu, fusion, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
 
-T = TypeVar("T")
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
-OPERATIONS, FIRST = 3_000_000, 150_000
-"""isl operations that the scheduler may take for one nest, and those of a first attempt."""
+OPERATIONS, FIRST = 260_000, 20_000
+"""isl operations that the scheduler may take for one nest, and those of a first attempt. The most among PolyBench's nests is
+200,000, in a second; nests that need more tend to meet linear programs whose numbers double in length from step to step."""
+POSING = 3_000_000
+"""isl operations for what the scheduler is asked: the dependences with symbolic sizes."""
 PATIENCE = 3e-6
 """Seconds an operation, ten times the usual, of an attempt behind which there is no other: numbers have become long."""
+GROWTH = 1.3
+"""Operations of an attempt over those of the one before: the last attempt of a nest whose numbers become long is short."""
 
 
 def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan, policy: str | None = None
@@ -59,7 +63,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
     try:
-        tree, conflicts = _patiently(scop, lambda: _scheduled(scop, deps, loop.statements))
+        tree, conflicts = _scheduled(scop, deps, loop.statements)
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
@@ -67,24 +71,31 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     return _tree(scene, tree, name, choose, notes), notes
 
 
-def _patiently(scop: Scop, compute: Callable[[], T]) -> T:
-    """`compute` within isl's operations, half as many again in each attempt: an operation on long numbers takes a thousand
-    times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded."""
+def _patiently(scop: Scop, constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
+    """What isl's scheduler finds within its operations, a few more in each attempt: an operation on long numbers takes a
+    thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded."""
     operations = FIRST
     while True:
         begun = time.thread_time()
         try:
-            return isl.bounded(scop.ctx, operations, compute)
+            return isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
         except isl.QuotaExceeded:
-            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations:
+            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations + 0.05:
                 raise
-        operations = min(OPERATIONS, operations * 3 // 2)
+        operations = min(OPERATIONS, int(GROWTH * operations))
 
 
 def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> tuple[bands.Tree, Conflicts]:
     """The bands that isl finds for some statements, and their dependences, with symbolic sizes."""
     indices = {isl.name(s.name): tuple(map(isl.name, s.indices)) for s in chosen}
     known = symbolic.symbols(chosen)
+    constraints, conflicts = isl.bounded(scop.ctx, POSING, lambda: _posed(scop, deps, indices, known))
+    return bands.read(_patiently(scop, constraints), known.number, indices), conflicts
+
+
+def _posed(scop: Scop, deps: Dependences, indices: dict[str, tuple[str, ...]], known: symbolic.Symbols
+           ) -> tuple[islpy.ScheduleConstraints, Conflicts]:
+    """The scheduler's question about the statements that have the indices, and their dependences."""
     ours = islpy.UnionSet.empty(scop.domain.get_space())
     for piece in isl.sets(scop.domain):
         if piece.get_tuple_name() in indices:
@@ -97,8 +108,7 @@ def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) 
     near = uniform.nearest((order, everything, flow), instances)
     constraints = (islpy.ScheduleConstraints.on_domain(instances).set_context(symbolic.context(scop.ctx, known))
                    .set_validity(near[0]).set_coincidence(near[1]).set_proximity(near[2]))
-    tree = bands.read(isl.schedule(constraints), known.number, indices)
-    return tree, Conflicts.of(indices, order, everything, lifted(deps.reduction))
+    return constraints, Conflicts.of(indices, order, everything, lifted(deps.reduction))
 
 
 def _tree(scene: points.Scene, tree: bands.Tree, name: str, choose: Choice, notes: list[str]) -> Nest:
