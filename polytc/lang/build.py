@@ -33,7 +33,7 @@ errors.register(E112="reduced index under `=`", E209="tensor does not fit into m
 ADDRESSES = 1 << 47
 """Bytes that a process can address on today's 64-bit machines."""
 
-_PASSES = 4
+_PASSES = 6
 """Types of tensors with several writers settle within this many passes: types only widen."""
 
 
@@ -132,12 +132,16 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
     """All statements typed; passes are repeated until the types of tensors with several writers agree."""
     body = [s for s in f.body if isinstance(s, sx.Statement)]
     known = _carried(body, d, functions)
+    passes: list[dict[str, DType]] = []
     for _ in range(_PASSES):
         trial = Report(report.source)
         lowered, found = _lower_once(body, d, functions, known, trial)
         if found == known or len({s.target for s in body}) == len(body):
             break
-        known = found
+        known = found if found not in passes else _widest(passes)
+        passes.append(found)
+    else:
+        _unsettled(lowered, known, trial)
     report.found += trial.found
     types = d.dtypes | found
     for x in lowered:
@@ -145,6 +149,25 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
             report.add("E304", f"`{x.op}=` needs integers, `{x.target}` is {types[x.target]}", x.source.span,
                        "its type follows from the values of all of its writers: cast them, e.g. `i32(...)`")
     return lowered, types
+
+
+def _widest(passes: list[dict[str, DType]]) -> dict[str, DType]:
+    """The promotion of all types that a tensor was found to have."""
+    found: dict[str, DType] = {}
+    for types in passes:
+        found |= {n: scalars.promote(t, found.get(n, t)) for n, t in types.items()}
+    return found
+
+
+def _unsettled(lowered: list[Lowered | None], known: Mapping[str, DType], report: Report) -> None:
+    """With a tensor's type its values have another one (E302), unless a diagnostic says what is wrong with the type."""
+    if report.found:
+        return
+    for x in lowered:
+        if x is not None and x.value.dtype != known[x.target]:
+            report.add("E302", f"`{x.target}` cannot be {known[x.target]}: its values would be {x.value.dtype}", x.source.span,
+                       "its type follows from the values of all of its writers: cast them, e.g. `i32(...)`")
+            return
 
 
 def _carried(body: list[sx.Statement], d: Declarations, functions: frozenset[str]) -> dict[str, DType]:
