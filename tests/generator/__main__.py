@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.generator import choices, programs
 from tests.generator.case import Case
-from tests.generator.judge import Outcome
+from tests.generator.judge import Outcome, driven
 from tests.generator.shrink import alike, shrink
 from tests.generator.worker import Worker
 
@@ -34,7 +34,7 @@ class Run:
         self.found: list[Outcome] = []
 
     def work(self) -> None:
-        worker = Worker(self.options.limit)
+        worker, driver = Worker(self.options.limit), Worker(self.options.limit, driven)
         while time.monotonic() < self.end:
             with self.lock:
                 seed = next(self.seeds, None)
@@ -43,13 +43,18 @@ class Run:
             chance = choices.seeded(seed)
             case = programs.case(chance)
             outcome = worker.judge(case)
+            if outcome.kind == "crash" and case.target in ("gpu", "opencl") and driver.judge(case).kind == "crash":
+                outcome = Outcome("driver", "the OpenCL compiler crashes on the kernels by themselves")
             with self.lock:
                 self.note(case, outcome)
                 again = outcome.bad and sum(alike(outcome, x) for x in self.found) < self.options.each
                 self.found += [outcome] * again
+            if outcome.kind == "driver":
+                print(f"seed {seed}: {outcome.detail}", flush=True)
             if again:
                 self.report(seed, *shrink(chance.taken, outcome, worker.judge, self.options.shrink))
         worker.close()
+        driver.close()
 
     def note(self, case: Case, outcome: Outcome) -> None:
         self.kinds[outcome.kind] += 1

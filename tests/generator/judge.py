@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import evaluate, scalars
 from polytc.lang.program import Program, walk
+from polytc.runtime import devices
 from tests.generator import oracle
 from tests.generator.case import Case
 from tests.generator.choices import replayed
@@ -22,14 +23,15 @@ from tests.generator.recipes import transformed
 @dataclass(frozen=True)
 class Outcome:
     """kind: 'right'; 'ran' where rounding decides and nothing was compared; 'refused' with the codes; 'wrong' or 'failed' (an
-    exception that is no refusal); the worker adds 'crash' and 'hang'. detail: codes, or what happened."""
+    exception that is no refusal); 'input' where an index that the program reads from memory is out of bounds; the worker adds
+    'crash' and 'hang', and 'driver' for a crash of the OpenCL driver's compiler by itself. detail: codes, or what happened."""
 
     kind: str
     detail: str = ""
 
     @property
     def bad(self) -> bool:
-        return self.kind not in ("right", "ran", "refused")
+        return self.kind not in ("right", "ran", "refused", "input", "driver")
 
 
 def examine(case: Case) -> Outcome:
@@ -43,8 +45,7 @@ def judge(case: Case) -> Outcome:
     """What becomes of a case."""
     try:
         try:
-            program = api.build(case.text, {x.name: x.shape for x in case.inputs}, {x.name: x.dtype for x in case.inputs},
-                                scalars=dict(case.scalars))
+            program = _program(case)
         except errors.PolytcError as refusal:
             return Outcome("refused", " ".join(sorted({d.code for d in getattr(refusal, "diagnostics", ())})))
         return _compared(case, program)
@@ -52,17 +53,45 @@ def judge(case: Case) -> Outcome:
         return Outcome("failed", traceback.format_exc())
 
 
+def driven(case: Case) -> Outcome:
+    """The driver's compiler alone, on the OpenCL C of a case: if it crashes, it did so before, too."""
+    try:
+        program = _program(case)
+        source = compiler.lower_program(program, target(case), _schedule(case, program)).source
+        cl = devices.pyopencl()
+        context = cl.Context([devices.choose().handle])
+        cl.Program(context, source.text).build(options=source.options["build"].split(), cache_dir=False)
+    except Exception:
+        return Outcome("failed", traceback.format_exc())
+    return Outcome("right")
+
+
+def _program(case: Case) -> Program:
+    return api.build(case.text, {x.name: x.shape for x in case.inputs}, {x.name: x.dtype for x in case.inputs},
+                     scalars=dict(case.scalars))
+
+
+def _schedule(case: Case, program: Program) -> str | None:
+    """What is asked of `compile_program`."""
+    if case.schedule != "user":
+        return None if case.schedule == "automatic" else case.schedule
+    chosen = transformed(program, replayed(case.steps))
+    return chosen.yaml() if case.steps[-1] % 2 else chosen.request(target(case).machine)
+
+
 def _compared(case: Case, program: Program) -> Outcome:
     inputs = case.arrays()
-    expected = evaluate(program, inputs)
+    try:
+        expected = evaluate(program, inputs)
+    except IndexError as e:
+        if any(x.values[0] in ("index", "rows") for x in case.inputs):
+            return Outcome("input", str(e))
+        raise
     special = any(x.values[0] == "special" for x in case.inputs)
     known = None if special else oracle.run(case.text, program, inputs, dict(case.scalars), case.smooth)
     if known is not None and known.sure and (difference := _differs(case, program, expected, known.values, known)):
         return Outcome("wrong", f"the evaluator against the interpreter of the tests: {difference}")
-    schedule = None if case.schedule == "automatic" else case.schedule
-    if case.schedule == "user":
-        chosen = transformed(program, replayed(case.steps))
-        schedule = chosen.yaml() if case.steps[-1] % 2 else chosen.request(target(case).machine)
+    schedule = _schedule(case, program)
     given = {n: a.copy() for n, a in inputs.items()}
     for name in program.outputs:
         if name not in given:
@@ -79,7 +108,7 @@ def _compared(case: Case, program: Program) -> Outcome:
     touched = next((n for n in program.inputs if n not in program.outputs and not _same(given[n], inputs[n])), None)
     if touched is not None:
         difference = f"the input {touched} was written"
-    if difference and known is None and not case.smooth and _rounds(case, expected):
+    if difference and known is None and not case.smooth and (_rounds(case, expected) or _overflows(case, expected, given)):
         return Outcome("ran")
     if difference:
         return Outcome("wrong", f"{difference}\n{program}\n{schedule or ''}")
@@ -92,14 +121,25 @@ def target(case: Case) -> Target:
     return OpenCLTarget() if case.target == "gpu" else compiler.target(case.target).here()
 
 
+def _wide(case: Case) -> Case:
+    """The case with 64 bits for all floats."""
+    inputs = tuple(replace(x, dtype="f64") if scalars.named(x.dtype).is_float else x for x in case.inputs)
+    return replace(case, text=re.sub(r"\b(f32|f16|bf16|float|half)\b", "f64", case.text), inputs=inputs)
+
+
 def _rounds(case: Case, expected: dict[str, np.ndarray]) -> bool:
     """Are the results others if all floats have 64 bits?"""
-    inputs = {x.name: a.astype(np.float64) if scalars.named(x.dtype).is_float else a
-              for x, a in zip(case.inputs, case.arrays().values(), strict=True)}
-    program = api.build(re.sub(r"\b(f32|f16|bf16|float|half)\b", "f64", case.text), {n: a.shape for n, a in inputs.items()},
-                        {n: str(scalars.from_numpy(a.dtype) or "bf16") for n, a in inputs.items()}, scalars=dict(case.scalars))
+    wide = _wide(case)
     return any(not np.array_equal(expected[n].astype(np.float64), a.astype(np.float64), equal_nan=True)
-               for n, a in evaluate(program, inputs).items())
+               for n, a in evaluate(_program(wide), wide.arrays()).items())
+
+
+def _overflows(case: Case, expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
+    """Is a number infinite or NaN that is not expected to be, and all right with 64 bits? Terms in another order reach other
+    partial results, which may be too large for a type."""
+    wide = _wide(case)
+    return wide != case and any((np.isfinite(a) & ~np.isfinite(got[n])).any() for n, a in expected.items()
+                                if a.dtype.kind == "f") and judge(wide).kind == "right"
 
 
 def _types(program: Program) -> set[scalars.DType]:
@@ -109,6 +149,12 @@ def _types(program: Program) -> set[scalars.DType]:
 
 def _halves(program: Program) -> bool:
     return any(d.is_half for d in _types(program))
+
+
+def _least(program: Program) -> float:
+    """What may become 0: the smallest normal number of the narrowest float type."""
+    return max((6e-5 if d.name == "f16" else float(np.finfo(np.float32).tiny) if d.bits < 64 else 0.0
+                for d in _types(program) if d.is_float), default=0.0)
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -128,7 +174,7 @@ def _differs(case: Case, program: Program, expected: dict[str, np.ndarray], got:
             a, b = a.astype(np.float64), np.asarray(b).astype(np.float64)
             scale = max(1.0, float(np.abs(a[np.isfinite(a)]).max(initial=0)))
             allowed = 0.0 if known is not None and known.exact else narrow * (
-                100 * known.magnitudes[name] if known is not None else 1000 * scale)
+                100 * known.magnitudes[name] if known is not None else 1000 * scale) + _least(program)
             with np.errstate(all="ignore"):
                 wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed))
             if known is None and not case.smooth and scale > (2.0 ** 7 if _halves(program) else 2.0 ** 22):

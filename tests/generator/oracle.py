@@ -45,6 +45,10 @@ class _Skipped(Exception):
     """An `else identity`: the term is left out."""
 
 
+class _OutsideOfDomain(Exception):
+    """Python refuses what floats have an answer for: the remainder of an infinity, the floor of a NaN."""
+
+
 class _GivenUp(Exception):
     """Too large, or a construct that is not interpreted here."""
 
@@ -60,7 +64,7 @@ def run(text: str, program: Program, inputs: Mapping[str, np.ndarray], numbers: 
             return _Interpreter(functions[0], program, inputs, numbers, fine).run()
     except _GivenUp:
         return None
-    except (OverflowError, ZeroDivisionError):
+    except (OverflowError, ZeroDivisionError, _OutsideOfDomain):
         return Known({}, dict.fromkeys(program.outputs, math.inf), False, False)
 
 
@@ -220,6 +224,8 @@ class _Interpreter:
                 return {"-": operator.neg, "!": operator.not_, "~": operator.invert}[op](v), m
             case sx.Binary(op=op, a=a, b=b):
                 return self.binary(op, self.value(a, s, point), self.value(b, s, point))
+            case sx.Ternary(condition=c, a=a, b=b) if self.constant(c, s, point):
+                return self.value(a if self.value(c, s, point)[0] else b, s, point)
             case sx.Ternary(condition=c, a=a, b=b):
                 x, y = self.value(a, s, point), self.value(b, s, point)
                 chosen = x if self.value(c, s, point)[0] else y
@@ -227,6 +233,22 @@ class _Interpreter:
             case sx.Call(fn=fn, args=args):
                 return self.call(fn, [self.value(a, s, point) for a in args])
         raise _GivenUp
+
+    def constant(self, e: sx.Expr, s: sx.Statement, point: Mapping[str, int]) -> bool:
+        """Is it made of numbers and scalars alone? The branch that such a condition leaves out is as if it were not written."""
+        match e:
+            case sx.Number():
+                return True
+            case sx.Name(id=name):
+                let = next((c.value for c in s.clauses if isinstance(c, sx.LetClause) and c.name == name), None)
+                return name in self.numbers if let is None else self.constant(let, s, point)
+            case sx.Unary(a=a):
+                return self.constant(a, s, point)
+            case sx.Binary(a=a, b=b):
+                return self.constant(a, s, point) and self.constant(b, s, point)
+            case sx.Call(args=args):
+                return all(self.constant(a, s, point) for a in args)
+        return False
 
     def binary(self, op: str, a: Term, b: Term) -> Term:
         (x, m), (y, n) = a, b
@@ -256,7 +278,10 @@ class _Interpreter:
                 self.rounded = True
             return (float(v) if d.is_float else int(v) if d.is_int else bool(v)), m
         if fn in _SIMPLE:
-            found = _SIMPLE[fn](*(x for x, _ in args))
+            try:
+                found = _SIMPLE[fn](*(x for x, _ in args))
+            except ValueError:
+                raise _OutsideOfDomain from None
             if any(isinstance(x, float) for x, _ in args):
                 found = float(found)
             return found, max([*(n for _, n in args), abs(found)]) if fn not in ("pow",) else max(abs(found), m * m)
@@ -265,7 +290,10 @@ class _Interpreter:
         self.fine = True
         f, slope = _SMOOTH[fn]
         values = [float(x) for x, _ in args]
-        found = f(*values)
+        try:
+            found = f(*values)
+        except ValueError:
+            raise _OutsideOfDomain from None
         return found, abs(found) + slope(*values) * sum(n for _, n in args)
 
 
