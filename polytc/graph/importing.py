@@ -25,10 +25,12 @@ except ModuleNotFoundError as missing:
 
 def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
     """See `polytc.graph.load_onnx`."""
-    model, folder = door.read_model(source)
-    graph = door.import_model(door.expanded(model, _native), folder)
+    model, files = door.read_model(source)
+    graph = door.import_model(door.expanded(model, _native), files)
     outside = refuse_missing(graph, strict)
-    return replace(passes.run(graph, without), outside=outside)
+    graph = passes.run(graph, without)
+    files.release()
+    return replace(graph, outside=outside)
 
 
 def _native(op: str) -> bool:

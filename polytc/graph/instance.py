@@ -6,17 +6,18 @@ arrays are read where they are, and results are written where the caller will fi
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from polytc.codegen.target import Bound
+from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
 from polytc.graph import memory
 from polytc.graph.executables import Compile
 from polytc.graph.plan import Array, Plan
+from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
 from polytc.runtime.chains import Chain
 from polytc.runtime.packages import in_use
 
@@ -117,6 +118,8 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
     for future, call in zip(started, plan.calls):
         code = future.result()
         steps.append(code.bind([argument(code, k, n) for k, n in enumerate((*call.inputs, *call.outputs))]))
+        for name in {plan.base(n) for n in call.inputs} & plan.constants.keys():  # in use is mostly what was made of it
+            release(plan.constants[name])
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
     return Instance(plan, tuple(steps), Chain(steps), arena, buffers, _places(plan, steps))
@@ -160,40 +163,8 @@ def lifetimes(plan: Plan) -> list[memory.Life]:
     return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
 
 
-def aligned_bytes(size: int, make: Callable[..., np.ndarray] = np.zeros) -> np.ndarray:
-    """Memory whose address is a multiple of memory.ALIGNMENT: zeroed, or as `make` makes it."""
-    raw = make(size + memory.ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % memory.ALIGNMENT
-    return raw[start:start + size]
-
-
 def aligned_array(t: Array) -> np.ndarray:
     return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
-
-
-def usable(a: np.ndarray) -> np.ndarray:
-    """`a` itself if code may read it where it is, fast or not."""
-    return a if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative else aligned_copy(a)
-
-
-def aligned_copy(a: np.ndarray) -> np.ndarray:
-    """`a` itself if it is aligned and contiguous already; else a copy, which is shared as long as somebody uses it. The
-    contents of `a` must not change."""
-    if a.flags.c_contiguous and a.ctypes.data % memory.ALIGNMENT == 0 and a.dtype.isnative:
-        return a
-    key = id(a)
-    if key in _COPIES:
-        source, copy = (reference() for reference in _COPIES[key])
-        if source is a and copy is not None:
-            return copy
-    new = aligned_bytes(a.nbytes).view(a.dtype.newbyteorder("=")).reshape(a.shape)
-    np.copyto(new, a)
-    _COPIES[key] = weakref.ref(a), weakref.ref(new, lambda _: _COPIES.pop(key, None))
-    return new
-
-
-_COPIES: dict[int, tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]] = {}
-"""id of an array -> it and its copy, so that the models, sessions and sets of shapes of one graph share their weights."""
 
 
 def aligned_empty(t: Array) -> np.ndarray:

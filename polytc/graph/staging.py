@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from polytc import errors
+from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import instance
 from polytc.graph.binding import NeedsValue
@@ -26,6 +28,8 @@ from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
 from polytc.lang.scalars import from_numpy
 from polytc.runtime.recent import Recent
+
+errors.register(E614="model file that was written to")
 
 INSTANCES = 16
 """Sets of types and values that a graph keeps code and memory for; of more, the least recently used are made again."""
@@ -107,6 +111,7 @@ class Staged:
             found = self.known.get(key)
             if found is not None:
                 return found
+            self._check_files()
             try:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()},
                                   by_value=lambda name: bool(self._sources(name, types)), strict=self.options.strict)
@@ -115,6 +120,13 @@ class Staged:
                 if values is None:
                     raise
                 self._fixed |= self._sources(need.name, types)
+
+    def _check_files(self) -> None:
+        """Raises ModelError E614 if the weights are no longer what they were when the model was loaded."""
+        written = changed(self.graph.constants.values())
+        if written is not None:
+            raise fail("E614", f"{written} was written to after the model was loaded", kind=ModelError,
+                       notes=["weights are read from the file when they are needed; load the model again"])
 
     def _sources(self, name: str, types: Mapping[str, Array | None]) -> set[str]:
         """The inputs to compile in so that `name` is known; empty if it is better to compute `name` in a run first."""

@@ -11,8 +11,7 @@ import numpy as np
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
 from polytc.codegen.target import Bound, Executable, Held, Target
-
-ALIGN = 64
+from polytc.runtime.aligned import aligned_bytes, origin
 
 
 def load(package: Package, target: Target, threads: int) -> Executable:
@@ -26,7 +25,8 @@ def load(package: Package, target: Target, threads: int) -> Executable:
 
 
 class Made:
-    """What a prologue made of constants, which must stay where they are as long as it is known by their addresses."""
+    """What a prologue made of constants, or of copies of them; they must stay where they are as long as it is known by their
+    addresses."""
 
     def __init__(self, arrays: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> None:
         self.arrays, self.constants = tuple(arrays), tuple(constants)
@@ -54,12 +54,14 @@ class WithPrologue:
         places: dict[int, list[int]] = {}
         for place, n in enumerate(self.package.main.arrays):
             places.setdefault(n, []).append(place)
-        constants = [buffers[n] for n in self.package.once.arrays if n < len(buffers)] if self.package.once is not None else []
+        once = self.package.once.arrays if self.package.once is not None else ()
+        constants = [origin(buffers[n]) for n in once if n < len(buffers)]
         key = tuple(a.ctypes.data for a in constants)
         made = self.known.get(key)
         if made is None:
             made = self.known[key] = Made(self._make(buffers), constants)
-        return Rearranged(self.main.bind(self._in_order(buffers, made.arrays)), places, made)
+        used = [a if n not in once or in_use(self, n) else unread(a) for n, a in enumerate(buffers)]
+        return Rearranged(self.main.bind(self._in_order(used, made.arrays)), places, made)
 
     def _make(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the prologue on new arrays for what it makes."""
@@ -81,6 +83,11 @@ def in_use(executable: object, position: int) -> bool:
     main = executable.package.main
     read = {name for launch in main.binary.launches for name in launch.args}
     return any(n == position and b.name in read for n, b in zip(main.arrays, main.binary.args, strict=True))
+
+
+def unread(a: np.ndarray) -> np.ndarray:
+    """An array in place of one that nobody reads, which need not be kept for that. As nobody touches it, it takes no memory."""
+    return np.zeros(a.shape, a.dtype)
 
 
 def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) -> Executable:
@@ -134,7 +141,4 @@ class Rearranged:
 
 def aligned(b: Buffer) -> np.ndarray:
     """An array of zeros for a buffer, which starts on a cache line."""
-    size = b.size * b.dtype.bytes
-    raw = np.zeros(size + ALIGN, np.uint8)
-    start = -raw.ctypes.data % ALIGN
-    return raw[start:start + size].view(b.dtype.numpy).reshape(b.shape)
+    return aligned_bytes(b.size * b.dtype.bytes).view(b.dtype.numpy).reshape(b.shape)

@@ -1,10 +1,13 @@
-"""Tensors whose data lie in a file beside the model: mapped into memory, never copied, from the model's folder only."""
+"""Tensors whose data lie in a file, that of the model or one beside it: mapped into memory, never copied, from the model's
+folder only."""
 
 from __future__ import annotations
 
 import math
 import os
+import secrets
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +15,45 @@ import onnx
 from onnx import numpy_helper
 
 from polytc import errors
+from polytc.disk.mapped import mapped, release
 from polytc.errors import ModelError, fail
 from polytc.lang.scalars import from_numpy
 
 errors.register(E603="external data is missing or too short", E604="external data outside of the model's folder")
 
 
-def array_of(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """The array of a tensor with external data. folder: of the model, None if it came without one.
+@dataclass(frozen=True)
+class Files:
+    """Where the data of a model's tensors may lie. folder: of the model, None if it came without one. own: the bytes of the
+    model's own file, and name: what tensors call it, which no writer of a file can know. beside: other files met so far."""
 
-    Raises ModelError E603, E604; ValueError and the like for what onnx cannot unpack.
+    folder: Path | None = None
+    own: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+    beside: dict[Path, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def bytes_of(self, tensor: str, location: str) -> tuple[np.ndarray, str]:
+        """The bytes of the file at a location, and how messages call it. Raises ModelError E603, E604, and OSError."""
+        if location == self.name:
+            return self.own, "the model"
+        path = _file(tensor, location, self.folder)
+        if path not in self.beside:
+            self.beside[path] = mapped(path)
+        return self.beside[path], repr(path.name)
+
+    def release(self) -> None:
+        """Give back the memory of what was read of mapped files; what is needed again is read again."""
+        for data in (self.own, *self.beside.values()):
+            release(data)
+
+
+def array_of(tensor: onnx.TensorProto, files: Files) -> np.ndarray:
+    """The array of a tensor with external data, not to be written.
+
+    Raises ModelError E603, E604, E607; ValueError and the like for what onnx cannot unpack.
     """
     entries = {e.key: e.value for e in tensor.external_data}
-    path = _file(tensor.name, entries.get("location", ""), folder)
+    location = entries.get("location", "")
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     plain = from_numpy(dtype) is not None and sys.byteorder == "little"
     count = math.prod(tensor.dims)
@@ -32,21 +61,19 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
         offset, length = int(entries.get("offset", 0)), int(entries["length"]) if "length" in entries else None
         if offset < 0 or (length or 0) < 0:
             raise ValueError(f"offset {offset}, length {length}")
-        there = max(os.stat(path).st_size - offset, 0)
+        data, name = files.bytes_of(tensor.name, location)
+        there = max(data.size - offset, 0)
         needed = count * dtype.itemsize if plain else length if length is not None else there
         if there < max(needed, length or 0):
-            raise fail("E603", f"{path.name!r} ends before the data of {tensor.name!r}", kind=ModelError,
+            raise fail("E603", f"{name} ends before the data of {tensor.name!r}", kind=ModelError,
                        notes=[f"{max(needed, length or 0)} bytes from offset {offset} are needed, {there} are there"])
         if length is not None and length != needed:
-            raise fail("E607", f"the tensor {tensor.name!r} has {length} bytes of external data", kind=ModelError,
+            raise fail("E607", f"the tensor {tensor.name!r} has {length} bytes of data", kind=ModelError,
                        notes=[f"its shape {list(tensor.dims)} needs {needed}"])
-        if plain and needed:
-            return np.memmap(path, dtype, "r", offset, tuple(tensor.dims)).view(np.ndarray)
-        with path.open("rb") as file:
-            file.seek(offset)
-            return _unpacked(tensor, file.read(needed))
+        found = data[offset:offset + needed]
+        return found.view(dtype).reshape(tuple(tensor.dims)) if plain and needed else _unpacked(tensor, found.tobytes())
     except (OSError, ValueError, OverflowError) as error:
-        raise fail("E603", f"the data of {tensor.name!r} in {path.name!r} cannot be read: {error}", kind=ModelError) from None
+        raise fail("E603", f"the data of {tensor.name!r} in {location!r} cannot be read: {error}", kind=ModelError) from None
 
 
 def _file(name: str, location: str, folder: Path | None) -> Path:

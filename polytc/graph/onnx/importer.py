@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from onnx import numpy_helper
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
-from polytc.graph.onnx import external
+from polytc.graph.onnx.external import Files, array_of
 from polytc.lang.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
@@ -27,8 +26,8 @@ OLDEST_OPSET = 6
 """Of the standard operators; before, many of them had other attributes and rules."""
 
 
-def import_model(model: onnx.ModelProto, folder: Path | None = None) -> Graph:
-    """The main graph of a model, with model-local functions inlined. folder: of external data. Raises ModelError for a graph
+def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
+    """The main graph of a model, with model-local functions inlined. files: of external data. Raises ModelError for a graph
     that is not well formed, and for data that cannot be read."""
     if model.functions:
         try:
@@ -37,7 +36,7 @@ def import_model(model: onnx.ModelProto, folder: Path | None = None) -> Graph:
             raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
     opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
     _check_opset(model, opsets)
-    graph = _graph(model.graph, _Context(opsets, folder))
+    graph = _graph(model.graph, _Context(opsets, files or Files()))
     problems = _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
@@ -75,10 +74,10 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
 
 @dataclass(frozen=True)
 class _Context:
-    """opsets: domain -> version of its operators. folder: of external data."""
+    """opsets: domain -> version of its operators. files: where the data of tensors may lie."""
 
     opsets: Mapping[str, int]
-    folder: Path | None
+    files: Files
 
 
 def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
@@ -121,7 +120,7 @@ def _array(tensor: onnx.TensorProto, context: _Context) -> np.ndarray:
         raise fail("E607", f"the tensor {tensor.name!r} has the unknown element type {tensor.data_type}", kind=ModelError)
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return external.array_of(tensor, context.folder)
+            return array_of(tensor, context.files)
         array = numpy_helper.to_array(tensor)
     except ModelError:
         raise

@@ -1,4 +1,5 @@
-"""Bytes on disk to a ModelProto. Refuses what is not a model. External data stay where they are, see external.py."""
+"""Bytes on disk to a ModelProto. Refuses what is not a model. The data of large tensors stay in the file, see outline.py, and
+external data in theirs, see external.py."""
 
 from __future__ import annotations
 
@@ -6,46 +7,53 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, Message
 
 from polytc import errors
+from polytc.disk.mapped import mapped
 from polytc.errors import ModelError, fail
+from polytc.graph.onnx.external import Files
+from polytc.graph.onnx.outline import Unusual, outline
 
 errors.register(E601="not an ONNX model", E602="model file cannot be read")
 
 
-def read_model(source: Any) -> tuple[onnx.ModelProto, Path | None]:
-    """The model of a path, of the bytes of a file, or of a ModelProto (which is not changed), and the folder in which its
-    external data may lie. Raises ModelError (E60x)."""
+def read_model(source: Any) -> tuple[onnx.ModelProto, Files]:
+    """The model of a path, of the bytes of a file, or of a ModelProto (which is not changed), and where the data of its tensors
+    may lie. Raises ModelError (E60x)."""
     if isinstance(source, onnx.ModelProto):
-        return source, None
+        return source, Files()
     if isinstance(source, bytes | bytearray | memoryview):
-        return _parse(bytes(source), "the bytes"), None
+        return _parse(Files(None, np.frombuffer(bytes(source), np.uint8)), "the bytes")
     if not isinstance(source, str | os.PathLike):
         raise fail("E602", f"a model is a path, bytes or a ModelProto, not {type(source).__name__}", kind=ModelError)
     path = Path(source)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise fail("E602", f"{path}: {error.strerror or error}", kind=ModelError) from None
-    return _parse(data, str(path)), path.resolve().parent
+        data = mapped(path) if path.is_file() else np.frombuffer(path.read_bytes(), np.uint8)
+    except (OSError, ValueError) as error:
+        raise fail("E602", f"{path}: {getattr(error, 'strerror', None) or error}", kind=ModelError) from None
+    return _parse(Files(path.resolve().parent, data), str(path))
 
 
-def _parse(data: bytes, what: str) -> onnx.ModelProto:
-    if not data:
+def _parse(files: Files, what: str) -> tuple[onnx.ModelProto, Files]:
+    if not files.own.size:
         raise fail("E601", f"{what}: empty", kind=ModelError)
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(data)
+        try:
+            model.ParseFromString(outline(files.own.data, files.name))
+        except Unusual:
+            model.ParseFromString(files.own.tobytes())
     except DecodeError:
         raise fail("E601", f"{what}: not an ONNX model, or cut short", kind=ModelError, notes=[
-            f"{len(data)} bytes were read; a complete file parses as an onnx.ModelProto"]) from None
+            f"{files.own.size} bytes were read; a complete file parses as an onnx.ModelProto"]) from None
     _check_texts(model, what)
     if not model.graph.node and not model.graph.output:
         raise fail("E601", f"{what}: it has no graph", kind=ModelError,
                    notes=["any short file may look like an empty protobuf message; this one holds no nodes and no outputs"])
-    return model
+    return model, files
 
 
 def _check_texts(message: Any, what: str) -> None:
