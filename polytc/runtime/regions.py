@@ -3,6 +3,10 @@
 Note [Regions]. The caller writes the region's fields, then `open`; a worker counts itself into `active`, then looks at `open`.
 When no chunk is left the caller clears `open` and waits for `active` to be 0: with sequentially consistent accesses either the
 worker sees the region closed or the caller sees the worker active, so that no worker reads fields that are being rewritten.
+
+Note [Hands]. The iterations of a region are dealt to the threads, the same part to the same thread in every region of as many:
+neighbouring kernels find what they read in the caches of the one that wrote it, and threads do not write into each other's
+cache lines. Each hand has a counter of its own; whoever is through with his takes what is left of the others'.
 """
 
 from __future__ import annotations
@@ -15,16 +19,20 @@ SPINS = 10000
 """Pauses of a worker before it sleeps: some hundred microseconds, longer than Python takes between the calls of a loop."""
 
 PARTS = 4
-"""A chunk is this part of a thread's fair share of what is left."""
+"""A chunk is this part of what is left of a hand."""
+
+HANDS = 64
+"""Hands at most; more threads than that share."""
 
 LINE = 64
 """Bytes of a cache line: what several threads write lies on lines of its own."""
 
-_FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "next",
-           "body", "context", "count", "parts", "threads", "arena", "arena_bytes")
-OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:7])} | {
-    name: 7 * LINE + i * 8 for i, name in enumerate(_FIELDS[7:])}
-BYTES = 9 * LINE
+_FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "taken",
+           "body", "context", "count", "hands", "threads", "arena", "arena_bytes")
+OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:6])} | {
+    name: 6 * LINE + i * 8 for i, name in enumerate(_FIELDS[7:])} | {"taken": 8 * LINE}
+"""Of each field; `taken` is a line for each hand."""
+BYTES = OFFSET["taken"] + HANDS * LINE
 """Of the pool's state."""
 
 
@@ -113,32 +121,57 @@ define void @nudge(ptr %pool) {{
 
 
 def _chunks() -> str:
-    """@chunks(pool, slot): run chunks of the open region until none is left."""
+    """@chunks(pool, slot): run chunks of the open region until none is left, those of the slot's own hand first."""
     return f"""\
 define internal void @chunks(ptr %pool, i64 %slot) {{
-{_fields("next", "body", "context", "count", "parts", "arena", "arena_bytes")}\
+{_fields("taken", "body", "context", "count", "hands", "arena", "arena_bytes")}\
   %body = load ptr, ptr %p.body
   %context = load ptr, ptr %p.context
   %count = load i64, ptr %p.count
-  %parts = load i64, ptr %p.parts
+  %hands = load i64, ptr %p.hands
   %base = load ptr, ptr %p.arena
   %bytes = load i64, ptr %p.arena_bytes
   %skip = mul i64 %slot, %bytes
   %arena = getelementptr i8, ptr %base, i64 %skip
+  %up = sub i64 %hands, 1
+  br label %hand
+hand:
+  %k = phi i64 [ 0, %0 ], [ %k1, %next ]
+  %turn = add i64 %slot, %k
+  %h = urem i64 %turn, %hands
+  %h1 = add i64 %h, 1
+  %low = mul i64 %count, %h
+  %high = mul i64 %count, %h1
+  %low.up = add i64 %low, %up
+  %high.up = add i64 %high, %up
+  %first = sdiv i64 %low.up, %hands
+  %past = sdiv i64 %high.up, %hands
+  %size = sub i64 %past, %first
+  %line = mul i64 %h, {LINE}
+  %taken.p = getelementptr i8, ptr %p.taken, i64 %line
   br label %take
 take:
-  %taken = load atomic i64, ptr %p.next monotonic, align 8
-  %left = sub i64 %count, %taken
-  %share = sdiv i64 %left, %parts
+  %taken = load atomic i64, ptr %taken.p monotonic, align 8
+  %left = sub i64 %size, %taken
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %try, label %next
+try:
+  %share = sdiv i64 %left, {PARTS}
   %chunk = call i64 @llvm.smax.i64(i64 %share, i64 1)
-  %begin = atomicrmw add ptr %p.next, i64 %chunk seq_cst
-  %more = icmp slt i64 %begin, %count
-  br i1 %more, label %work, label %done
+  %begin = atomicrmw add ptr %taken.p, i64 %chunk seq_cst
+  %more = icmp slt i64 %begin, %size
+  br i1 %more, label %work, label %next
 work:
   %after = add i64 %begin, %chunk
-  %end = call i64 @llvm.smin.i64(i64 %after, i64 %count)
-  call void %body(i64 %begin, i64 %end, ptr %context, ptr %arena)
+  %end = call i64 @llvm.smin.i64(i64 %after, i64 %size)
+  %from = add i64 %first, %begin
+  %to = add i64 %first, %end
+  call void %body(i64 %from, i64 %to, ptr %context, ptr %arena)
   br label %take
+next:
+  %k1 = add i64 %k, 1
+  %again = icmp slt i64 %k1, %hands
+  br i1 %again, label %hand, label %done
 done:
   ret void
 }}
@@ -159,15 +192,24 @@ serial:
   call void %body(i64 0, i64 %count, ptr %context, ptr %arena)
   ret void
 region:
-  %parts = mul i64 %threads, {PARTS}
+  %hands = call i64 @llvm.smin.i64(i64 %threads, i64 {HANDS})
   store ptr %body, ptr %p.body
   store ptr %context, ptr %p.context
   store i64 %count, ptr %p.count
-  store i64 %parts, ptr %p.parts
+  store i64 %hands, ptr %p.hands
   store i64 %threads, ptr %p.threads
   store ptr %arena, ptr %p.arena
   store i64 %arena_bytes, ptr %p.arena_bytes
-  store atomic i64 0, ptr %p.next seq_cst, align 8
+  br label %deal
+deal:
+  %h = phi i64 [ 0, %region ], [ %h1, %deal ]
+  %line = mul i64 %h, {LINE}
+  %taken.p = getelementptr i8, ptr %p.taken, i64 %line
+  store atomic i64 0, ptr %taken.p monotonic, align 8
+  %h1 = add i64 %h, 1
+  %dealt = icmp slt i64 %h1, %hands
+  br i1 %dealt, label %deal, label %opened
+opened:
   store atomic i32 1, ptr %p.open seq_cst, align 4
   %old = atomicrmw add ptr %p.signal, i32 1 seq_cst
   %asleep = load atomic i32, ptr %p.sleepers seq_cst, align 4

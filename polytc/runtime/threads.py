@@ -1,11 +1,11 @@
 """A pool of native threads for parallel loops.
 
 The pool's code is LLVM IR made once per process. Workers are Python threads that stay inside of it, without the GIL, until the
-interpreter exits. Whoever is free takes the next chunk of a region from an atomic counter, large chunks first and small ones
-towards the end (Polychronopoulos & Kuck, Guided Self-Scheduling, IEEE ToC 1987), so that a core that others use too holds up
-the rest for no longer than its last chunk. The caller takes part, so that a region completes even if no worker ever wakes up.
-Workers spin for some hundred microseconds after a region of theirs, then sleep on a futex (on other systems than Linux: yield);
-regions of fewer threads leave the other workers asleep. The code is in regions.py.
+interpreter exits. Each thread takes chunks of its part of a region from an atomic counter, then of the parts of others, large
+ones first and small ones towards the end (Polychronopoulos & Kuck, Guided Self-Scheduling, IEEE ToC 1987), so that a core that
+others use too holds up the rest for no longer than its last chunk. The caller takes part, so that a region completes even if no
+worker ever wakes up. Workers spin for some hundred microseconds after a region of theirs, then sleep on a futex (on other
+systems than Linux: yield); regions of fewer threads leave the other workers asleep. The code is in regions.py.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from polytc import errors
 from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import nest
-from polytc.schedule import cpu, extents, gpu, loopnest, reading, tiles
+from polytc.schedule import cpu, extents, gpu, loopnest, reading, sharing, tiles
 from polytc.schedule.groups import is_contraction, reduced_indices
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.loopnest import Body, Leaf, Loop, Node
@@ -158,8 +158,8 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
     if len(loops) <= depth or _decided(loops[depth]):
         return s
     loop = loops[depth]
-    work = sum(s.program.statement(r.statement).points for r in loop.rows)
-    if loop.kind != "sequential" or work // around < cpu.PARALLEL_WORK:
+    work = sharing.work(s.program, (s.program.statement(r.statement) for r in loop.rows))
+    if loop.kind != "sequential" or work // around < sharing.SHARED:
         return s
     made = _attempt(s, lambda s: s.parallel(name, loop.name(name)))
     trips = _trips(s, loop)

@@ -14,16 +14,12 @@ from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule import reuse, tiles
+from polytc.schedule import reuse, sharing, tiles
 from polytc.schedule.clusters import Cluster, clusters
 from polytc.schedule.fusion import Fusion
 from polytc.schedule.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
-
-PARALLEL_WORK = 50_000
-"""Scalar operations below which a group is not worth waking other threads."""
-
 
 SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
@@ -49,7 +45,7 @@ def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusio
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
     found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
-    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(c.groups), 1) for n, c in enumerate(found))
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups), 1) for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
@@ -67,9 +63,8 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
 
-def _kind(groups: tuple[Group, ...]) -> str:
-    work = sum(s.points for g in groups for s in g.statements)
-    return "parallel" if work >= PARALLEL_WORK else "sequential"
+def _kind(program: pr.Program, groups: tuple[Group, ...]) -> str:
+    return "parallel" if sharing.work(program, (s for g in groups for s in g.statements)) >= sharing.SHARED else "sequential"
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str) -> Nest:

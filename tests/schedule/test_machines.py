@@ -28,9 +28,9 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "1x1 convolution": ("O[m,h,w] += I[c,h,w]*W[m,c]", {"I": (64, 28, 28), "W": (128, 64)}),
     "strided convolution": ("O[m,h,w] += I[c,2*h+r,2*w+s]*W[m,c,r,s] where h in 0:14, w in 0:16",
                             {"I": (32, 29, 33), "W": (64, 32, 3, 3)}),
-    "depthwise convolution": ("O[c,h,w] += I[c,h+r,w+s]*W[c,r,s]", {"I": (32, 30, 30), "W": (32, 3, 3)}),
-    "row sums": ("S[i] += X[i,j]", {"X": (64, 1000)}),
-    "column sums": ("S[j] += X[i,j]", {"X": (64, 1000)}),
+    "depthwise convolution": ("O[c,h,w] += I[c,h+r,w+s]*W[c,r,s]", {"I": (64, 30, 30), "W": (64, 3, 3)}),
+    "row sums": ("S[i] += X[i,j]", {"X": (128, 1000)}),
+    "column sums": ("S[j] += X[i,j]", {"X": (128, 1000)}),
     "element-wise": ("Y[i,j] = max(X[i,j]*2 + 1, 0)", {"X": (64, 1000)}),
 }
 
