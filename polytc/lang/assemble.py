@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang import resets, scalars, tuples, weak
+from polytc.lang import syntax as sx
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain, condition_indices
+from polytc.lang.lowered import Lowered
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import BOOL, I64, DType
 from polytc.lang.typenames import dtype_of
@@ -105,7 +107,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
     lowered = s.lowered
     try:
-        value, subscripts = weak.adapt(lowered.value, dtype), lowered.subscripts
+        value, subscripts = _taken_away(lowered, dtype) or weak.adapt(lowered.value, dtype), lowered.subscripts
     except weak.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
         problem.span = lowered.source.span
         raise
@@ -122,6 +124,15 @@ def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Stateme
     ranges = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in _order(lowered.indices, lowered.limits))
     return pr.Statement(lowered.name, lowered.target, subscripts, lowered.op, value, ranges, s.domain.conditions,
                         lowered.source.span, lowered.loops, lowered.limits)
+
+
+def _taken_away(s: Lowered, dtype: DType) -> pr.Expr | None:
+    """What `-= 3` adds to an unsigned tensor: sums wrap, so the number that makes 0 with 3."""
+    negated = s.op == "+" and isinstance(s.source.value, sx.Unary) and s.source.value.op == "-"
+    n = s.value.number
+    if not negated or dtype.kind != "u" or isinstance(n, bool | float | None) or not -(1 << dtype.bits) < n < 0:
+        return None
+    return pr.Const(n + (1 << dtype.bits), dtype)
 
 
 def _order(indices: tuple[str, ...], limits: tuple[pr.Bound, ...]) -> list[str]:

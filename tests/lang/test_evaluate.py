@@ -142,6 +142,7 @@ PROGRAMS = {
              lambda a, b: (a << 2 ^ b >> 1) & ~a | 1),
     "bit reductions": ("x ^= a[i]; o |= a[i]; n &= a[i] -> (x)", dict(a=INT), np.bitwise_xor.reduce),
     "bytes wrap": ("O[i] = a[i] + a[i] * 3", dict(a=BYTES), lambda a: a * np.uint8(4)),
+    "bytes taken away wrap": ("O[i] = a[i]; O[i] -= 200", dict(a=BYTES), lambda a: a - np.uint8(200)),
     "byte sums wrap": ("s += a[i]", dict(a=BYTES), lambda a: a.sum(dtype="u1")),
     "int8 matmul in i32": ("C[i,j] += i32(a[i,k]) * i32(b[k,j])",
                            dict(a=i("i1", -128, 127, 4, 300), b=i("i1", -128, 127, 300, 3)),
