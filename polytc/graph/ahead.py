@@ -19,7 +19,7 @@ from polytc.codegen.llvm import standalone
 from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Step
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import ModelError, fail
-from polytc.graph import assembly, headers, memory
+from polytc.graph import assembly, headers, layouts, memory
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
@@ -62,8 +62,8 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
         raise fail("E621", f"there is no processor {processor!r}", kind=ModelError,
                    notes=[f"those are {', '.join(PROCESSORS)}"])
     given, triple = PROCESSORS[processor]
-    plan = plan_of(graph, shapes or {})
     target = LLVMTarget(given)
+    plan = plan_of(graph, shapes or {}, target.machine)
     chain, weights = _Assembly(plan, target, headers.identifier(name or graph.name), algebra == "direct", progress).run()
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / f"{chain.name}.o", folder / f"{chain.name}.h", folder / f"{chain.name}.weights", folder / "main.c",
@@ -78,10 +78,11 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     return files
 
 
-def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Plan:
-    """The calls of a model for these shapes, which ask nothing of polytc in a run. Raises E621 where there are none, and what
-    specialisation raises."""
-    return fuse(_whole(specialise(graph, _types(graph, shapes))))
+def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine | None = None) -> Plan:
+    """The calls of a model for these shapes, which ask nothing of polytc in a run. machine: which decides how inner values are
+    stored, as the model says for None. Raises E621 where there are no such calls, and what specialisation raises."""
+    plan = _whole(specialise(graph, _types(graph, shapes)))
+    return fuse(plan if machine is None else layouts.choose(plan, machine))
 
 
 def _types(graph: Graph, given: Mapping[str, Sequence[int]]) -> dict[str, Array | None]:

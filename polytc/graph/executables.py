@@ -10,6 +10,7 @@ import numpy as np
 
 from polytc.codegen.target import Bound
 from polytc.lang.program import Program
+from polytc.machine import Machine
 from polytc.runtime.reference import Reference
 
 
@@ -34,6 +35,14 @@ def compiler_for(target: str, threads: int | None) -> Compile:
     def start(program: Program) -> Future[Any]:
         return start_program(program, target, threads)
     return start
+
+
+def machine_for(target: str) -> Machine | None:
+    """What decisions about whole plans look at; None for the reference, which runs programs as they are."""
+    if target == "evaluate":
+        return None
+    from polytc.compiler import target as found  # as above
+    return found(target).machine
 
 
 def _evaluated(program: Program) -> Future[Any]:

@@ -14,7 +14,7 @@ from polytc.arguments import check_algebra, check_threads
 from polytc.errors import ArgumentError, fail
 from polytc.graph import profiling
 from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import compiler_for
+from polytc.graph.executables import compiler_for, machine_for
 from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Array
@@ -36,11 +36,13 @@ class Model:
     """
 
     def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
-                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False) -> None:
+                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
+                 layouts: bool = True) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._options = Options(compiler_for(target, threads), check_algebra(algebra) == "direct", fusion, strict, progress)
+        self._options = Options(compiler_for(target, threads), check_algebra(algebra) == "direct", fusion, strict, progress,
+                                machine_for(target) if layouts else None)
         self._staged = Staged(graph, self._options)
         self._lock = forks.Lock()
 
@@ -203,7 +205,8 @@ def _described(ready: Ready) -> list[str]:
 
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                   shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True,
-                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False) -> Model:
+                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
+                  layouts: bool = True) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
@@ -211,9 +214,9 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
     model is compiled at once, otherwise at the first run (and again for each new set of shapes).
     fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
     fewer products and larger rounding errors (see polytc.compile). strict: refuse, with E605 or E608, whatever onnx's evaluator
-    would have to run.
+    would have to run. layouts: False stores inner values as the model says, with channels first, too.
     """
-    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict)
+    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts)
     threads = check_threads(threads)
     if not isinstance(shapes, Mapping | None):
         raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError)

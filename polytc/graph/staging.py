@@ -15,7 +15,7 @@ import numpy as np
 from polytc import errors
 from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
-from polytc.graph import instance
+from polytc.graph import instance, layouts
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
 from polytc.graph.hosts import Host, Repeat, Work
@@ -27,6 +27,7 @@ from polytc.graph.quick import QuickRun, quick_run
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
 from polytc.lang.scalars import from_numpy
+from polytc.machine import Machine
 from polytc.runtime.recent import Recent
 
 errors.register(E614="model file that was written to")
@@ -40,13 +41,15 @@ LARGEST_DERIVED = 8
 
 @dataclass(frozen=True)
 class Options:
-    """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator."""
+    """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator;
+    machine: whose vectors decide how inner values are stored, None where they are stored as the model says."""
 
     compile: Compile
     direct: bool = False
     fusion: bool = True
     strict: bool = False
     progress: Progress | None = None
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ class Staged:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = fuse(part.plan) if o.fusion else part.plan
+        plan = layouts.choose(part.plan, o.machine) if o.machine is not None else part.plan
+        plan = fuse(plan) if o.fusion else plan
         made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]
         rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
