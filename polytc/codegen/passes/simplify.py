@@ -139,9 +139,14 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     if not traverse.loads(e):
         return expr(e, known)
     result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
-    if isinstance(result, loops.Select) and isinstance(result.cond, loops.Const) and result.lanes == 1:
-        return result.a if result.cond.value else result.b
-    return result
+    decided = _decided(result.cond) if isinstance(result, loops.Select) else None
+    return result if decided is None or not isinstance(result, loops.Select) else result.a if decided else result.b
+
+
+def _decided(cond: loops.Expr) -> bool | None:
+    """The value that a condition has in all lanes, if it is known."""
+    cond = cond.a if isinstance(cond, loops.Broadcast) else cond
+    return bool(cond.value) if isinstance(cond, loops.Const) else None
 
 
 def _rewrite(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:

@@ -4,8 +4,12 @@
     ->  for t in 0:21 { vector for p in 0:24 ... };  for t in 21:22 { vector for p in 0:6 ... }
 
 so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which
-keeps it a region of its own for promotion; the last simplification dissolves it. Guarantees: the same instances in the
-same order.
+keeps it a region of its own for promotion; the last simplification dissolves it. Likewise at the edges of an image:
+
+    for h in 0:56 { for r in 0:3 { O[h] += W[r]*(I[h+r-1] if 0 <= h+r-1 < 56 else 0) } }
+    ->  for h in 0:1 ...;  for h in 1:55 { for r in 0:3 { O[h] += W[r]*I[h+r-1] } };  for h in 55:56 ...
+
+Guarantees: the same instances in the same order.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from polytc.codegen.passes import simplify
 from polytc.lang.scalars import I64
 
 _POINT = ("unroll", "vector", "reduce")
+EDGES = 0.5
+"""Iterations that a guard cuts off, of a loop's, at most: code for edges should not be what mostly runs."""
 
 
 def split_kernel(kernel: loops.Kernel) -> loops.Kernel:
@@ -45,7 +51,8 @@ def _loop(s: loops.For, known: dict[str, simplify.Interval]) -> loops.Stmt:
     if low is None or last is None or s.step != 1 or traverse.loads(s.lower) or traverse.loads(s.upper):
         return replace(s, body=_split(s.body, inside))
     high = last + 1
-    cuts = sorted({low, high, *(c for c in _cuts(s.body, s.var, inside) if low < c < high)})
+    edges = {c for c in _edges(s.body, s.var, inside) if low < c < high and min(c - low, high - c) <= EDGES / 2 * (high - low)}
+    cuts = sorted({low, high, *edges, *(c for c in _cuts(s.body, s.var, inside) if low < c < high)})
     parts: list[loops.Stmt] = []
     for a, b in pairwise(cuts):
         here = known | {s.var: (a, b - 1)}
@@ -90,3 +97,28 @@ def _crossing(e: loops.Call, var: str, known: dict[str, simplify.Interval]) -> s
         threshold = int(a.value) - rest                              # slope * var = threshold is where both are equal
         cuts |= {-(-threshold // slope), threshold // slope + 1}
     return cuts
+
+
+def _edges(s: loops.Stmt, var: str, known: dict[str, simplify.Interval]) -> set[int]:
+    """Values of `var` where the guards of what updates in `s` read begin or cease to hold for all values of the variables inside."""
+    match s:
+        case loops.For():
+            return _edges(s.body, var, known | {s.var: simplify.values(s, known)})
+        case loops.Store() if any(load.buffer == s.buffer for load, _ in traverse.loads(s.value)):
+            guards = [e.cond for e in traverse.walk_expr(s.value) if isinstance(e, loops.Select)]
+            return {cut for g in guards for e in traverse.walk_expr(g) for cut in _holds(e, var, known)}
+        case _:
+            return {cut for x in traverse.children(s) for cut in _edges(x, var, known)}
+
+
+def _holds(e: loops.Expr, var: str, known: dict[str, simplify.Interval]) -> set[int]:
+    """Where a comparison that is linear in `var` begins or ceases to hold for all values of the other variables."""
+    if not isinstance(e, loops.Binary) or e.op not in ("<", ">=") or e.a.dtype is not I64 or e.lanes != 1:
+        return set()
+    greater, less = (e.a, e.b) if e.op == ">=" else (e.b, loops.binary("+", e.a, loops.const(1)))
+    terms = simplify.linear(loops.binary("-", greater, less))                # holds where they are 0 at least
+    slope = terms.get(loops.Var(var), 0)
+    low, _ = simplify.interval(simplify.build({t: c for t, c in terms.items() if t != loops.Var(var)}), known)
+    if not slope or low is None:
+        return set()
+    return {-(low // slope)} if slope > 0 else {low // -slope + 1}

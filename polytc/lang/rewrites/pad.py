@@ -2,7 +2,9 @@
 
     O[h] += (I[h+r-1] else 0) * W[r]     ->     P[x] = I[x] else 0;   O[h] += P[h+r-1] * W[r]
 
-The copy costs one pass over the input; the guard would cost a test in the innermost loop.
+The copy costs one pass over the input; the guard would cost a test in the innermost loop. Where it would not, because the
+guard is the same for all neighbours in memory and holds but at the edges (codegen.passes.split), few uses of an element are no
+reason for a copy.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from polytc.lang.affine import affine, interval
 from polytc.lang.linear import bounds, linear
 from polytc.lang.scalars import I64
 
+SELDOM = 64
+"""Uses of an element up to which there is no copy if guards are the same for all neighbours in memory."""
+NEIGHBOURS = 8
+"""Fewest of them that are worth it."""
 GROWTH = 4
 """Largest size of the copy, in sizes of the tensor plus a constant, that is still worth it."""
 
@@ -75,7 +81,16 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     size = program.tensor(read.tensor).size
     if len(box) < len(forms) or not box or prod(int(b) - int(a) + 1 for a, b in box) > GROWTH * size + 4096:
         return None
-    return box if s.points >= 2 * size else None
+    return box if s.points >= (SELDOM if _uniform(program, s, read) else 2) * size else None
+
+
+def _uniform(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
+    """Is the guard the same for all neighbours in memory that one index of the target's last dimension walks along?"""
+    tensor, last = program.tensor(read.tensor), linear(read.subscripts[-1])
+    index = last.plain if last is not None else None
+    walked = next((r for r in s.ranges if r.index == index), None)
+    inside = walked is not None and tensor.lower[-1] <= walked.lower and walked.upper <= tensor.lower[-1] + tensor.shape[-1]
+    return inside and walked is not None and walked.extent >= NEIGHBOURS and s.subscripts[-1] == pr.Index(walked.index)
 
 
 def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
