@@ -100,7 +100,7 @@ def _crossing(e: loops.Call, var: str, known: dict[str, simplify.Interval]) -> s
 
 
 def _edges(s: loops.Stmt, var: str, known: dict[str, simplify.Interval]) -> set[int]:
-    """Values of `var` where the guards of what updates in `s` read begin or cease to hold for all values of the variables inside."""
+    """Values of `var` where guards of what updates read begin or cease to hold for all values of the variables inside."""
     match s:
         case loops.For():
             return _edges(s.body, var, known | {s.var: simplify.values(s, known)})

@@ -42,7 +42,7 @@ def exchanged(program: pr.Program, orders: Mapping[str, tuple[int, ...]]) -> pr.
 
 
 def _walked(s: pr.Statement, moved: set[str]) -> tuple[pr.Range, ...]:
-    """The ranges in the order in which the indices occur in the target, then in the reads of `moved` tensors, then elsewhere."""
+    """The ranges in the order in which the indices occur in the target, in the reads of `moved` tensors, and elsewhere."""
     reads = sorted(pr.reads(s), key=lambda r: r.tensor not in moved)
     names = dict.fromkeys(e.name for sub in (*s.subscripts, *(sub for r in reads for sub in r.subscripts))
                           for e in pr.walk(sub) if isinstance(e, pr.Index))
