@@ -46,8 +46,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Whole:
-    """The compiled model's outputs against the reference's. error: largest of all outputs. culprit: the pass, or 'fusion',
-    without which the model is right, if it is wrong and there is one."""
+    """The compiled model's outputs against the reference's. error: largest of all outputs. culprit: the pass, 'fusion' or
+    'layouts', without which the model is right, if it is wrong and there is one."""
 
     error: float
     allowed: float
@@ -146,8 +146,8 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
     """The model as users get it. graph: as imported, no pass run; expected: the reference's outputs."""
     allowed = max((allowed_error(a.dtype) for a in expected), default=0.0)
 
-    def error(without: Sequence[str] = (), fusion: bool = True) -> float:
-        found = passes.run(graph, without).compile(target=target, fusion=fusion).run(None, feeds)
+    def error(without: Sequence[str] = (), **options: bool) -> float:
+        found = passes.run(graph, without).compile(target=target, **options).run(None, feeds)
         return max((largest_error(a, b) for a, b in zip(found, expected, strict=True)), default=0.0)
 
     total = error()
@@ -155,6 +155,8 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
         return Whole(total, allowed)
     if error(fusion=False) <= allowed:
         return Whole(total, allowed, "fusion")
+    if error(layouts=False) <= allowed:
+        return Whole(total, allowed, "layouts")
     return Whole(total, allowed, next((name for name in passes.PIPELINE if error([name]) <= allowed), None))
 
 
