@@ -1,8 +1,8 @@
 """Comparing a compiled model with onnx's reference evaluator, node by node, to find the first that computes something else.
 
 Each node runs alone, compiled, on the inputs that the reference computed for it, so an error does not hide behind an earlier
-one. Then the whole model runs. Where only the whole is wrong, the graph pass or the fusion that makes it so is found by leaving
-it out.
+one. Then the whole model runs. Where only the whole is wrong, the graph pass, the fusion or the layouts that make it so are
+found by leaving them out.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
     """The model as users get it. graph: as imported, no pass run; expected: the reference's outputs."""
     allowed = max((allowed_error(a.dtype) for a in expected), default=0.0)
 
-    def error(without: Sequence[str] = (), **options: bool) -> float:
-        found = passes.run(graph, without).compile(target=target, **options).run(None, feeds)
+    def error(without: Sequence[str] = (), fusion: bool = True, layouts: bool = True) -> float:
+        found = passes.run(graph, without).compile(target=target, fusion=fusion, layouts=layouts).run(None, feeds)
         return max((largest_error(a, b) for a, b in zip(found, expected, strict=True)), default=0.0)
 
     total = error()

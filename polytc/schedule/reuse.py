@@ -60,7 +60,8 @@ class Block:
 def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tuple[int, ...], machine: Machine) -> Block | None:
     """Cut the reduction if the operands that the innermost tile loop reuses would take more than a quarter of the second cache.
 
-    The blocks divide the extent, and the loop over blocks lies inside the shared loops on which those operands depend.
+    The blocks divide the extent of the outermost reduced index that can be cut finely enough, so that a block of a panel is
+    contiguous, and the loop over blocks lies inside the shared loops on which those operands depend.
     """
     names = list(sizes)
     reduced = reduced_indices(s)
@@ -69,14 +70,21 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     total = sum(footprint(program, s, r, sizes) for r in kept)
     if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
         return None
-    extent = {r.index: r.extent for r in s.ranges if r.lower == 0}
-    index = max(reduced, key=lambda i: extent.get(i, 0))
-    limit = extent.get(index, 0) * second / (4 * total)
-    size = max((d for d in range(1, extent.get(index, 0)) if extent[index] % d == 0 and d <= limit), default=0)
-    if size < SMALLEST_BLOCK or not all(_depends(r, index) for r in kept):
+    extent = {r.index: r.extent for r in s.ranges}
+    cut = next(((i, size) for i in reduced if (size := _steps(s, i, extent, second / (4 * total)))
+                and all(_depends(r, i) for r in kept)), None)
+    if cut is None:
         return None
     depth = 1 + max((n for n, r in enumerate(rows[:-1]) if any(_depends(x, names[r]) for x in kept)), default=-1)
-    return Block(s.name, index, size, depth)
+    return Block(s.name, *cut, depth)
+
+
+def _steps(s: pr.Statement, index: str, extent: dict[str, int], part: float) -> int:
+    """Iterations of a reduced index in a block of at most this part of them; 0 if there is none of enough steps."""
+    whole = extent[index]
+    size = max((d for d in range(1, whole) if whole % d == 0 and d <= whole * part), default=0)
+    steps = size * prod(extent[i] for i in reduced_indices(s)) // whole
+    return size if steps >= SMALLEST_BLOCK and any(r.index == index and r.lower == 0 for r in s.ranges) else 0
 
 
 def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine: Machine) -> Block | None:

@@ -72,8 +72,8 @@ def test_what_is_seen_in_another_shape_stays(build) -> None:
     nodes = [N("Conv", ["x", "w"], ["c"]), N("Relu", ["c"], ["r"]),
              N("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
              N("Reshape", ["p", "shape"], ["f"]), N("Mul", ["f", "k"], ["y"])]
-    plan = planned(build(nodes, {"x": (np.float32, [1, 16, 9, 9])}, ["y"], {
-        "w": array(32, 16, 1, 1), "shape": np.array([4, -1]), "k": array(4, 128)}))
+    plan = planned(build(nodes, {"x": (np.float32, [1, 64, 9, 9])}, ["y"], {
+        "w": array(32, 64, 1, 1), "shape": np.array([4, -1]), "k": array(4, 128)}))
     stored = layouts.choose(plan, WIDE)
     assert [stored.types[n].shape for n in ("c", "r", "p")] == [(1, 9, 9, 32), (1, 9, 9, 32), (1, 32, 4, 4)]
 
@@ -105,7 +105,7 @@ def _mixed(build: Callable[..., onnx.ModelProto], size: tuple[int, int]) -> onnx
                  "w6": array(32, 12, 3, 3), "w7": array(32, 18, 2, 2),
                  "w8": array(7, 18, 1, 1), "zero": np.float32(0), "six": np.float32(6),
                  "scales": np.array([1, 1, 2, 2], np.float32)}
-    return build(nodes, {"x": (np.float32, [2, 3, *size])}, ["y", "v"], constants, opset=13)
+    return build(nodes, {"x": (np.float32, [2, 3, *size])}, ["y", "v"], constants, opset=17)
 
 
 @pytest.mark.parametrize("size", [(33, 47), (64, 24)])
