@@ -43,8 +43,9 @@ class Run:
             chance = choices.seeded(seed)
             case = programs.case(chance)
             outcome = worker.judge(case)
-            if outcome.kind == "crash" and case.target in ("gpu", "opencl") and driver.judge(case).kind == "crash":
-                outcome = Outcome("driver", "the OpenCL compiler crashes on the kernels by themselves")
+            stopped = "crash", "hang"
+            if outcome.kind in stopped and case.target in ("gpu", "opencl") and driver.judge(case).kind in stopped:
+                outcome = Outcome("driver", "the OpenCL compiler crashes on the kernels by themselves, or never ends")
             with self.lock:
                 self.note(case, outcome)
                 again = outcome.bad and sum(alike(outcome, x) for x in self.found) < self.options.each
