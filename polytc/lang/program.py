@@ -66,11 +66,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Range:
-    """lower <= index < upper, e.g. Range('i', 0, 512): the bounding box of the domain in this index."""
+    """lower <= index < upper, e.g. Range('i', 0, 512): the bounding box of the domain in this index. kind: how its loop runs,
+    where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see schedule.tree.KINDS); '' is open."""
 
     index: str
     lower: int
     upper: int
+    kind: str = ""
 
     @property
     def extent(self) -> int:

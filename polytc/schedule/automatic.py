@@ -73,9 +73,12 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
             plan, notes = sequential.plan(scop, deps, machine, policy=policy)
         else:
             fixed = sizes.numeric(scop.program)
-            shared = fusion.choose(fixed, machine, policy)
-            notes = [str(shared)] if len(fixed.statements) > 1 else []
-            plan = gpu.nest(fixed, machine, shared) if machine.kind == "gpu" else cpu.nest(fixed, machine, fusion=shared)
+            if machine.kind == "gpu":
+                plan, notes = gpu.plan(fixed, machine, policy)
+            else:
+                shared = fusion.choose(fixed, machine, policy)
+                notes = [str(shared)] if len(fixed.statements) > 1 else []
+                plan = cpu.nest(fixed, machine, fusion=shared)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))

@@ -6,25 +6,70 @@ The fastest work-item axis gets the loop in which accesses are contiguous, so th
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import groupby
 from math import prod
 
 from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule.fusion import Fusion
-from polytc.schedule.groups import Group, partition
+from polytc.schedule import fusion
+from polytc.schedule.groups import Group
 from polytc.schedule.strides import of_statement, vector_score
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
 
 
-def nest(program: pr.Program, machine: Machine, fusion: Fusion | None = None) -> Nest:
-    """The loop nest of a whole program; each group becomes one kernel. fusion: which statements are grouped."""
-    groups = fusion.groups if fusion is not None else partition(program)
-    parts = tuple(_group(program, g, machine, f"G{n}") for n, g in enumerate(groups))
-    return parts[0] if len(parts) == 1 else Sequence(parts)
+def plan(program: pr.Program, machine: Machine, policy: str | None = None) -> tuple[Nest, list[str]]:
+    """The loop nest of a whole program, and what was decided about fusion. Statements that schedule.staging has cut have their
+    loops already; of the others each group becomes one kernel."""
+    parts: list[Nest] = []
+    notes: list[str] = []
+    for cut, run in groupby(program.statements, key=_kernel):
+        statements = tuple(run)
+        if cut:
+            parts.append(staged(statements, f"K{len(parts)}"))
+            continue
+        shared = fusion.choose(replace(program, statements=statements), machine, policy)
+        notes += [str(shared)] if len(statements) > 1 else []
+        parts += [_group(program, g, machine, f"G{len(parts) + n}") for n, g in enumerate(shared.groups)]
+    return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
+
+
+def nest(program: pr.Program, machine: Machine) -> Nest:
+    """The loop nest of `plan`."""
+    return plan(program, machine)[0]
+
+
+def _kernel(s: pr.Statement) -> tuple[pr.Range, ...]:
+    """The block loops of a cut statement: those of one kernel have the same."""
+    return tuple(r for r in s.ranges if r.kind.startswith("block"))
+
+
+def staged(statements: tuple[pr.Statement, ...], name: str) -> Nest:
+    """The nest of statements whose ranges say how their loops run, in the order of the loops: neighbours share the outermost
+    loops that they have in common."""
+    return _shared([(s, s.ranges) for s in statements], name)
+
+
+def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) -> Nest:
+    """left: the loops of each statement that are not around yet."""
+    count = 0
+    while all(len(rest) > count and rest[count] == left[0][1][count] for _, rest in left):
+        count += 1
+    inside = [(s, rest[count:]) for s, rest in left]
+    if len(left) == 1:
+        body: Nest = Leaf(left[0][0].name)
+    else:
+        runs = [list(run) for _, run in groupby(inside, key=lambda x: x[1][0] if x[1] else x[0].name)]
+        body = Sequence(tuple(_shared(run, f"{name}.{n}") for n, run in enumerate(runs)))
+    if count == 0:
+        return body
+    members = tuple(Member(tuple((s.name, isl.name(r.index)) for s, _ in left), r.kind, coincident=r.kind != "sequential")
+                    for r in left[0][1][:count])
+    return Band(name, members, body)
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:

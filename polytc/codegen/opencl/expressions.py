@@ -18,6 +18,7 @@ from polytc.codegen.opencl.indexing import Indexing
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import bare
+from polytc.codegen.passes import simplify
 from polytc.lang.scalars import BOOL, I64, DType
 
 errors.register(E512="a vector width that OpenCL C does not have")
@@ -130,7 +131,8 @@ class Expressions(Indexing):
     def _binary(self, e: loops.Binary) -> str:
         if e.op in _COMPARISONS or e.op in ("&&", "||"):
             if intervals.is_index(e) and e.op in _COMPARISONS:
-                return f"({bare(self.index(e.a), '+')} {e.op} {bare(self.index(e.b), '+')})"
+                a, b = _sides(e)
+                return f"({bare(self.index(a), '+')} {e.op} {bare(self.index(b), '+')})"
             return f"({self.value(e.a)} {e.op} {self.value(e.b)})"
         if e.op in ("//", "%", "/") and e.dtype.is_int:
             return self._divide(e)
@@ -300,3 +302,13 @@ class Expressions(Indexing):
         """The function that reduces half as many lanes; written first."""
         probe = loops.Reduce(op, loops.Const(0, dtype, width), dtype)
         return self._reduce(probe).split("(", 1)[0]
+
+
+def _sides(e: loops.Binary) -> tuple[loops.Expr, loops.Expr]:
+    """The sides of a comparison of indices, without negative terms: `1 < 70 - a` is `a + 1 < 70`."""
+    negative = any(c < 0 for side in (e.a, e.b) if side.lanes == 1 for c in simplify.linear(side).values())
+    terms = simplify.linear(loops.binary("-", e.a, e.b)) if negative else {}
+    if not negative or not simplify.small(terms):
+        return e.a, e.b
+    left, right = ({t: sign * c for t, c in terms.items() if sign * c > 0} for sign in (1, -1))
+    return simplify.build(left), simplify.build(right)

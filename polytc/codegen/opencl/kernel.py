@@ -12,6 +12,7 @@ from polytc.codegen.opencl.expressions import Expressions
 from polytc.codegen.opencl.memory import Memory, allocated
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import bare
+from polytc.codegen.passes import items
 from polytc.codegen.target import Launch
 from polytc.lang.scalars import BOOL, I64
 
@@ -37,6 +38,7 @@ class KernelWriter(Emitter):
         self.expressions = Expressions(preamble, self.memory, self.names.variable, self.itype)
         self.env: dict[str, intervals.Interval] = {}
         self.open_axes: set[int] = set()
+        self.shared = items.shared(kernel)
 
     def write(self) -> None:
         """Fill `lines`."""
@@ -53,6 +55,8 @@ class KernelWriter(Emitter):
             for b in allocated(self.kernel):
                 if b.space == "local":
                     self.line(self.memory.place(b).declaration())
+            for axis in sorted({int(v[-1]) for v in self.shared}):
+                self.line(f"const {self.itype} {self.names.variable(f'item{axis}')} = get_local_id({axis});")
             self.emit(self.kernel.body)
         self.line("}")
 
@@ -73,11 +77,17 @@ class KernelWriter(Emitter):
     def emit_block(self, s: loops.Block) -> None:
         for part in s.stmts:
             # declarations of one part must not be seen by the next
-            declares = isinstance(part, loops.Alloc) or isinstance(part, loops.For) and part.kind in ("block", "thread")
-            if declares and len(s.stmts) > 1:
+            if self.declares(part) and len(s.stmts) > 1:
                 self.scoped(partial(self.emit, part))
             else:
                 self.emit(part)
+
+    def declares(self, s: loops.Stmt) -> bool:
+        """Does a statement's text begin with declarations?"""
+        while isinstance(s, loops.For) and s.var in self.shared:
+            s = s.body
+        return isinstance(s, loops.Alloc) or isinstance(s, loops.For) and s.kind in ("block", "thread") or (
+            isinstance(s, loops.Block) and any(map(self.declares, s.stmts)))
 
     def scoped(self, write: Callable[[], None], head: str = "{") -> None:
         """Lines between braces."""
@@ -109,7 +119,8 @@ class KernelWriter(Emitter):
             number = f"({self.itype}){number}" if number.endswith(f"_id({s.axis})") else f"({number})"
             number += "" if s.step == 1 else f" * {s.step}"
             number = number if lower == "0" else f"{lower} + {number}"
-        self.line(f"const {self.itype} {var} = {number};")
+        if s.var not in self.shared:
+            self.line(f"const {self.itype} {var} = {number};")
         exact = ndrange.fills(s, self.ndrange, self.env)
         guard = "" if exact else f"if ({var} < {bare(self.index(s.upper), '+')}) {{"
         self.enter(env)

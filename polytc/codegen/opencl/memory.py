@@ -145,9 +145,12 @@ def is_unit_ramp(e: loops.Expr) -> bool:
 
 
 def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
-    """The lanes of all accesses to `b` if each is one aligned whole vector of the same width, else 1."""
+    """The lanes of all accesses to `b` if each is one aligned whole vector of the same width, or loads a known lane of one;
+    else 1."""
     widths: set[int] = set()
-    for indices, lanes in _accesses(body, b):
+    for indices, lanes, store in _accesses(body, b):
+        if lanes == 1 and not store and indices and isinstance(indices[-1], loops.Const):
+            continue                                                  # a lane of a vector
         if not Memory.is_contiguous(indices) or intervals.multiple(_base(indices)[-1]) % lanes != 0:
             return 1
         widths.add(lanes)
@@ -155,12 +158,12 @@ def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
     return lanes if lanes in types.LANES and b.dtype != BOOL and b.shape and b.shape[-1] % lanes == 0 else 1
 
 
-def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int]]:
-    """Indices and lanes of every load and store of `b`."""
+def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int, bool]]:
+    """Indices and lanes of every load and store of `b`, and whether it is a store."""
     for s in traverse.walk_stmt(body):
         if isinstance(s, loops.Store) and s.buffer == b:
-            yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1
+            yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1, True
         for top in traverse.expressions(s):
             for e in traverse.walk_expr(top):
                 if isinstance(e, loops.Load) and e.buffer == b:
-                    yield e.indices, e.lanes
+                    yield e.indices, e.lanes, False

@@ -8,11 +8,13 @@ from dataclasses import replace
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
 from polytc.codegen.passes import (
+    barriers,
     chains,
     collapse,
     contract,
     fuse,
     grid,
+    items,
     narrow,
     promote,
     reciprocal,
@@ -35,6 +37,10 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         lambda k: version.version_kernel(k, machine),
         lambda k: vectorize.expand_kernel(k, machine),
         fuse.fuse_kernel,
+        grid.name_items,
+    ))
+    module = contract.contract(module, machine, items.phased)
+    module = _each(module, (
         grid.map_kernel,
         lambda k: transpose.transpose_kernel(k, machine),
         lambda k: promote.promote_kernel(k, machine, scratch),
@@ -45,6 +51,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         chains.shorten_kernel,
         reciprocal.use_reciprocals,
         collapse.collapse_kernel,
+        barriers.insert,
     ))
     kernels = (rebuilt(k.name, k.body, k.precise) for k in module.kernels if k.body != loops.Block(()))
     return replace(module, kernels=tuple(kernels))

@@ -12,13 +12,14 @@ Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarant
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import prod
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import items, simplify
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
@@ -65,8 +66,9 @@ class _Slice:
         return tuple(_moved(i, side) for i, side in zip(indices, self.sides, strict=True) if side.extent > 1)
 
 
-def contract(module: loops.Module, machine: Machine) -> loops.Module:
-    """The module with the scratch that only one kernel uses contracted where that is provably right and makes it smaller."""
+def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Kernel], bool] = lambda k: True) -> loops.Module:
+    """The module with the scratch that only one kernel uses contracted where that is provably right and makes it smaller.
+    wanted: the kernels to look at."""
     found = [_accesses(k.body, frozenset(b.name for b in module.scratch)) for k in module.kernels]
     users: dict[str, list[int]] = {}
     for n, accesses in enumerate(found):
@@ -74,7 +76,7 @@ def contract(module: loops.Module, machine: Machine) -> loops.Module:
             users.setdefault(name, []).append(n)
     kernels, gone = list(module.kernels), set[str]()
     for n, k in enumerate(kernels):
-        mine = [b for b in module.scratch if users.get(b.name) == [n]]
+        mine = [b for b in module.scratch if users.get(b.name) == [n]] if wanted(k) else []
         slices = _slices(k, mine, found[n], machine)
         if slices:
             kernels[n] = rebuilt(k.name, _rewritten(k.body, slices), k.precise)
@@ -85,23 +87,32 @@ def contract(module: loops.Module, machine: Machine) -> loops.Module:
 def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, list[_Access]], machine: Machine) \
         -> dict[str, _Slice]:
     """The slices of a kernel's scratch, by the name of the buffer, within the memory that the machine has for them."""
-    items = {x.var for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")}
+    mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
+    groups, everyone = {x.var for x in mapped if x.kind == "block"}, {x.var for x in mapped}
+    axes = frozenset(x.var for x in mapped if x.kind == "thread")
     taken = {b.name for b in k.args} | {x.buffer.name for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)}
     room = machine.local_bytes or float("inf")
     result: dict[str, _Slice] = {}
     for b in buffers:
         found = _contracted(b, accesses[b.name])
-        if found is None:
+        if found is None or not groups <= set(found[1]):
             continue
         sides, shared = found
-        space: loops.Space = "private" if items else "local"
-        small = loops.Buffer(fresh(f"{b.name}_slice", taken), b.dtype, tuple(s.extent for s in sides if s.extent > 1), space)
-        size = small.size * b.dtype.bytes
-        if (items and not items <= set(shared)) or size > (PRIVATE_BYTES if items else room):
+        shape = tuple(s.extent for s in sides if s.extent > 1)
+        name = b.name if items.phased(k) else fresh(f"{b.name}_slice", taken)
+        small = _Slice(loops.Buffer(name, b.dtype, shape, "private"), sides, shared)
+        owned = items.owned_dimensions([small.at(a.indices) for a in accesses[b.name]], axes) if axes else ()
+        size = small.buffer.size * b.dtype.bytes
+        if everyone and (everyone <= set(shared) or owned):
+            if size // prod(shape[d] for d in owned) > PRIVATE_BYTES:
+                continue
+        elif size > room:
             continue
-        room -= size
-        taken.add(small.name)
-        result[b.name] = _Slice(small, sides, shared)
+        else:
+            small = replace(small, buffer=replace(small.buffer, space="local"))
+            room -= size
+        taken.add(small.buffer.name)
+        result[b.name] = small
     return result
 
 

@@ -4,18 +4,45 @@
     ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < 510 - 32*b ... } }
 
 Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have steps of 1 and constant
-extents (where sizes are not fixed, block loops extents that are products of formulas of the sizes), and form one chain at the
-top of the kernel with each axis once.
+extents (where sizes are not fixed, block loops extents that are products of formulas of the sizes); those at the top of the
+kernel form one chain with each axis once. Thread loops further inside all call the work-item of an axis by one name, `item0` to
+`item2`, so that passes can tell what belongs to one item.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import limits, loops
+from polytc.codegen import limits, loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.lang.extents import Extent, times
+
+
+def name_items(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top."""
+    chain: list[loops.For] = []
+    s = kernel.body
+    while isinstance(s, loops.For) and s.kind in ("block", "thread"):
+        chain.append(s)
+        s = s.body
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if not isinstance(x, loops.For) or x.kind != "thread":
+            return x
+        low, high = simplify.interval(x.lower, {})[0], simplify.interval(x.upper, {})[1]
+        if low is None or high is None or x.step != 1:
+            return x
+        var = loops.binary("+", loops.Var(f"item{x.axis}"), loops.const(low))
+        guards = [loops.binary(">=", var, x.lower)] if x.lower != loops.const(low) else []
+        guards += [loops.binary("<", var, x.upper)] if simplify.expr(x.upper, {}) != loops.const(high) else []
+        body = simplify.substitute(x.body, {x.var: simplify.expr(var, {})})
+        inner = loops.If(conjunction(guards), body) if guards else body
+        return loops.For(f"item{x.axis}", loops.const(0), loops.const(high - low), 1, inner, "thread", x.axis)
+    body = traverse.map_stmt(s, on_stmt, lambda e: e)
+    for loop in reversed(chain):
+        body = replace(loop, body=body)
+    return replace(kernel, body=body)
 
 
 def map_kernel(kernel: loops.Kernel) -> loops.Kernel:

@@ -1,0 +1,91 @@
+"""What belongs to one work-item, in kernels whose work-items run several phases.
+
+    block for b { alloc private acc[16, 4];  thread for item0 { acc[item0, :] = ... };  thread for item0 { ... acc[item0, :] } }
+
+A private array outside of the thread loops has a dimension for each axis of items, in which each item uses its own coordinate:
+so the Loop AST runs as it stands, one phase after the other. `localise` drops these dimensions for targets in whose language a
+private array is the item's own anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from polytc.codegen import loops, traverse
+
+T = TypeVar("T")
+
+
+def phased(kernel: loops.Kernel) -> bool:
+    """Are there thread loops below the chain of block and thread loops at the top?"""
+    s = kernel.body
+    while isinstance(s, loops.For) and s.kind in ("block", "thread"):
+        s = s.body
+    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(s))
+
+
+def shared(kernel: loops.Kernel) -> frozenset[str]:
+    """The variables that several thread loops have in common (see passes.grid): the number of the item, wherever they stand."""
+    found = [x for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread"]
+    return frozenset(x.var for x in found if x.var == f"item{x.axis}" and x.lower == loops.const(0) and x.step == 1)
+
+
+def owned_dimensions(accesses: Sequence[tuple[loops.Expr, ...]], axes: frozenset[str]) -> tuple[int, ...]:
+    """The dimensions whose coordinate is the number of the item on an axis, in all accesses; () unless they tell all axes.
+
+    axes: the variables of the thread loops.
+    """
+    if not accesses:
+        return ()
+    told: dict[int, str] = {}
+    for d, e in enumerate(accesses[0]):
+        if isinstance(e, loops.Var) and e.name in axes and all(a[d] == e for a in accesses):
+            told[d] = e.name
+    return tuple(told) if set(told.values()) == axes else ()
+
+
+def localise(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel whose private arrays outside of thread loops have no dimensions for the items."""
+    axes = frozenset(x.var for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread")
+    dropped: dict[loops.Buffer, tuple[int, ...]] = {}
+    for x in traverse.walk_stmt(kernel.body):
+        if isinstance(x, loops.Alloc) and x.buffer.space == "private" and _outside(x):
+            dropped[x.buffer] = owned_dimensions(accesses(x.body, x.buffer), axes)
+    if not any(dropped.values()):
+        return kernel
+    small = {b: replace(b, shape=_without(b.shape, gone)) for b, gone in dropped.items() if gone}
+
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        if isinstance(e, loops.Load) and e.buffer in small:
+            return replace(e, buffer=small[e.buffer], indices=_without(e.indices, dropped[e.buffer]))
+        return e
+
+    def on_stmt(s: loops.Stmt) -> loops.Stmt:
+        match s:
+            case loops.Store() if s.buffer in small:
+                return replace(s, buffer=small[s.buffer], indices=_without(s.indices, dropped[s.buffer]))
+            case loops.Alloc() if s.buffer in small:
+                return replace(s, buffer=small[s.buffer])
+            case _:
+                return s
+    return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: traverse.map_expr(e, on_expr)))
+
+
+def _outside(s: loops.Alloc) -> bool:
+    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(s.body))
+
+
+def _without(parts: tuple[T, ...], gone: tuple[int, ...]) -> tuple[T, ...]:
+    return tuple(p for d, p in enumerate(parts) if d not in gone)
+
+
+def accesses(s: loops.Stmt, b: loops.Buffer) -> list[tuple[loops.Expr, ...]]:
+    """The indices of all loads and stores of a buffer."""
+    found: list[tuple[loops.Expr, ...]] = []
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store) and x.buffer == b:
+            found.append(x.indices)
+        found += [e.indices for top in traverse.expressions(x) for e, _ in traverse.loads(top) if e.buffer == b]
+    return found

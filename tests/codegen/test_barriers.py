@@ -1,0 +1,85 @@
+"""Barriers: where phases of a work-group meet in one element, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from polytc.codegen import loops as L
+from polytc.codegen.passes import barriers, items
+from polytc.lang.scalars import F32
+
+ITEM = L.Var("item0")
+X, Y = L.Buffer("X", F32, (8,)), L.Buffer("Y", F32, (8,))
+T = L.Buffer("T", F32, (8,), "local")
+
+
+def phase(*stmts: L.Stmt) -> L.For:
+    return L.For("item0", L.const(0), L.const(8), 1, L.block(*stmts), "thread", 0)
+
+
+def put(b: L.Buffer, at: L.Expr, value: L.Expr) -> L.Store:
+    return L.Store(b, (at,), value)
+
+
+def get(b: L.Buffer, at: L.Expr) -> L.Load:
+    return L.Load(b, (at,), F32)
+
+
+def kernel(*stmts: L.Stmt) -> L.Kernel:
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.block(*stmts)), "block", 0)
+    return barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))
+
+
+def shape(k: L.Kernel) -> str:
+    """B for a barrier, P for a phase, ( ) around a loop."""
+    text = re.sub(r"\n\s+(thread0 for[^\n]*)", r" P", str(k))
+    marks = "".join(re.findall(r"barrier| P|for t", text))
+    return marks.replace("barrier", "B").replace(" P", "P").replace("for t", "L")
+
+
+MIRROR = L.binary("-", L.const(7), ITEM)
+WRITE, READ = phase(put(T, ITEM, get(X, ITEM))), phase(put(Y, ITEM, get(T, MIRROR)))
+
+
+@pytest.mark.parametrize(("stmts", "expected"), [
+    ((WRITE, READ), "PBP"),
+    ((READ, WRITE), "PBP"),
+    ((WRITE, phase(put(T, MIRROR, get(X, ITEM)))), "PBP"),
+    ((WRITE, phase(put(Y, ITEM, get(T, ITEM)))), "PP"),
+    ((READ, READ), "PP"),
+    ((WRITE, READ, READ), "PBPP"),
+    ((WRITE, READ, WRITE), "PBPBP"),
+    ((phase(put(T, ITEM, get(X, ITEM))), put(Y, L.const(0), get(T, L.const(3)))), "PB"),
+])
+def test_between_phases(stmts: tuple[L.Stmt, ...], expected: str) -> None:
+    assert shape(kernel(*stmts)) == expected
+
+
+def test_an_iteration_meets_the_next() -> None:
+    inside = L.For("t", L.const(0), L.const(4), 1, L.block(WRITE, READ))
+    assert shape(kernel(inside)) == "LBPBP"
+    assert shape(kernel(L.For("t", L.const(0), L.const(4), 1, L.block(WRITE, phase(put(Y, ITEM, get(T, ITEM))))))) == "LPP"
+
+
+def test_digits_of_an_index_tell_the_item() -> None:
+    wide = L.Buffer("T", F32, (64,), "local")
+    chunk = L.binary("+", L.binary("*", L.Var("u"), L.const(8)), ITEM)
+
+    def loop(s: L.Stmt) -> L.For:
+        return phase(L.For("u", L.const(0), L.const(8), 1, s))
+    own = kernel(loop(put(wide, chunk, get(X, ITEM))), loop(put(Y, ITEM, get(wide, chunk))))
+    assert "barrier" not in str(own)
+    overlap = L.binary("+", L.binary("*", L.Var("u"), L.const(4)), ITEM)
+    assert "barrier" in str(kernel(loop(put(wide, overlap, get(X, ITEM))), loop(put(Y, ITEM, get(wide, overlap)))))
+
+
+def test_private_arrays_lose_the_dimensions_of_the_items() -> None:
+    acc = L.Buffer("acc", F32, (8, 2), "private")
+    first = phase(L.Store(acc, (ITEM, L.const(1)), get(X, ITEM)))
+    last = phase(put(Y, ITEM, L.Load(acc, (ITEM, L.const(1)), F32)))
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(acc, L.block(first, last)), "block", 0)
+    small = items.localise(L.Kernel("k", (X, Y), ("Y",), body))
+    assert "alloc private f32 acc[2]" in str(small)
+    assert "acc[1] = X[item0]" in str(small)

@@ -1,0 +1,150 @@
+"""Contractions for GPUs: tiles in local memory and registers, against numpy, in the interpreter and on an OpenCL device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from polytc import api, compiler
+from polytc.codegen import loops, traverse
+from polytc.codegen.interp import InterpTarget
+from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.target import Target
+from polytc.machine import DEVICES, GENERIC_GPU
+
+Shapes = dict[str, tuple[int, ...]]
+
+MATMUL = "C[i,j] += A[i,k]*B[k,j]"
+
+
+def _conv(W: np.ndarray, X: np.ndarray, stride: int = 1) -> np.ndarray:
+    windows = np.lib.stride_tricks.sliding_window_view(X, W.shape[2:], (2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("cdrs,ndhwrs->nchw", W, windows)
+
+
+PROGRAMS: dict[str, tuple[str, Shapes, Callable[..., np.ndarray]]] = {
+    "odd sizes": (MATMUL, {"A": (37, 53), "B": (53, 29)}, lambda A, B: A @ B),
+    "whole tiles": (MATMUL, {"A": (64, 32), "B": (32, 64)}, lambda A, B: A @ B),
+    "both transposed": ("C[j,i] += A[k,i]*B[j,k]", {"A": (21, 37), "B": (29, 21)}, lambda A, B: B @ A),
+    "batched": ("C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (3, 20, 30), "B": (3, 30, 40)}, lambda A, B: A @ B),
+    "what follows": (f"{MATMUL}; D[i,j] = max(C[i,j] + b[j], 0)", {"A": (20, 19), "B": (19, 26), "b": (26,)},
+                     lambda A, B, b: np.maximum(A @ B + b, 0)),
+    "no sum of products": ("C[i,j] max= abs(A[i,k] - B[k,j])", {"A": (17, 21), "B": (21, 19)},
+                           lambda A, B: np.abs(A[:, :, None] - B[None]).max(1)),
+    "a factor without the reduced index": ("C[i,j] += A[i,k]*B[k,j]*s[i]", {"A": (17, 21), "B": (21, 19), "s": (17,)},
+                                           lambda A, B, s: (A @ B) * s[:, None]),
+    "a part of the operands": (f"{MATMUL} where i in 3:30, k in 5:42", {"A": (37, 53), "B": (53, 29)},
+                               lambda A, B: A[3:30, 5:42] @ B[5:42]),
+    "convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (9, 5, 3, 3), "X": (2, 5, 11, 19)}, _conv),
+    "strided convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,2*h+r,2*w+s] where h in 0:8, w in 0:11",
+                            {"W": (9, 5, 3, 3), "X": (1, 5, 17, 23)}, lambda W, X: _conv(W, X, 2)),
+}
+
+
+def arrays(shapes: Shapes, dtype: str = "f4") -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    return {n: rng.integers(-8, 9, s).astype(dtype) for n, s in shapes.items()}
+
+
+def run(text: str, given: dict[str, np.ndarray], target: Target) -> np.ndarray:
+    program = api.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
+    name = program.outputs[-1]
+    t = program.tensor(name)
+    buffers = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs} | given
+    compiler.compile_program(program, target).run([buffers[n] for n in program.arrays])
+    assert buffers[name].shape == t.shape
+    return buffers[name]
+
+
+def kernels(text: str, shapes: Shapes, machine: str = "generic-gpu") -> tuple[loops.Module, str]:
+    """The loops, and OpenCL C."""
+    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    lowered = compiler.lower_program(program, OpenCLTarget(DEVICES[machine]))
+    assert "refused" not in lowered.schedule.how
+    return lowered.loops, lowered.source.text
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results(name: str, targets: tuple[str, ...]) -> None:
+    text, shapes, expected = PROGRAMS[name]
+    given = arrays(shapes)
+    where: list[Target] = [InterpTarget(GENERIC_GPU)] if name in ("odd sizes", "what follows") else []
+    where += [OpenCLTarget()] if "opencl" in targets else []
+    for target in where:
+        np.testing.assert_array_equal(run(text, given, target), expected(**given), err_msg=target.name)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
+def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    given = arrays({"A": (33, 20), "B": (20, 22)}, "i8")
+    given = {n: (a % 3).astype(dtype) for n, a in given.items()}
+    np.testing.assert_array_equal(run(MATMUL, given, OpenCLTarget()), given["A"] @ given["B"])
+
+
+def test_beyond_the_reduction_infinities_do_not_count(targets: tuple[str, ...]) -> None:
+    """The last step is filled up with zeros; s has no zero there, and zero times infinity is no number."""
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    given = arrays({"A": (17, 21), "B": (21, 19), "s": (17,)})
+    given["A"], given["B"] = np.abs(given["A"]) + 1, np.abs(given["B"]) + 1
+    given["s"][:] = np.inf
+    assert np.isinf(run("C[i,j] += A[i,k]*B[k,j]*s[i]", given, OpenCLTarget())).all()
+
+
+def test_an_update_goes_on_with_what_there_is(targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    text = "def f(A[M,K], B[K,N], inout C[M,N]) { C[i,j] += A[i,k]*B[k,j] }"
+    given = arrays({"A": (18, 21), "B": (21, 19), "C": (18, 19)})
+    expected = given["C"] + given["A"] @ given["B"]
+    np.testing.assert_array_equal(run(text, given, OpenCLTarget()), expected)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tiles_are_in_local_memory_and_accumulators_in_registers(name: str) -> None:
+    text, shapes, _ = PROGRAMS[name]
+    module, source = kernels(text, shapes)
+    own = {s.buffer.name: s.buffer for k in module.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, loops.Alloc)}
+    tiles = [b for b in own.values() if b.space == "local"]
+    assert module.scratch == ()
+    assert len(tiles) == 2
+    assert sum(b.size * b.dtype.bytes for b in tiles) <= GENERIC_GPU.local_bytes
+    assert any(b.space == "private" and n.endswith("_acc") for n, b in own.items())
+    assert source.count("barrier(") == (1 if "convolution" in name else 2)  # whose reduction is one step
+    guarded = [line for line, following in pairwise(source.splitlines()) if "barrier(" in following and " if " in line]
+    assert guarded == []
+
+
+@pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.staging])
+def test_groups_keep_the_limits_of_the_device(machine: str) -> None:
+    m = DEVICES[machine]
+    for size in (40, 300, 2048):
+        program = api.build(MATMUL, {"A": (size, size), "B": (size, size)}, {"A": "f32", "B": "f32"})
+        source = compiler.lower_program(program, OpenCLTarget(m)).source
+        items = source.launches[0].local_size
+        assert 32 <= np.prod(items) <= m.max_work_group
+        assert 0 < int(source.options["local_bytes"]) <= m.local_bytes
+
+
+def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:
+    _, source = kernels(MATMUL, {"A": (1024, 64), "B": (64, 1024)})
+    assert "*(__global float4*)(C + " in source
+    assert "*(__global const float4*)(B + " in source
+    assert "*(__local const float4*)(B_tile + " in source
+    assert " if (" not in source
+    assert "float4 C_acc" in source
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("y[i] += A[i,k]*x[k]", {"A": (64, 64), "x": (64,)}),
+    (MATMUL, {"A": (4, 64), "B": (64, 64)}),
+    (f"{MATMUL} where k <= i", {"A": (40, 40), "B": (40, 40)}),
+    (f"{MATMUL}; y[i] = C[i,0]", {"A": (2, 3), "B": (3, 2)}),
+])
+def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
+    assert "barrier(" not in kernels(text, shapes)[1]
