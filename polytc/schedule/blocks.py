@@ -23,6 +23,8 @@ LEAST = 32
 """Work-items of a group at least."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
+SMALL = 8
+"""Iterations of a loop, or steps of the reduction, below which tiles gain nothing."""
 WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
 
@@ -79,9 +81,9 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     s = group.statements[at]
     accesses = of_statement(program, s)
     names = [row[at] for row in group.rows]
-    large = [r for r in range(len(names)) if group.extents[r] >= 8]
+    large = [r for r in range(len(names)) if group.extents[r] >= SMALL]
     steps = prod(r.extent for r in s.ranges if r.index in reduced_indices(s))
-    if len(large) < 2 or steps < 8:
+    if len(large) < 2 or steps < SMALL:
         return None
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
     reads = [a for a in accesses if not a.write]

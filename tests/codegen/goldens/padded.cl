@@ -22,5 +22,5 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void polytc_padded_k0(__global const half* restrict x, __global const uchar* restrict flags, __global half* restrict y)
 {
     const int i = get_group_id(0);
-    vstore_half((flags[max(polytc_floordiv_index(i - 1, 4), 0)] != 0) ? polytc_tohalf_float((((i - 1 >= 0) && (i - 1 < 10)) ? vload_half(i - 1, x) : (-0.5f)) + polytc_tohalf_float((float)(long)i)) : INFINITY, i, y);
+    vstore_half((flags[max(polytc_floordiv_index(i - 1, 4), 0)] != 0) ? polytc_tohalf_float((((i >= 1) && (i < 11)) ? vload_half(i - 1, x) : (-0.5f)) + polytc_tohalf_float((float)(long)i)) : INFINITY, i, y);
 }
