@@ -6,8 +6,10 @@ arrays are read where they are, and results are written where the caller will fi
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from polytc.graph import memory
 from polytc.graph.executables import Compile
 from polytc.graph.plan import Array, Plan
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
-from polytc.runtime.chains import Chain
+from polytc.runtime.chains import Chain, slots
 from polytc.runtime.packages import in_use
 
 Progress = Callable[[int, int, str], None]
@@ -46,6 +48,11 @@ class Instance:
     arena: memory.Arena
     buffers: Mapping[str, np.ndarray]
     places: Mapping[str, tuple[Place, ...]]
+
+    @cached_property
+    def slots(self) -> dict[str, tuple[ctypes.c_int64, ...]]:
+        """Where the steps of a native chain read the addresses of each value of `places`."""
+        return {n: tuple(slot for p in places for slot in slots(p.step, p.position)) for n, places in self.places.items()}
 
     def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str], go: Callable[[Chain], object] = Chain.__call__
             ) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,11 @@ class Ready:
         """As it is compiled: fused, if it is to be."""
         return self.instance.plan if self.instance is not None else self.part.plan
 
+    @cached_property
+    def quick(self) -> QuickRun | None:
+        """The quick run of its code."""
+        return quick_run(self.instance) if self.instance is not None else None
+
     def chain(self) -> Iterator[Ready]:
         """This part and those that followed it last."""
         yield self
@@ -87,7 +93,7 @@ class Staged:
         self.graph, self.options = graph, options
         self.known: Recent[object, Ready] = Recent(INSTANCES)
         self._quick: Recent[object, Ready] = Recent(INSTANCES)
-        self._last: tuple[Instance, QuickRun | None] | None = None
+        self._last: QuickRun | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
         self._derived = derived
@@ -96,14 +102,17 @@ class Staged:
     def ready(self, values: Mapping[str, Any]) -> Ready:
         """Code for these inputs."""
         arrays = [values[n] for n in self._inputs]
-        key = (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
-               *[np.asarray(values[n]).tobytes() for n in sorted(self._fixed)])
+        key = self._key(arrays, values)
         found = self._quick.get(key)
         if found is not None:
             return found
         fixed = len(self._fixed)
         found = self.prepare({n: type_of(a) for n, a in zip(self._inputs, arrays, strict=True)}, values)
         return self._quick.put(key, found) if fixed == len(self._fixed) else found
+
+    def _key(self, arrays: Sequence[Any], values: Mapping[str, Any]) -> object:
+        return (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
+                *[np.asarray(values[n]).tobytes() for n in sorted(self._fixed)])
 
     def prepare(self, types: Mapping[str, Array | None], values: Mapping[str, Any] | None = None) -> Ready:
         """Code for inputs of these types. values: the inputs themselves; those that decide shapes are compiled in. Without them
@@ -161,8 +170,7 @@ class Staged:
         if not isinstance(host.work, Repeat):
             return host.work, None
         body = Staged(host.work.body, self.options, derived=False, most=INSTANCES)
-        names = [v.name for v in host.work.body.inputs]
-        return repeating(host.work, lambda values: body.run(dict(zip(names, values, strict=True)))), body
+        return repeating(host.work, body.call, body.compiled), body
 
     # ---- running
 
@@ -171,30 +179,41 @@ class Staged:
         names = self._names() if wanted is None else wanted
         ready = self.ready(values)
         if whole(ready) and ready.instance is not None:
-            if self._last is None or self._last[0] is not ready.instance:
-                self._last = ready.instance, quick_run(ready.instance) if not self._fixed else None
+            self._last = ready.quick if not self._fixed else None
             return ready.instance.run(values, names)
-        own: set[str] = set()
-        after: Mapping[str, Any] = values
-        for part, _, found in _steps(ready, dict(values), names):
-            own.update(part.part.plan.outputs if part.instance is not None else ())
-            after = found
-        return list(_owned(after, names, own))
+        self._last = None
+        return _run(ready, dict(values), names)
+
+    def call(self, arrays: Sequence[Any]) -> list[Any]:
+        """All outputs. arrays: the inputs, in order."""
+        found = self._last(arrays) if self._last is not None else None
+        return self.run(dict(zip(self._inputs, arrays, strict=True))) if found is None else found
+
+    def compiled(self, arrays: Sequence[Any]) -> Instance | None:
+        """The code for such inputs, in order, if there is nothing else to do with them."""
+        ready = self.ready(dict(zip(self._inputs, arrays, strict=True)))
+        return ready.instance if whole(ready) and not self._fixed and ready.plan.inputs == tuple(self._inputs) else None
 
     def quickly(self, values: Mapping[str, Any]) -> list[Any] | None:
-        """All outputs, as `run` gives them; None, with nothing done, where the inputs are not of the types of the last run, or
-        not arrays that code can use as they are, or this graph has no quick run."""
-        run = self._last[1] if self._last is not None else None
-        if run is None or len(values) != len(self._inputs):
+        """All outputs, as `run` gives them; None, with nothing done, where the inputs are not of the types of some earlier run,
+        or not arrays that code can use as they are."""
+        if len(values) != len(self._inputs):
             return None
         try:
-            return run([values[n] for n in self._inputs])
+            arrays = [values[n] for n in self._inputs]
         except KeyError:
             return None
+        found = self._last(arrays) if self._last is not None else None
+        if found is not None or not all(type(a) is np.ndarray for a in arrays):
+            return found
+        ready = self._quick.get(self._key(arrays, values))
+        if ready is None or whole(ready):
+            return None
+        return _run(ready, dict(values), self._names())
 
     def through(self, values: Mapping[str, Any]) -> Iterator[tuple[Instance, Mapping[str, Any]]]:
         """The compiled parts that run on these inputs, each with the values of its inputs."""
-        yield from ((part.instance, before) for part, before, _ in _steps(self.ready(values), dict(values), self._names())
+        yield from ((part.instance, before) for part, before in _parts(self.ready(values), dict(values), self._names())
                     if part.instance is not None)
 
     def _names(self) -> list[str]:
@@ -215,24 +234,38 @@ def whole(ready: Ready) -> bool:
     return ready.rest is None and not ready.works and not ready.part.known
 
 
-def _steps(ready: Ready, values: dict[str, Any],
-           names: Sequence[str]) -> Iterator[tuple[Ready, dict[str, Any], dict[str, Any]]]:
-    """Run a part and all that follows it; each with the values before and after it that are still needed."""
+def _run(ready: Ready, values: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """The named values after a part and all that follows it. values: those before; they will change."""
+    own: set[str] = set()
+    for part, _ in _parts(ready, values, names):
+        own.update(part.plan.outputs if part.instance is not None else ())
+    return list(_owned(values, names, own))
+
+
+def _parts(ready: Ready, values: dict[str, Any], names: Sequence[str]) -> Iterator[tuple[Ready, dict[str, Any]]]:
+    """Run a part and all that follows it; each with the values before it. values: become those that are needed afterwards."""
     while True:
-        before = values | dict(ready.part.known)
-        values = dict(before)
-        if ready.instance is not None:
-            outputs = ready.instance.plan.outputs
-            values |= dict(zip(outputs, ready.instance.run(values, outputs), strict=True))
-        for host, work in zip(ready.part.hosts, ready.works, strict=True):
-            found = _worked(host, work, [values[n] if n else None for n in host.inputs])
-            values |= {n: v for n, v in zip(host.outputs, found) if n}
-        yield ready, before, values
+        values |= ready.part.known
+        before = dict(values)
+        _part(ready, values)
+        yield ready, before
         if ready.rest is None:
             return
-        inputs = [v.name for v in ready.rest.graph.inputs]
-        values = {n: values[n] for n in (*names, *inputs) if n in values}
+        needed = {*names, *(v.name for v in ready.rest.graph.inputs)}
+        for name in values.keys() - needed:
+            del values[name]
         ready = ready.rest.ready(values)
+
+
+def _part(ready: Ready, values: dict[str, Any]) -> None:
+    """Run a part: its results join the values."""
+    if ready.instance is not None:
+        plan = ready.instance.plan
+        found = ready.quick([values[n] for n in plan.inputs]) if ready.quick is not None else None
+        values.update(zip(plan.outputs, ready.instance.run(values, plan.outputs) if found is None else found, strict=True))
+    for host, work in zip(ready.part.hosts, ready.works, strict=True):
+        results = _worked(host, work, [values[n] if n else None for n in host.inputs])
+        values.update((n, v) for n, v in zip(host.outputs, results) if n)
 
 
 def _owned(values: Mapping[str, Any], names: Sequence[str], own: set[str]) -> Iterator[Any]:

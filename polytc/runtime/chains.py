@@ -107,6 +107,13 @@ class Chain:
         """Is all of it one native call?"""
         return len(self._parts) == 1 and isinstance(self._parts[0], _Walk)
 
+    @property
+    def walked(self) -> tuple[int, int, int]:
+        """Of a native chain, for `walk`: the address of its steps, how many there are, and the threads that they want."""
+        walk, = self._parts
+        assert isinstance(walk, _Walk)
+        return ctypes.addressof(walk.table), walk.count, walk.team
+
     def __call__(self) -> None:
         """Run all steps."""
         for part in self._parts:
@@ -145,15 +152,15 @@ class _Walk:
 
     def __init__(self, steps: Sequence[Native], memory: np.ndarray) -> None:
         rows = [step.lend(memory) for step in steps]
-        self._count, self._team = len(rows), max(threads for *_, threads in rows)
-        self._table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
+        self.count, self.team = len(rows), max(threads for *_, threads in rows)
+        self.table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
         code, self._walk = _code()
         self._alive = (code, tuple(steps), memory)
 
     def __call__(self) -> None:
-        self._walk(self._table, self._count, *pool.team(self._team), None)
+        self._walk(self.table, self.count, *pool.team(self.team), None)
 
     def timed(self) -> list[tuple[int, int]]:
-        stamps = (ctypes.c_int64 * (self._count + 1))()
-        self._walk(self._table, self._count, *pool.team(self._team), stamps)
+        stamps = (ctypes.c_int64 * (self.count + 1))()
+        self._walk(self.table, self.count, *pool.team(self.team), stamps)
         return list(itertools.pairwise(stamps))
