@@ -1,147 +1,130 @@
-"""Compile and run a folder of ONNX models, compare results with ONNX Runtime, times with it and OpenVINO: one line a model.
+"""Compile and run a folder of ONNX models, compare results and times with ONNX Runtime and OpenVINO: one table.
 
-    python benchmarks/zoo.py FOLDER [--only a,b] [--target cpu] [--threads 1] [--rounds 7]
+    python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--memory] [--json rows.json]
 
-FOLDER/NAME/model.onnx is a model; FOLDER/NAME/io.npz, where there is one, holds its inputs as arrays `in_INPUT`. Otherwise
-inputs are random, and extents without a number are 1 (batch, channels) or 64. The error is the largest difference from ONNX
-Runtime, divided by the largest magnitude of that output. Times are medians of rounds in which all take turns; OpenVINO is left
-out where it is not installed or refuses a model. Exit code 1 if an error is above 1e-4 or a model fails.
+Each model runs in a process of its own (benchmarks/zoo_case.py), so that one that fails, crashes or takes longer than --timeout
+is a row. Models with open extents run at three sizes. Times are medians of turns that all runtimes take; OpenVINO is left out
+where it is not installed or refuses a model. A model that polytc refuses because an operator is not its (E605) is no failure.
+--memory also measures the peak of fresh processes that load and run a model: ours, with the code on disk, and ONNX Runtime's.
+
+--json keeps a line for each model as it is done; models that the file has already are not run again, so that a run that was cut
+short goes on. Exit code 1 if an error is above what the model allows (1e-4, or the `tol` of meta.json) or a model fails.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import json
 import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import onnxruntime
-import typer
 from rich.console import Console
 from rich.table import Table
 
-import polytc
-from polytc.cli import peers
-from polytc.graph.ir import Graph
+from zoo_case import Row
 
-TOLERANCE = 1e-4
+CASE = Path(__file__).parent / "zoo_case.py"
+COUNTED = 2e-4
+"""Seconds: models that take less in the fastest runtime are not in the geometric mean."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """error: relative to the largest magnitude of the output; times in seconds."""
+class Outcome:
+    """What became of a model. failure: why it was not run to its end, '' if it was; refused: polytc says at import that it does
+    not have an operator. peaks: runtime -> bytes."""
 
-    name: str
-    kernels: int
-    error: float
-    compile_time: float
-    run_time: float
-    reference_time: float
-    openvino_time: float | None
-
-    @property
-    def ratio(self) -> float:
-        """Our time over that of the faster of the others: below 1 is faster than both."""
-        return self.run_time / min(t for t in (self.reference_time, self.openvino_time) if t is not None)
+    model: str
+    rows: list[Row]
+    failure: str = ""
+    refused: bool = False
+    peaks: dict[str, int] = field(default_factory=dict)
 
     @property
-    def other(self) -> str:
-        """OpenVINO's time in ms, if it was measured."""
-        return "-" if self.openvino_time is None else f"{self.openvino_time * 1e3:.2f}"
+    def right(self) -> bool:
+        return self.refused or not self.failure and all(r.error <= r.allowed for r in self.rows)
 
     def line(self) -> str:
-        verdict = "" if self.error <= TOLERANCE else "  WRONG"
-        return (f"{self.name:20} error {self.error:8.1e}  compile {self.compile_time:6.2f} s  "
-                f"run {self.run_time * 1e3:8.2f} ms  "
-                f"onnxruntime {self.reference_time * 1e3:8.2f} ms  openvino {self.other:>8} ms  ratio {self.ratio:5.2f}  "
-                f"{self.kernels} programs{verdict}")
+        """As JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, line: str) -> Outcome:
+        """What `line` wrote."""
+        fields: dict[str, Any] = json.loads(line)
+        return cls(**{**fields, "rows": [Row(**r) for r in fields["rows"]]})
 
 
-def feeds_of(folder: Path, graph: Graph) -> dict[str, np.ndarray]:
-    """Inputs from io.npz, or random ones."""
-    stored = folder / "io.npz"
-    if stored.exists():
-        with np.load(stored) as archive:
-            return {k.removeprefix("in_"): archive[k] for k in archive.files if k.startswith("in_")}
-    random = np.random.default_rng(0)
-    feeds = {}
-    for v in graph.inputs:
-        shape = [d if isinstance(d, int) else (1 if axis < 2 else 64) for axis, d in enumerate(v.shape or ())]
-        dtype = v.dtype.numpy if v.dtype else np.dtype(np.float32)
-        numbers = random.standard_normal(shape) if dtype.kind == "f" else random.integers(0, 2, shape)
-        feeds[v.name] = numbers.astype(dtype)
-    return feeds
+def child(arguments: Sequence[str], timeout: float) -> tuple[list[str], str]:
+    """The lines that zoo_case.py printed, and why it did not end well."""
+    command = [sys.executable, str(CASE), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as late:
+        return _text(late.stdout).splitlines(), f"not done after {timeout:.0f} s"
+    if done.returncode == 0:
+        return done.stdout.splitlines(), ""
+    said = done.stderr.strip().splitlines() or [""]
+    reason = next((x for x in said if x.startswith("E6")), said[-1])
+    return done.stdout.splitlines(), f"exit code {done.returncode}: {reason[:300]}"
 
 
-def reference(path: Path, threads: int) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
-    """ONNX Runtime with its own optimisations, on as many threads."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda feeds: session.run(None, dict(feeds))
+def _text(output: bytes | str | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
-def median_times(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Median seconds of each call, the calls taking turns; the first round is not counted."""
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(rounds + 1):
-        for own, call in zip(times, calls, strict=True):
-            start = time.perf_counter()
-            call()
-            own.append(time.perf_counter() - start)
-    return [statistics.median(own[1:]) for own in times]
+def measured(folder: Path, options: argparse.Namespace) -> Outcome:
+    """One model, in processes of its own."""
+    arguments = [str(folder), "--threads", options.threads, "--seconds", str(options.seconds), "--target", options.target]
+    lines, failure = child(arguments, options.timeout)
+    rows = [Row(**json.loads(x)) for x in lines if x.startswith("{")]
+    peaks = {}
+    for runtime in ("polytc", "onnxruntime") if options.memory and not failure else ():
+        found, problem = child([str(folder), "--peak", runtime], options.timeout)
+        if not problem and found:
+            peaks[runtime] = int(found[-1])
+    return Outcome(folder.name, rows, failure, "E605" in failure, peaks)
 
 
-def measure(folder: Path, target: str, threads: int, rounds: int) -> Result:
-    """One model."""
-    start = time.perf_counter()
-    graph = polytc.load_onnx(folder / "model.onnx")
-    feeds = feeds_of(folder, graph)
-    model = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()})
-    mine = model.run(None, feeds)
-    compile_time = time.perf_counter() - start
-    run = reference(folder / "model.onnx", threads)
-    theirs = run(feeds)
-    error = max((relative_error(a, b) for a, b in zip(mine, theirs, strict=True)), default=0.0)
-    calls: list[Callable[[], object]] = [lambda: model.run(None, feeds), lambda: run(feeds)]
-    with contextlib.suppress(peers.Refused, typer.BadParameter):
-        calls.append(peers.openvino(folder / "model.onnx", feeds, threads))
-    own, theirs_time, *openvino = median_times(calls, rounds)
-    return Result(folder.name, model.kernels, error, compile_time, own, theirs_time, next(iter(openvino), None))
+def table(outcomes: Sequence[Outcome], threads: int) -> Table:
+    """The rows of some number of threads, the slowest against the others first."""
+    shown = Table(title=f"polytc, ONNX Runtime and OpenVINO, {threads} thread(s); ratio: to the faster of both")
+    columns = ("model", "error", "programs", "fallbacks", "compile s", "arena MB", "run ms", "onnxruntime", "openvino", "ratio",
+               "peak MB", "onnxruntime's")
+    for column in columns:
+        shown.add_column(column, justify="left" if column == "model" else "right")
+    rows = [(r, o) for o in outcomes for r in o.rows if r.threads == threads]
+    for r, o in sorted(rows, key=lambda pair: -(pair[0].ratio or 0)):
+        times = [f"{r.times[n] * 1e3:.2f}" if n in r.times else "-" for n in ("polytc", "onnxruntime", "openvino")]
+        peaks = [f"{o.peaks[n] / 1e6:.0f}" if n in o.peaks else "" for n in ("polytc", "onnxruntime")]
+        wrong = "" if r.error <= r.allowed else " WRONG"
+        shown.add_row(f"{r.model} {r.size}".strip(), f"{r.error:.1e}{wrong}", str(r.kernels), str(len(r.fallbacks)),
+                      f"{r.compile:.1f}", f"{r.arena / 1e6:.2f}", *times, "-" if r.ratio is None else f"{r.ratio:.2f}", *peaks)
+    ratios = list(counted([r for r, _ in rows]))
+    if ratios:
+        shown.add_section()
+        shown.add_row("geometric mean", *[""] * 8, f"{statistics.geometric_mean(ratios):.2f}", "", "")
+    return shown
 
 
-def relative_error(mine: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest difference over the largest magnitude; infinite where shapes or types differ, or NaNs do."""
-    if mine.shape != theirs.shape or mine.dtype != theirs.dtype or not np.array_equal(np.isnan(mine), np.isnan(theirs)):
-        return float("inf")
-    if mine.size == 0:
-        return 0.0
-    a, b = np.nan_to_num(mine.astype(np.float64)), np.nan_to_num(theirs.astype(np.float64))
-    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+def counted(rows: Sequence[Row]) -> Iterator[float]:
+    """The ratios that count for the mean: of models that take long enough."""
+    for r in rows:
+        others = [t for n, t in r.times.items() if n != "polytc"]
+        if r.ratio is not None and min(others) >= COUNTED:
+            yield r.ratio
 
 
-def show(results: list[Result], failed: list[str], threads: int) -> None:
-    table = Table(title=f"polytc, ONNX Runtime and OpenVINO, {threads} thread(s); ratio: to the faster of both")
-    for column in ("model", "error", "programs", "compile s", "run ms", "onnxruntime ms", "openvino ms", "ratio"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    for r in results:
-        table.add_row(r.name, f"{r.error:.1e}", str(r.kernels), f"{r.compile_time:.2f}", f"{r.run_time * 1e3:.2f}",
-                      f"{r.reference_time * 1e3:.2f}", r.other, f"{r.ratio:.2f}")
-    if results:
-        mean = statistics.geometric_mean(r.ratio for r in results)
-        table.add_section()
-        table.add_row("geometric mean", "", "", "", "", "", "", f"{mean:.2f}")
-    console = Console(width=110)
-    console.print(table)
-    if failed:
-        console.print(f"failed: {', '.join(failed)}")
+def known(path: Path | None) -> dict[str, Outcome]:
+    """What an earlier run left in a file; what failed there is run again."""
+    if path is None or not path.exists():
+        return {}
+    found = [Outcome.of(x) for x in path.read_text().splitlines()]
+    return {o.model: o for o in found if o.refused or not o.failure}
 
 
 def main() -> int:
@@ -149,24 +132,35 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of models, separated by commas")
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7)
-    arguments = parser.parse_args()
-    chosen = [n for n in arguments.only.split(",") if n]
-    folders = sorted(p.parent for p in arguments.folder.glob("*/model.onnx") if not chosen or p.parent.name in chosen)
+    parser.add_argument("--threads", default="1", help="numbers, separated by commas")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of turns, for each row")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model, all its rows together")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    chosen = [n for n in options.only.split(",") if n]
+    folders = sorted(p.parent for p in options.folder.glob("*/model.onnx") if not chosen or p.parent.name in chosen)
     if not folders:
-        parser.error(f"no model.onnx below {arguments.folder}")
-    results: list[Result] = []
-    failed: list[str] = []
+        parser.error(f"no model.onnx below {options.folder}")
+    before = known(options.json)
+    outcomes = []
     for folder in folders:
-        try:
-            results.append(measure(folder, arguments.target, arguments.threads, arguments.rounds))
-            print(results[-1].line(), flush=True)
-        except Exception as error:  # one broken model must not hide the others
-            failed.append(folder.name)
-            print(f"{folder.name:20} FAILED {type(error).__name__}: {error}", flush=True)
-    show(results, failed, arguments.threads)
-    return 1 if failed or any(not r.error <= TOLERANCE for r in results) else 0
+        done = before.get(folder.name) or measured(folder, options)
+        outcomes.append(done)
+        print(f"{done.model:20} {done.failure or ('ok' if done.right else 'WRONG')}", flush=True)
+        before[folder.name] = done
+        if options.json:
+            options.json.write_text("".join(o.line() + "\n" for o in before.values()))
+    console = Console(width=170)
+    for threads in options.threads.split(","):
+        console.print(table(outcomes, int(threads)))
+    failed = [o for o in outcomes if not o.right]
+    for o in outcomes:
+        if o.failure:
+            console.print(f"{o.model}: {o.failure}", highlight=False)
+        for fallback in sorted({f for r in o.rows for f in r.fallbacks}):
+            console.print(f"{o.model}: onnx's evaluator runs the {fallback}", highlight=False)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -152,6 +152,13 @@ class Model:
         known = self._instances.items()
         return sum(len(r.plan.calls) for r in known[-1][1].chain()) if known else 0
 
+    @property
+    def arena(self) -> int:
+        """Bytes of memory for intermediate values of the last specialisation, all its parts together; 0 before the first."""
+        known = self._instances.items()
+        made = [r.instance for r in known[-1][1].chain()] if known else []
+        return sum(i.arena.bytes for i in made if i is not None)
+
     def fallbacks(self) -> list[str]:
         """The nodes that onnx's evaluator runs in what was compiled so far, each with the reason."""
         hosts = (h for _, ready in self._staged.parts() for h in ready.part.hosts)

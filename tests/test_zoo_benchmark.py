@@ -1,0 +1,100 @@
+"""The parts of benchmarks/zoo.py that need no other runtime: sizes of open extents, outcomes kept in a file, verdicts."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import zoo
+from polytc.graph.ir import Value
+from polytc.lang.scalars import F32
+from zoo_case import Feeds, Row, grown, relative_error, sizes
+
+
+def row(**changes: object) -> Row:
+    fields = {"model": "m", "size": "", "threads": 1, "error": 1e-6, "allowed": 1e-4, "kernels": 3, "fallbacks": [],
+              "compile": 1.0, "arena": 100, "times": {"polytc": 1e-3, "onnxruntime": 2e-3, "openvino": 4e-3}}
+    return Row(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+INPUTS = (Value("x", F32, ("N", 3, None, None)), Value("s", F32, (2, "N")), Value("k", F32, (4,)))
+FEEDS = {"x": np.arange(3 * 64 * 64, dtype=np.float32).reshape(1, 3, 64, 64), "s": np.ones((2, 1), np.float32),
+         "k": np.zeros(4, np.float32)}
+
+
+@pytest.mark.parametrize(("accepted", "shapes"), [
+    (lambda f: True, [(1, 3, 64, 64), (2, 3, 96, 96), (3, 3, 128, 128)]),
+    (lambda f: f["x"].shape[2] == 64, [(1, 3, 64, 64), (2, 3, 64, 64), (3, 3, 64, 64)]),
+    (lambda f: f["x"].shape[0] == 1, [(1, 3, 64, 64), (1, 3, 96, 96), (1, 3, 128, 128)]),
+    (lambda f: False, [(1, 3, 64, 64)])])
+def test_sizes_of_open_extents(accepted, shapes) -> None:
+    found: list[Feeds] = list(sizes(INPUTS, FEEDS, accepted))
+    assert [f["x"].shape for f in found] == shapes
+    assert [f["s"].shape for f in found] == [(2, s[0]) for s in shapes]
+    assert all(f["k"].shape == (4,) for f in found)
+    np.testing.assert_array_equal(found[-1]["x"][0, :, :64, :64], FEEDS["x"][0])
+
+
+def test_models_of_fixed_extents_have_one_size() -> None:
+    assert len(list(sizes(INPUTS[2:], FEEDS, lambda f: True))) == 1
+
+
+def test_extents_grow_by_what_divides_them() -> None:
+    assert [grown(e, 1) for e in (1, 2, 9, 12, 48, 320, 576)] == [2, 3, 10, 16, 64, 352, 608]
+
+
+def test_errors_that_are_infinite() -> None:
+    a = np.ones(3, np.float32)
+    assert relative_error(a, a * 2) == 0.5
+    assert relative_error(a, a.astype(np.float64)) == float("inf")
+    assert relative_error(a, a[:2]) == float("inf")
+    assert relative_error(a, np.array([1, np.nan, 1], np.float32)) == float("inf")
+    assert relative_error(a[:0], a[:0]) == 0
+
+
+def test_outcomes_are_kept_and_what_failed_is_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    outcomes = [zoo.Outcome("a", [row(model="a")], peaks={"polytc": 5}), zoo.Outcome("b", [], "exit code -11: "),
+                zoo.Outcome("c", [], "exit code 1: E605 no", True)]
+    file.write_text("".join(o.line() + "\n" for o in outcomes))
+    assert zoo.known(file) == {"a": outcomes[0], "c": outcomes[2]}
+    assert zoo.known(tmp_path / "missing.json") == {}
+
+
+def test_verdicts_and_the_mean() -> None:
+    assert zoo.Outcome("a", [row()]).right
+    assert not zoo.Outcome("a", [row(), row(error=1e-3)]).right
+    assert not zoo.Outcome("a", [row()], "not done after 1 s").right
+    assert zoo.Outcome("a", [], "E605", True).right
+    short = {"polytc": 1e-6, "onnxruntime": 5e-5}
+    assert list(zoo.counted([row(), row(times=short), row(times={"polytc": 1.0})])) == [0.5]
+
+
+def test_the_table() -> None:
+    alone = row(model="alone", error=0.5, times={"polytc": 3e-3})
+    twice = [row(), row(threads=2, model="other")]
+    outcomes = [zoo.Outcome("m", twice, peaks={"polytc": 7_000_000}), zoo.Outcome("a", [alone])]
+    console = Console(width=170, record=True, file=io.StringIO())
+    console.print(zoo.table(outcomes, 1))
+    lines = console.export_text().splitlines()
+    (of_m,) = [x for x in lines if "│ m " in x]
+    assert [x.strip() for x in of_m.split("│")][1:-1] == [
+        "m", "1.0e-06", "3", "0", "1.0", "0.00", "1.00", "2.00", "4.00", "0.50", "7", ""]
+    assert any("alone" in x and "WRONG" in x for x in lines)
+    assert any("geometric mean" in x and "0.50" in x for x in lines)
+    assert not any("other" in x for x in lines)
+
+
+def test_a_model_that_does_not_end_well_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "model.onnx").write_bytes(b"no model")
+    lines, failure = zoo.child([str(tmp_path / "bad")], 120)
+    assert not lines
+    assert failure.startswith("exit code 1: E601")
+    assert zoo.child([str(tmp_path / "bad")], 0.01)[1] == "not done after 0 s"
+    assert json.loads(zoo.Outcome("bad", [], failure).line())["failure"] == failure
