@@ -29,14 +29,14 @@ SQUARE = 16
 class Tile:
     """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
     point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
-    statement is cut, or None; straight: the statement whose reduction is unrolled, or None; caches: (row, iterations of a
-    block of tiles) for the rows whose tile loops run block by block."""
+    statement is cut, or None; straight: (statement, indices of its reduction that are unrolled), or None; caches: (row,
+    iterations of a block of tiles) for the rows whose tile loops run block by block."""
 
     sizes: tuple[int, ...]
     vector: int | None
     order: tuple[int, ...]
     block: reuse.Block | None = None
-    straight: str | None = None
+    straight: tuple[str, tuple[str, ...]] | None = None
     caches: tuple[tuple[int, int], ...] = ()
 
 
@@ -115,8 +115,9 @@ def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine:
     inner = group.inner(position)
     lanes = lane_width(program, s, machine)
     own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
-    kind = "unroll" if s.name == tile.straight else "sequential"
-    loops = [Member(((s.name, _own_loop(s, r.index, tile)),), kind) for r in inner if r is not own_vector]
+    unrolled = tile.straight[1] if tile.straight is not None and tile.straight[0] == s.name else ()
+    loops = [Member(((s.name, _own_loop(s, r.index, tile)),), "unroll" if r.index in unrolled else "sequential")
+             for r in inner if r is not own_vector]
     strips = own_vector is not None and own_vector.extent > _strip(own_vector, lanes) and not s.where
     if own_vector is not None and strips:
         loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
@@ -252,7 +253,8 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
     block = None
     if not chosen.straight:
         block = reuse.block(program, s, named, rows, machine) or reuse.stream(program, s, named, machine)
-    return Tile(tuple(sizes), vector, rows, block, s.name if chosen.straight else None)
+    straight = (s.name, reduced_indices(s)[-chosen.straight:]) if chosen.straight else None
+    return Tile(tuple(sizes), vector, rows, block, straight)
 
 
 def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:

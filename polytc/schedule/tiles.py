@@ -3,7 +3,8 @@
 One step of the reduction on a tile of m iterations times n vectors takes m*n multiply-adds and the loads of its operands; it
 takes at least the latency of one multiply-add. Loads overlap with arithmetic, but not wholly: they miss the first cache at
 times. After the last step the results are stored, element by element where the vector loop is not contiguous in the target.
-A short reduction is unrolled as a whole and counts each distinct load once: the rows of a stencil share what they read.
+A short reduction is unrolled, as a whole or in its innermost loop, and counts each distinct load once: the rows of a stencil
+share what they read.
 (The counting follows Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016.)
 """
 
@@ -34,14 +35,14 @@ WIDEST = 8
 @dataclass(frozen=True)
 class RegisterTile:
     """vector, jam: indices of the statement (jam None: nothing unrolled); rows: iterations of jam; width: vectors of the vector
-    loop; cycles: of the whole statement, estimated; straight: the reduction is unrolled too."""
+    loop; cycles: of the whole statement, estimated; straight: how many of the innermost loops of the reduction are unrolled."""
 
     vector: str
     jam: str | None
     rows: int
     width: int
     cycles: float
-    straight: bool = False
+    straight: int = 0
 
 
 def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
@@ -66,8 +67,9 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
         if 1 < steps <= SHORT:
             box = tuple((i, extent[i]) for i in reduced)
             free = [(i, extent[i]) for i in shared if i != vector and panel_width(s, i) is None]
-            found += _straight(accesses, vector, free, box, lanes,
-                               -(-extent[vector] // lanes), outer, machine)
+            for depth in {len(box), 1}:
+                found += _straight(accesses, vector, free, (box[len(box) - depth:], steps), lanes,
+                                   -(-extent[vector] // lanes), outer, machine)
     found += _on_matrix_unit(s, accesses, shared, lanes, machine)
     chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
@@ -151,15 +153,19 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
     return m, n, whole(m, n)
 
 
-def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]], box: tuple[tuple[str, int], ...],
-              lanes: int, wide: int, outer: int, machine: Machine) -> list[RegisterTile]:
-    """Tiles whose whole reduction, over the extents of `box`, is unrolled. jams: loops to unroll beside, and their extents;
-    wide: vectors of the vector loop; outer: iterations of the loops `jams` together.
+def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]],
+              reduction: tuple[tuple[tuple[str, int], ...], int], lanes: int, wide: int, outer: int, machine: Machine
+              ) -> list[RegisterTile]:
+    """Tiles whose reduction is unrolled. jams: loops to unroll beside, and their extents; reduction: the indices that are
+    unrolled with their extents, and all steps; wide: vectors of the vector loop; outer: iterations of the loops `jams`
+    together.
 
-    What the loads of a tile take beyond the registers is loaded twice. Latency does not count: the next tile, independent, is
-    within the processor's reach.
+    What the loads of a tile take beyond the registers is loaded twice. Latency does not count where all steps are unrolled: the
+    next tile, independent, is within the processor's reach.
     """
+    box, whole = reduction
     steps = prod(n for _, n in box)
+    times = whole // steps
     store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
 
     single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
@@ -169,15 +175,16 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
         busy = sum(v * c for v, c in zip(vectors, single, strict=True)) / machine.load_ports
         kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
         again = max(0, kept - machine.vector_registers)
-        return max(m * n * steps / machine.fma_ports, busy) + (sum(vectors) + 8 * again) * LOAD + m * n * store
+        wait = steps * machine.fma_latency if times > 1 else 0
+        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + (sum(vectors) + 8 * again) * LOAD) + m * n * store
 
     found: list[RegisterTile] = []
     for jam, high in (*jams, (None, 1)):
         for m, n in ((m, n) for m in range(1, min(high, 8) + 1) for n in range(1, min(wide, 4) + 1)):
             if m * n * steps <= STRAIGHT and m * n + n + 1 <= machine.vector_registers:
-                cycles = sum(times * count * tile(jam, x, y) for times, x in ((high // m, m), (1, high % m))
-                             for count, y in ((wide // n, n), (1, wide % n)) if times and x and count and y)
-                found.append(RegisterTile(vector, jam, m, n, cycles * outer / high, True))
+                cycles = sum(rows * count * tile(jam, x, y) for rows, x in ((high // m, m), (1, high % m))
+                             for count, y in ((wide // n, n), (1, wide % n)) if rows and x and count and y)
+                found.append(RegisterTile(vector, jam, m, n, cycles * outer / high, len(box)))
     return found
 
 
