@@ -7,6 +7,7 @@ Where intermediate values lie is the writer's choice: a bundle says only how lon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -20,7 +21,12 @@ from polytc.graph.headers import parameters
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.memory import Life
 from polytc.graph.plan import Array, Call, Plan
+from polytc.lang import extents
+from polytc.lang.extents import Extent
 from polytc.lang.program import Program
+from polytc.lang.scalars import DType
+from polytc.lang.sizes import Size
+from polytc.poly import isl
 
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory given error k a l p c from
@@ -48,9 +54,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an array of a step lies: argument or weight `key` (a number), or intermediate value `key` (a name)."""
+    """Where an array of a step lies: argument or weight `key` (a number), or intermediate value `key` (a name); or which size
+    a number of it is."""
 
-    area: Literal["argument", "weight", "value"]
+    area: Literal["argument", "weight", "value", "size"]
     key: int | str
 
 
@@ -81,7 +88,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Bundle:
-    """name: a C identifier. lives: of the intermediate values, in steps."""
+    """name: a C identifier. lives: of the intermediate values, in steps, whose bytes are formulas where sizes are not fixed.
+    sizes: C identifiers of those that are not."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -90,20 +98,23 @@ class Bundle:
     steps: tuple[Step, ...]
     copies: tuple[Copy, ...]
     lives: tuple[Life, ...]
+    sizes: tuple[str, ...] = ()
 
 
 def of_program(program: Program, target: Target, name: str = "") -> Bundle:
     """The bundle of a checked program. name: of what is exported; the program's if not said."""
     lowered = lower_program(program, target)
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
-    named = zip(parameters(program.arrays, RESERVED), program.arrays, strict=True)
+    named = parameters([*program.arrays, *program.sizes], RESERVED)
     arguments = tuple(Argument(own, n, Array(program.tensor(n).dtype, program.tensor(n).shape), roles.get(n, "output"))
-                      for own, n in named)
+                      for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
+    places |= {isl.name(n): Place("size", k) for k, n in enumerate(program.sizes)}
     lives = tuple(_scratch(lowered, 0))
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
-    return Bundle(_named(name or program.name), arguments, (), (unit,), (Step(0, places),), (), lives)
+    return Bundle(_named(name or program.name), arguments, (), (unit,), (Step(0, places),), (), lives,
+                  tuple(named[len(arguments):]))
 
 
 def of_plan(plan: Plan, target: Target, name: str = "", *, direct: bool = False, progress: Progress | None = None) -> Bundle:
@@ -114,7 +125,22 @@ def of_plan(plan: Plan, target: Target, name: str = "", *, direct: bool = False,
 def _scratch(lowered: Lowered, step: int) -> Iterator[Life]:
     """The lives of a unit's own temporaries in a step."""
     for b in lowered.source.module.scratch:
-        yield Life(f"{step}:{b.name}", max(1, b.size * b.dtype.bytes), step, step)
+        yield Life(f"{step}:{b.name}", bytes_of(b.shape, b.dtype), step, step)  # type: ignore[arg-type]
+
+
+def bytes_of(shape: Sequence[int], dtype: DType) -> Extent:
+    """Bytes of an array, at least 1; a formula where extents are."""
+    if not is_open(shape):
+        return max(1, math.prod(shape) * dtype.bytes)
+    total: Extent = dtype.bytes
+    for n in shape:
+        total = extents.times(total, n)
+    return total
+
+
+def is_open(shape: Sequence[int]) -> bool:
+    """Is an extent not fixed?"""
+    return any(isinstance(n, Size) for n in shape)
 
 
 def _named(name: str) -> str:

@@ -29,7 +29,9 @@ def tensors(lowered: Lowered) -> dict[str, tuple[str, ...]]:
 
 
 def _loops(lowered: Lowered) -> list[str]:
-    """The schedule as a loop nest, where it is one."""
+    """The schedule as a loop nest, where it is one and its loops have ranges in numbers."""
+    if lowered.program.sizes:
+        return []
     try:
         body = reading.body(lowered.schedule.tree, lowered.rewritten)
         return pseudocode.text(body, lowered.scop).splitlines()

@@ -12,6 +12,7 @@ from polytc.export.bundle import Argument, Bundle, Place
 from polytc.graph import memory
 from polytc.graph.headers import identifier
 from polytc.graph.memory import Slots
+from polytc.lang.extents import Extent
 from polytc.machine import Machine
 
 
@@ -25,15 +26,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Folder:
-    """What the hosts are written from. slots: the buffers that they make for intermediate values."""
+    """What the hosts are written from. slots: the buffers that they make for intermediate values;
+    buffers: bytes of each, formulas where sizes are not fixed."""
 
     bundle: Bundle
     library: Library
     tasks: tuple[Task, ...]
     slots: Slots
+    buffers: tuple[Extent, ...]
 
     def number(self, place: Place) -> int:
-        """Of an argument, a weight or a buffer."""
+        """Of an argument, a weight, a buffer or a size."""
         return self.slots.numbers[place.key] if isinstance(place.key, str) else place.key
 
     @property
@@ -58,7 +61,11 @@ def prepare(bundle: Bundle, machine: Machine) -> Folder:
     made = library(parts, machine)
     tasks = tuple(Task(launch, tuple(s.places[a] for a in launch.args))
                   for s in bundle.steps for launch in made.launches[s.unit])
-    return Folder(bundle, made, tasks, memory.share(bundle.lives))
+    if bundle.sizes:  # one step, in which all temporaries live
+        slots = Slots({life.name: n for n, life in enumerate(bundle.lives)}, ())
+        return Folder(bundle, made, tasks, slots, tuple(life.bytes for life in bundle.lives))
+    slots = memory.share(bundle.lives)
+    return Folder(bundle, made, tasks, slots, slots.bytes)
 
 
 def described(a: Argument) -> str:
@@ -70,5 +77,7 @@ def described(a: Argument) -> str:
 def shown(folder: Folder, place: Place) -> str:
     """How comments call a place."""
     number = folder.number(place)
+    if place.area == "size":
+        return folder.bundle.sizes[number]
     return folder.bundle.arguments[number].name if place.area == "argument" else (
         f"weight {number}" if place.area == "weight" else f"buffer {number}")

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 import polytc
+from polytc.codegen.opencl.kernel import LARGEST_OPEN
 from polytc.codegen.opencl.text import comment
-from polytc.export import opencl_host, python_host
-from polytc.export.bundle import Bundle, Place, offsets
+from polytc.export import formula, opencl_host, python_host
+from polytc.export.bundle import Bundle, Place, bytes_of, offsets
 from polytc.export.folder import Folder, described, prepare, shown
 from polytc.graph import memory
 from polytc.lang.extents import Extent
@@ -56,12 +57,13 @@ def source(folder: Folder) -> str:
              "Arrays are row-major without padding; half holds f16, ushort bf16, uchar bool as 0 or 1."]
     lines += [f"Arrays begin at multiples of {made.alignment} bytes."] if made.alignment else []
     lines += ["", "Arguments:", *(f"  {described(a)}" for a in b.arguments)]
+    lines += [f"  {n}: int, at least 1; arrays have at most {LARGEST_OPEN:,} elements" for n in b.sizes]
     lines += ["", "Launches, one after another in one in-order queue (global size / local size, local memory):"]
     for n, t in enumerate(folder.tasks, 1):
         local = made.local_bytes[t.launch.entry]
         lines.append(f"  {n}. {t.launch.entry}({', '.join(shown(folder, p) for p in t.places)})  "
                      f"{_sizes(t.launch.global_size)} / {_sizes(t.launch.local_size)}, {local} bytes")
-    sizes = [f"  buffer {n}: {size:,} bytes" for n, size in enumerate(folder.slots.bytes)]
+    sizes = [f"  buffer {n}: {size} bytes" for n, size in enumerate(folder.buffers)]
     lines += ["", "Memory between the kernels, which nothing is expected of before or after:", *sizes] if sizes else []
     return comment(lines) + "\n" + made.text
 
@@ -70,11 +72,11 @@ def _sizes(sizes: tuple[Extent, ...]) -> str:
     return " x ".join(map(str, sizes))
 
 
-_AREAS = {"argument": "argument", "weight": "weight", "value": "buffer"}
+_AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size": "size"}
 
 
 def description(folder: Folder) -> str:
-    """The .json. Sizes in bytes; global and local sizes in work-items, axis 0 first."""
+    """The .json. Global and local sizes in work-items, axis 0 first; what is not fixed is a formula of the sizes in Python."""
     b, made = folder.bundle, folder.library
 
     def place(p: Place) -> dict[str, int]:
@@ -86,12 +88,15 @@ def description(folder: Folder) -> str:
         "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.cl", "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment},
-        "arguments": [{"name": a.name, "title": a.title, "role": a.role, "dtype": a.type.dtype.name, "shape": a.type.shape,
-                       "bytes": a.type.bytes} for a in b.arguments],
+        "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+        "arguments": [{"name": a.name, "title": a.title, "role": a.role, "dtype": a.type.dtype.name,
+                       "shape": formula.rows(a.type.shape), "bytes": formula.row(bytes_of(a.type.shape, a.type.dtype))}
+                      for a in b.arguments],
         "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
-        "buffers": folder.slots.bytes,
-        "launches": [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places], "global": t.launch.global_size,
-                      "local": t.launch.local_size, "local_bytes": made.local_bytes[t.launch.entry]} for t in folder.tasks],
+        "buffers": formula.rows(folder.buffers),
+        "launches": [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places],
+                      "global": formula.rows(t.launch.global_size), "local": t.launch.local_size,
+                      "local_bytes": made.local_bytes[t.launch.entry]} for t in folder.tasks],
         "copies": [{"from": place(c.source), "to": {"argument": c.target}, "bytes": c.bytes} for c in b.copies],
     }
     return _rows(found) + "\n"

@@ -38,7 +38,7 @@ class Program:
         parts = [data[w["offset"]:w["offset"] + w["bytes"]] for w in (weights["parts"] if weights else ())]
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
                          cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
-        self._buffers = [cl.Buffer(context, flags.READ_WRITE, n) for n in self.about["buffers"]]
+        self._buffers, self._sizes = [], {}
         self._kernels = [cl.Kernel(program, launch["kernel"]) for launch in self.about["launches"]]
 
     def _check(self):
@@ -50,12 +50,27 @@ class Program:
         if needs["work_group"] > device.max_work_group_size:
             raise RuntimeError(f"{device.name} has work-groups of {device.max_work_group_size}, not {needs['work_group']}")
 
+    def resize(self, **sizes):
+        """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
+        if set(sizes) != set(self.about["sizes"]) or min(sizes.values(), default=1) < 1:
+            raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
+        if not self._buffers or sizes != self._sizes:
+            self._sizes = dict(sizes)
+            self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
+
+    def _number(self, formula):
+        """A number of the description: itself, or a formula of the sizes."""
+        return formula if isinstance(formula, int) else int(eval(formula, {"__builtins__": {}}, dict(self._sizes)))
+
     def _place(self, place, arguments):
         (area, number), = place.items()
+        if area == "size":
+            return np.int32(self._sizes[self.about["sizes"][number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 
-    def enqueue(self, queue, *arguments, wait_for=None):
-        """One run on buffers for all arguments, in order; an event that is complete when it is."""
+    def enqueue(self, queue, *arguments, wait_for=None, **sizes):
+        """One run on buffers for all arguments, in order; an event that is complete when it is. sizes: that are not fixed."""
+        self.resize(**sizes)
         if len(arguments) != len(self.about["arguments"]):
             raise TypeError("the arguments are " + ", ".join(a["name"] for a in self.about["arguments"]))
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
@@ -64,7 +79,10 @@ class Program:
         if wait_for:
             cl.enqueue_barrier(queue, wait_for=wait_for)
         for kernel, launch in zip(self._kernels, self.about["launches"]):
-            kernel(queue, launch["global"], launch["local"], *(self._place(p, memory) for p in launch["arguments"]))
+            grid = [self._number(n) for n in launch["global"]]
+            if 0 in grid:
+                continue
+            kernel(queue, grid, launch["local"], *(self._place(p, memory) for p in launch["arguments"]))
         for copy in self.about["copies"]:
             cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
         return cl.enqueue_marker(queue)
@@ -73,24 +91,22 @@ class Program:
         """The outputs as numpy arrays: the only one, or a tuple. Arguments that are read and written are not changed: their new
         values are among the outputs."""
         queue = queue or cl.CommandQueue(self.context, self.device)
-        given = list(inputs)
+        read = [a for a in self.about["arguments"] if a["role"] != "output"]
+        if len(inputs) != len(read):
+            raise TypeError("the inputs are " + ", ".join(a["name"] for a in read))
+        given = {a["name"]: np.array(x, _numpy(a["dtype"]), order="C") for a, x in zip(read, inputs)}
+        sizes = {n: extent for a in read for n, extent in zip(a["shape"], given[a["name"]].shape) if n in self.about["sizes"]}
+        self.resize(**sizes)
         arrays = []
         for a in self.about["arguments"]:
-            dtype = np.dtype(_numpy(a["dtype"]))
-            if a["role"] == "output":
-                arrays.append(np.zeros(a["shape"], dtype))
-            else:
-                if not given:
-                    raise TypeError(f"the input {a['name']} is missing")
-                arrays.append(np.array(given.pop(0), dtype, order="C"))
-                if arrays[-1].shape != tuple(a["shape"]):
-                    raise ValueError(f"{a['name']} has the shape {arrays[-1].shape}, not {tuple(a['shape'])}")
-        if given:
-            raise TypeError(f"{len(given)} inputs too many")
+            shape = tuple(self._number(n) for n in a["shape"])
+            arrays.append(given[a["name"]] if a["name"] in given else np.zeros(shape, _numpy(a["dtype"])))
+            if arrays[-1].shape != shape:
+                raise ValueError(f"{a['name']} has the shape {arrays[-1].shape}, not {shape}")
         flags = cl.mem_flags
         buffers = [cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=a) if a.size else
                    cl.Buffer(self.context, flags.READ_WRITE, 1) for a in arrays]
-        self.enqueue(queue, *buffers)
+        self.enqueue(queue, *buffers, **sizes)
         outputs = []
         for a, array, buffer in zip(self.about["arguments"], arrays, buffers):
             if a["role"] != "input":

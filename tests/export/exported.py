@@ -54,9 +54,9 @@ def device() -> devices.Device:
         pytest.skip("there is no OpenCL device")
 
 
-def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Sequence[str] = ("-lOpenCL",)
-         ) -> dict[str, np.ndarray]:
-    """The outputs of the C host. Skips where it cannot be built."""
+def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Sequence[str] = ("-lOpenCL",),
+         sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """The outputs of the C host. sizes: that are not fixed, in order. Skips where it cannot be built."""
     if CC is None:
         pytest.skip("there is no C compiler")
     if "-lOpenCL" in libraries:
@@ -71,9 +71,10 @@ def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Seque
         if a["role"] != "output":
             np.ascontiguousarray(next(given)).tofile(folder / f"{k}.raw")
         files.append(f"{k}.raw")
-    done = subprocess.run(["./run", ".", *files], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["./run", ".", *map(str, (sizes or {}).values()), *files], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return {a["name"]: np.fromfile(folder / f"{k}.raw", numpy_type(a["dtype"])).reshape(a["shape"])
+    return {a["name"]: np.fromfile(folder / f"{k}.raw", numpy_type(a["dtype"])).reshape(
+                [n if isinstance(n, int) else (sizes or {})[n] for n in a["shape"]])
             for k, a in enumerate(arguments(folder, name)) if a["role"] == "output"}
 
 

@@ -17,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import polytc
 from polytc import compiler
-from polytc.export import bundle, opencl
+from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
+from polytc.lang.sizes import Size, at
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
 CONV_SHAPES = {"I": (1, 8, 14, 14), "W": (16, 8, 3, 3)}
@@ -150,7 +151,7 @@ def test_kernels_that_do_not_build_show_the_compilers_words(tmp_path: Path) -> N
 def test_a_buffer_that_is_too_small_is_refused(tmp_path: Path) -> None:
     folder = write("C[i] = A[i] + 1", tmp_path, "plus", shapes={"A": (8,)})
     main = folder / "main.c"
-    main.write_text(main.read_text().replace("about[k].bytes + 1", "about[k].bytes - 4"))
+    main.write_text(main.read_text().replace("COPY_HOST_PTR, bytes + 1", "COPY_HOST_PTR, bytes - 4"))
     with pytest.raises(AssertionError, match="too few bytes"):
         exported.in_c(folder, "plus", [random(8)])
 
@@ -177,3 +178,36 @@ def test_values_that_do_not_live_together_share_buffers(tmp_path: Path) -> None:
 def test_golden(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     write(CONV, tmp_path, "conv3x3", shapes=CONV_SHAPES)
     golden(name, (tmp_path / name).read_text().replace(polytc.__version__, "VERSION"))
+
+
+OPEN = """def layers(f32[N,M] X, f32[M,K] W) -> (Y) {
+    H[i,k] += X[i,j] * W[j,k]
+    S[i] max= H[i,k]
+    E[i,k] = exp(H[i,k] - S[i])
+    T[i] += E[i,k]
+    Y[i,k] = E[i,k] / T[i]
+}"""
+
+
+def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
+    for n, m, k in ((37, 19, 5), (3, 2, 70)):
+        x, w = random(n, m), random(m, k, seed=1)
+        e = np.exp((x @ w).astype(np.float64))
+        expected = e / e.sum(axis=1, keepdims=True)
+        exported.agree(exported.in_python(folder, "layers", [x, w]), [expected], 1e-4)
+        found = exported.in_c(folder, "layers", [x, w], sizes={"N": n, "M": m, "K": k})
+        exported.agree(found, [expected], 1e-4)
+    for sizes, part in ((["0", "1", "1"], "its code says why"), (["65536", "65536", "4"], "too few bytes")):
+        done = subprocess.run(["./run", ".", *sizes], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert part in done.stderr
+
+
+def test_formulas_in_c_round_down() -> None:
+    n = Size.named("N", 9)
+    for made in ((n - 13) // 4, n % 3 * 2 + 1):
+        text = formula.in_c(made, {"N": "N"})
+        assert "floordiv(" in text
+        for value in (1, 7, 8, 30):
+            assert eval(text, {"floordiv": lambda a, b: a // b, "N": value}) == at(made, {"N": value})

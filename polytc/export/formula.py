@@ -1,0 +1,38 @@
+"""Extents as text: in Python, whose `//` rounds down, for the .json; in C, with a function that does, for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polytc.lang.affine import Affine, Atom, Quotient
+from polytc.lang.extents import Extent, Product
+from polytc.lang.sizes import Size
+
+
+def row(n: Extent) -> int | str:
+    """A number, or a formula in Python."""
+    return str(n) if isinstance(n, (Product, Size)) else n
+
+
+def rows(extents: Sequence[Extent]) -> list[int | str]:
+    """See `row`."""
+    return [row(n) for n in extents]
+
+
+def in_c(n: Extent, values: dict[str, str]) -> str:
+    """A formula in C, of type int64_t unless it is a number. values: size -> expression."""
+    if isinstance(n, Product):
+        return " * ".join(in_c(f, values) for f in n.factors)
+    return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
+
+
+def _affine(form: Affine, values: dict[str, str]) -> str:
+    terms = [_atom(atom, values) if c == 1 else f"{_atom(atom, values)} * {c}" for atom, c in form.terms]
+    return " + ".join([*terms, *([str(form.constant)] if form.constant or not terms else [])]).replace("+ -", "- ")
+
+
+def _atom(atom: Atom, values: dict[str, str]) -> str:
+    if isinstance(atom, str):
+        return values[atom]
+    a, quotient = _affine(atom.a, values), f"floordiv({_affine(atom.a, values)}, {atom.divisor})"
+    return quotient if isinstance(atom, Quotient) else f"({a} - {quotient} * {atom.divisor})"

@@ -1,0 +1,138 @@
+"""The program that runs an OpenCL folder, and its CMakeLists.txt, as templates."""
+
+MAIN = '''\
+/* main FOLDER@USAGE@ [FILE ...]: runs the kernels of a folder once, on the first device for which they build.
+ * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
+ * Inputs without a file are zeros. Prints the first elements of each output. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "@NAME@.h"
+
+enum { COUNT = @COUNT@, SIZES = @SIZES@, DEVICES = 16 };
+enum format { BYTES, FLOAT, DOUBLE, INT, LONG };
+
+struct argument {
+    const char *name;
+    int read, written;
+    enum format format;
+};
+
+@ROWS@
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\\n", what, why);
+    return 1;
+}
+
+static void print(const struct argument *a, const void *data, size_t bytes)
+{
+    const size_t sizes[] = {1, 4, 8, 4, 8};
+    size_t k, count = bytes / sizes[a->format];
+    printf("%s", a->name);
+    for (k = 0; k < count && k < 8; k++) {
+        if (a->format == FLOAT) printf(" %.9g", ((const float *)data)[k]);
+        else if (a->format == DOUBLE) printf(" %.17g", ((const double *)data)[k]);
+        else if (a->format == INT) printf(" %ld", (long)((const int32_t *)data)[k]);
+        else if (a->format == LONG) printf(" %lld", (long long)((const int64_t *)data)[k]);
+        else printf(" %u", ((const unsigned char *)data)[k]);
+    }
+    printf("\\n");
+}
+
+static int transfer(const char *path, const char *mode, void *data, size_t bytes)
+{
+    FILE *file = fopen(path, mode);
+    size_t got = !file ? 0 : mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (file && fclose(file)) got = 0;
+    return file && got == bytes;
+}
+
+static cl_int find(const char *folder, cl_context *context, cl_device_id *device, @NAME@ **made)
+{
+    cl_platform_id platforms[DEVICES];
+    cl_device_id devices[DEVICES];
+    cl_uint p, d, platform_count = 0, device_count;
+    cl_int error = CL_DEVICE_NOT_FOUND;
+    char log[4096];
+    clGetPlatformIDs(DEVICES, platforms, &platform_count);
+    for (p = 0; p < platform_count && p < DEVICES; p++) {
+        device_count = 0;
+        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES, devices, &device_count)) continue;
+        for (d = 0; d < device_count && d < DEVICES; d++) {
+            *device = devices[d];
+            *context = clCreateContext(NULL, 1, device, NULL, NULL, &error);
+            if (error) continue;
+            error = @NAME@_create(*context, *device, folder, made, log, sizeof log);
+            if (!error) return error;
+            if (log[0]) fprintf(stderr, "%s\\n", log);
+            clReleaseContext(*context);
+        }
+    }
+    return error;
+}
+
+int main(int argc, char **argv)
+{
+    cl_context context;
+    cl_device_id device;
+    cl_command_queue queue;
+    cl_event done;
+    cl_int error;
+    cl_mem arguments[COUNT + 1];
+    char *data[COUNT + 1];
+    @NAME@ *self;
+    int k;
+    if (argc < 2 + SIZES) return fail("usage", "main FOLDER@USAGE@ [FILE ...]");
+    error = find(argv[1], &context, &device, &self);
+    if (error) return fail(argv[1], @NAME@_error(error));
+    queue = clCreateCommandQueue(context, device, 0, &error);
+@RESIZE@    for (k = 0; k < COUNT && !error; k++) {
+        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
+        size_t bytes = @NAME@_bytes(self, k);
+        data[k] = calloc(1, bytes + 1);
+        if (!data[k]) return fail(about[k].name, "no memory");
+        if (about[k].read && strcmp(path, "-") && !transfer(path, "rb", data[k], bytes))
+            return fail(path, "cannot be read, or is too short");
+        arguments[k] = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, bytes + 1, data[k], &error);
+    }
+    if (!error) error = @NAME@_enqueue(self, queue@VALUES@, 0, NULL, &done);
+    if (!error) error = clWaitForEvents(1, &done);
+    for (k = 0; k < COUNT && !error; k++) {
+        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
+        size_t bytes = @NAME@_bytes(self, k);
+        if (!about[k].written) continue;
+        error = clEnqueueReadBuffer(queue, arguments[k], CL_TRUE, 0, bytes + 1, data[k], 0, NULL, NULL);
+        if (!error) print(&about[k], data[k], bytes);
+        if (!error && strcmp(path, "-") && !about[k].read && !transfer(path, "wb", data[k], bytes))
+            return fail(path, "cannot be written");
+    }
+    if (error) return fail("OpenCL", @NAME@_error(error));
+    clReleaseEvent(done);
+    for (k = 0; k < COUNT; k++) {
+        clReleaseMemObject(arguments[k]);
+        free(data[k]);
+    }
+    clReleaseCommandQueue(queue);
+    @NAME@_release(self);
+    clReleaseContext(context);
+    return 0;
+}
+'''
+
+CMAKE = '''\
+cmake_minimum_required(VERSION 3.10)
+project(@NAME@ C)
+set(CMAKE_C_STANDARD 99)
+find_package(OpenCL REQUIRED)
+
+add_library(@NAME@ @NAME@.c)
+target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(@NAME@ PUBLIC OpenCL::OpenCL)
+
+add_executable(@NAME@_main main.c)
+target_link_libraries(@NAME@_main @NAME@)
+'''

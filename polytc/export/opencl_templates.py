@@ -1,0 +1,359 @@
+"""The C files of an OpenCL folder, as templates: @NAME@ and the like are filled in by opencl_host."""
+
+HEADER = '''\
+/* @NAME@: host code for the kernels of @NAME@.cl, in C99 and OpenCL 1.2.
+ *
+ * Arguments, row-major without padding:
+@ARGUMENTS@
+ */
+#ifndef @GUARD@
+#define @GUARD@
+
+#include <stddef.h>
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#ifdef __APPLE__
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The built kernels, the weights and the memory between kernels. */
+typedef struct @NAME@ @NAME@;
+
+/* Results are OpenCL's error codes, which are negative, CL_SUCCESS, or one of these. */
+enum {
+    @NAME@_NO_SOURCE = 1,  /* @NAME@.cl cannot be read */
+    @NAME@_NO_WEIGHTS = 2, /* @NAME@.weights cannot be read, or is not of these kernels */
+    @NAME@_NO_MEMORY = 3,  /* of the host */
+    @NAME@_TOO_SMALL = 4   /* the device lacks f64, local memory, or work-items in a group */
+};
+
+/* What a result means. */
+const char *@NAME@_error(cl_int code);
+
+/* Reads @NAME@.cl@WEIGHTS@ from a folder and builds the kernels for a device of the context, which
+ * must outlive what is made. log: gets the compiler's words if it refuses; may be NULL. */
+cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes);
+
+@RESIZE@/* Bytes of argument `number`, counted from 0. */
+size_t @NAME@_bytes(const @NAME@ *self, int number);
+
+/* Enqueues one run on an in-order queue.@SIZED@ It begins when the events of wait_list are complete; done, if it is not NULL,
+ * is an event that is complete when the run is, for the caller to release. Runs of one object share its memory: enqueue them on
+ * one queue. Not to be called by two threads at once. */
+cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
+                      cl_uint waits, const cl_event *wait_list, cl_event *done);
+
+/* Frees everything; NULL is allowed. */
+void @NAME@_release(@NAME@ *self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+'''
+
+CODE = '''\
+/* See @NAME@.h. Made by polytc: change the tables together with @NAME@.cl and @NAME@.json. */
+#include "@NAME@.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { @COUNTS@ };
+enum area { ARGUMENT, WEIGHT, BUFFER, SIZE };
+
+/* What a kernel's argument is: the caller's, a weight, a buffer between kernels, or a size. */
+struct place {
+    int area, number;
+};
+
+/* A kernel, the first of its `count` places, and its work-groups on `axes` axes. */
+struct launch {
+    const char *kernel;
+    int first, count;
+    cl_uint axes;
+    size_t local[3];
+};
+
+/* An output that is another value, too. */
+struct copy {
+    struct place from;
+    int to;
+    size_t bytes;
+};
+
+@TABLES@
+
+static const char build_options[] = "@BUILD@";
+
+struct @NAME@ {
+    cl_program program;
+    cl_kernel kernels[LAUNCHES + 1];
+    cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
+    cl_int sizes[SIZES + 1];
+    size_t grids[LAUNCHES + 1][3], argument_bytes[ARGUMENTS + 1], buffer_bytes[BUFFERS + 1];
+};
+
+const char *@NAME@_error(cl_int code)
+{
+    switch (code) {
+    case CL_SUCCESS: return "success";
+    case @NAME@_NO_SOURCE: return "@NAME@.cl cannot be read";
+    case @NAME@_NO_WEIGHTS: return "@NAME@.weights cannot be read, or is of other kernels";
+    case @NAME@_NO_MEMORY: return "the host has no memory";
+    case @NAME@_TOO_SMALL: return "the device lacks f64, local memory, or work-items in a group";
+    case CL_BUILD_PROGRAM_FAILURE: return "the device's compiler refuses the kernels";
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "the device has no memory";
+    case CL_OUT_OF_RESOURCES: return "the device has no resources left";
+    case CL_INVALID_MEM_OBJECT: return "an argument is no buffer";
+    case CL_INVALID_BUFFER_SIZE: return "an argument has too few bytes";
+    case CL_INVALID_QUEUE_PROPERTIES: return "the queue is not in order";
+    default: return "an OpenCL call failed; its code says why";
+    }
+}
+
+/* A whole file and a zero after it, or NULL. */
+static char *read_file(const char *folder, const char *name, size_t *bytes)
+{
+    size_t length = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(length), *text = NULL;
+    FILE *file;
+    long size;
+    if (!path) return NULL;
+    snprintf(path, length, "%s/%s", folder, name);
+    file = fopen(path, "rb");
+    free(path);
+    if (!file) return NULL;
+    if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0) {
+        text = malloc((size_t)size + 1);
+        if (text && fread(text, 1, (size_t)size, file) == (size_t)size) {
+            text[size] = 0;
+            *bytes = (size_t)size;
+        } else {
+            free(text);
+            text = NULL;
+        }
+    }
+    fclose(file);
+    return text;
+}
+
+static cl_int check_device(cl_device_id device)
+{
+    cl_device_fp_config doubles = 0;
+    cl_ulong local = 0;
+    size_t group = 0;
+    clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof doubles, &doubles, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
+    return @TOO_SMALL@ ? @NAME@_TOO_SMALL : CL_SUCCESS;
+}
+
+static cl_int build(@NAME@ *self, cl_context context, cl_device_id device, const char *folder, char *log, size_t log_bytes)
+{
+    size_t bytes = 0;
+    cl_int error;
+    const char *text = read_file(folder, "@NAME@.cl", &bytes);
+    if (!text) return @NAME@_NO_SOURCE;
+    self->program = clCreateProgramWithSource(context, 1, &text, &bytes, &error);
+    free((void *)text);
+    if (error) return error;
+    error = clBuildProgram(self->program, 1, &device, build_options, NULL, NULL);
+    if (error && log && log_bytes) {
+        size_t needed = 0;
+        char *whole;
+        clGetProgramBuildInfo(self->program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &needed);
+        whole = calloc(1, needed + 1);
+        if (whole) clGetProgramBuildInfo(self->program, device, CL_PROGRAM_BUILD_LOG, needed, whole, NULL);
+        snprintf(log, log_bytes, "%s", whole ? whole : "");
+        free(whole);
+    }
+    return error;
+}
+
+static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
+{
+    cl_int error = CL_SUCCESS;
+    size_t bytes = 0;
+    char *data = WEIGHTS ? read_file(folder, "@NAME@.weights", &bytes) : NULL;
+    int k;
+    if (WEIGHTS && (!data || bytes != weight_offsets[WEIGHTS])) error = @NAME@_NO_WEIGHTS;
+    for (k = 0; k < WEIGHTS && !error; k++)
+        self->weights[k] = weight_bytes[k] ? clCreateBuffer(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, weight_bytes[k],
+                                                            data + weight_offsets[k], &error)
+                                           : clCreateBuffer(context, CL_MEM_READ_ONLY, 1, NULL, &error);
+    free(data);
+    return error;
+}
+
+@FLOORDIV@/* The NDRanges in work-items, and the bytes of arguments and buffers. */
+static void measure(@NAME@ *self)
+{
+@MEASURE@
+}
+
+static cl_int make_buffers(@NAME@ *self, cl_context context)
+{
+    cl_int error = CL_SUCCESS;
+    int k;
+    for (k = 0; k < BUFFERS && !error; k++) {
+        if (self->buffers[k]) clReleaseMemObject(self->buffers[k]);
+        self->buffers[k] = clCreateBuffer(context, CL_MEM_READ_WRITE, self->buffer_bytes[k], NULL, &error);
+    }
+    return error;
+}
+
+static cl_int make_kernels(@NAME@ *self, cl_device_id device)
+{
+    cl_int error = CL_SUCCESS;
+    int k;
+    for (k = 0; k < LAUNCHES && !error; k++) {
+        const struct launch *l = &launches[k];
+        size_t most = 0;
+        self->kernels[k] = clCreateKernel(self->program, l->kernel, &error);
+        if (error) break;
+        error = clGetKernelWorkGroupInfo(self->kernels[k], device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+        if (!error && most < l->local[0] * l->local[1] * l->local[2]) error = @NAME@_TOO_SMALL;
+    }
+    return error;
+}
+
+/* Those arguments of kernels that are the same in each run. */
+static cl_int set_arguments(@NAME@ *self)
+{
+    cl_int error = CL_SUCCESS;
+    int k, a;
+    for (k = 0; k < LAUNCHES; k++) {
+        for (a = 0; a < launches[k].count && !error; a++) {
+            const struct place *p = &places[launches[k].first + a];
+            if (p->area == SIZE)
+                error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_int), &self->sizes[p->number]);
+            else if (p->area != ARGUMENT)
+                error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_mem),
+                                       p->area == WEIGHT ? &self->weights[p->number] : &self->buffers[p->number]);
+        }
+    }
+    return error;
+}
+@RESIZE@
+cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes)
+{
+    @NAME@ *self = calloc(1, sizeof *self);
+    cl_int error;
+    if (log && log_bytes) log[0] = 0;
+    *made = NULL;
+    if (!self) return @NAME@_NO_MEMORY;
+    error = check_device(device);
+    if (!error) error = build(self, context, device, folder, log, log_bytes);
+    if (!error) error = read_weights(self, context, folder);
+    if (!error) error = make_kernels(self, device);
+    measure(self);
+@PREPARE@    if (error) @NAME@_release(self);
+    else *made = self;
+    return error;
+}
+
+size_t @NAME@_bytes(const @NAME@ *self, int number)
+{
+    return number >= 0 && number < ARGUMENTS ? self->argument_bytes[number] : 0;
+}
+
+static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_mem *given)
+{
+    cl_command_queue_properties properties = 0;
+    cl_int error = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    int a;
+    if (!error && (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)) error = CL_INVALID_QUEUE_PROPERTIES;
+    for (a = 0; a < ARGUMENTS && !error; a++) {
+        size_t bytes = 0;
+        error = clGetMemObjectInfo(given[a], CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+        if (!error && bytes < self->argument_bytes[a]) error = CL_INVALID_BUFFER_SIZE;
+    }
+    return error;
+}
+
+cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
+                      cl_uint waits, const cl_event *wait_list, cl_event *done)
+{
+    const cl_mem given[] = {@GIVEN@};
+    cl_int error = check_call(self, queue, given);
+    int k, a;
+    if (!error && waits) error = clEnqueueBarrierWithWaitList(queue, waits, wait_list, NULL);
+    for (k = 0; k < LAUNCHES && !error; k++) {
+        const struct launch *l = &launches[k];
+        for (a = 0; a < l->count && !error; a++) {
+            const struct place *p = &places[l->first + a];
+            if (p->area == ARGUMENT) error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_mem), &given[p->number]);
+        }
+        if (!error && self->grids[k][0] && self->grids[k][1] && self->grids[k][2])
+            error = clEnqueueNDRangeKernel(queue, self->kernels[k], l->axes, NULL, self->grids[k], l->local, 0, NULL, NULL);
+    }
+    for (k = 0; k < COPIES && !error; k++) {
+        const struct copy *c = &copies[k];
+        cl_mem from = c->from.area == ARGUMENT ? given[c->from.number]
+                    : c->from.area == WEIGHT ? self->weights[c->from.number] : self->buffers[c->from.number];
+        error = clEnqueueCopyBuffer(queue, from, given[c->to], 0, 0, c->bytes, 0, NULL, NULL);
+    }
+    if (!error && done) error = clEnqueueMarkerWithWaitList(queue, 0, NULL, done);
+    return error;
+}
+
+void @NAME@_release(@NAME@ *self)
+{
+    int k;
+    if (!self) return;
+    for (k = 0; k < LAUNCHES; k++)
+        if (self->kernels[k]) clReleaseKernel(self->kernels[k]);
+    for (k = 0; k < WEIGHTS; k++)
+        if (self->weights[k]) clReleaseMemObject(self->weights[k]);
+    for (k = 0; k < BUFFERS; k++)
+        if (self->buffers[k]) clReleaseMemObject(self->buffers[k]);
+    if (self->program) clReleaseProgram(self->program);
+    free(self);
+}
+'''
+
+RESIZE_DECLARED = '''\
+/* Sets the sizes of the runs that follow, each at least 1, and makes memory for them. Not while a run is under way. */
+cl_int @NAME@_resize(@NAME@ *self, @INTS@);
+
+'''
+
+RESIZE = '''
+cl_int @NAME@_resize(@NAME@ *self, @INTS@)
+{
+    const cl_int sizes[] = {@GIVEN@};
+    cl_context context;
+    cl_int error = clGetProgramInfo(self->program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL);
+    int k;
+    for (k = 0; k < SIZES; k++)
+        if (sizes[k] < 1) return CL_INVALID_VALUE;
+    memcpy(self->sizes, sizes, sizeof sizes);
+    measure(self);
+    for (k = 0; k < ARGUMENTS + BUFFERS; k++) {
+        size_t bytes = k < ARGUMENTS ? self->argument_bytes[k] : self->buffer_bytes[k - ARGUMENTS];
+        if (bytes / element_bytes[k] > @LARGEST@u) return CL_INVALID_BUFFER_SIZE; /* kernels count in 32 bits */
+    }
+    if (!error) error = make_buffers(self, context);
+    return error ? error : set_arguments(self);
+}
+'''
+
+FLOORDIV = '''\
+/* a / b, rounded down; b is positive. */
+static int64_t floordiv(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+'''
