@@ -12,7 +12,7 @@
  *   2. conv3x3_2(buffer 0, O, W)  14 x 16 x 16 / 14 x 4 x 2, 0 bytes
  *
  * Memory between the kernels, which nothing is expected of before or after:
- *   buffer 0: 8,192 bytes
+ *   buffer 0: 8192 bytes
  */
 
 /*
