@@ -20,6 +20,8 @@ from polytc.codegen.llvm.executable import aligned
 from polytc.codegen.target import Bound, Native
 from polytc.runtime import jit, packages
 from polytc.runtime import threads as pool
+from polytc.runtime.opencl_chains import DeviceWalk, on_device
+from polytc.runtime.opencl_executable import BoundOpenCL
 
 _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _FIELDS = 4
@@ -94,13 +96,15 @@ class Chain:
     """
 
     def __init__(self, steps: Sequence[Bound]) -> None:
-        parts = [(native(step), step) for step in steps]
-        self.scratch = max((n.needs for n, _ in parts if n is not None), default=0)
+        parts = [(native(step) or on_device(step), step) for step in steps]
+        self.scratch = max((n.needs for n, _ in parts if isinstance(n, Native)), default=0)
         memory = aligned(self.scratch)
-        self._parts: list[_Walk | Bound] = []
-        for walked, members in itertools.groupby(parts, lambda p: p[0] is not None):
+        self._parts: list[_Walk | DeviceWalk | Bound] = []
+        for _, members in itertools.groupby(parts, lambda p: _kind(p[0])):
             group = list(members)
-            self._parts += [_Walk([n for n, _ in group if n is not None], memory)] if walked else [s for _, s in group]
+            codes = [n for n, _ in group if isinstance(n, Native)]
+            queued = [n for n, _ in group if isinstance(n, BoundOpenCL)]
+            self._parts += [_Walk(codes, memory)] if codes else [DeviceWalk(queued)] if queued else [s for _, s in group]
 
     @property
     def native(self) -> bool:
@@ -123,13 +127,18 @@ class Chain:
         """Run all steps; the nanoseconds (of time.monotonic_ns) at which each began and ended."""
         found: list[tuple[int, int]] = []
         for part in self._parts:
-            if isinstance(part, _Walk):
+            if isinstance(part, _Walk | DeviceWalk):
                 found += part.timed()
             else:
                 start = time.monotonic_ns()
                 part()
                 found.append((start, time.monotonic_ns()))
         return found
+
+
+def _kind(code: Native | BoundOpenCL | None) -> object:
+    """What steps that may run in one call have in common."""
+    return code.executable.session if isinstance(code, BoundOpenCL) else code is not None
 
 
 def native(step: Bound) -> Native | None:

@@ -91,7 +91,7 @@ class OpenCLExecutable:
                         self._to_host(array, memory[b.name])
                 self._session.queue.finish()
             except cl.Error as e:
-                raise self._failure(e) from e
+                raise self.failure(e) from e
 
     def enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any] = ()) -> Any:
         """Enqueue the kernels on buffers of the device, one for each of binary.args by name, after some events; an event that
@@ -129,9 +129,9 @@ class OpenCLExecutable:
                                          wait_for=list(before)))
                 return events or [cl.enqueue_marker(queue, wait_for=list(wait_for))]
             except cl.Error as e:
-                raise self._failure(e) from e
+                raise self.failure(e) from e
 
-    def _failure(self, e: Exception) -> errors.CompileError:
+    def failure(self, e: Exception) -> errors.CompileError:
         """The diagnostic of a failed command."""
         what = f"'{self.binary.name}' on {self.device}"
         if isinstance(e, devices.pyopencl().MemoryError):
@@ -142,14 +142,46 @@ class OpenCLExecutable:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays, which it keeps alive."""
-        return Held(self.run, buffers)
+        return BoundOpenCL(self, buffers)
+
+    # ---- memory of the device, for runs of several executables (see opencl_chains.py)
+
+    @property
+    def session(self) -> Session:
+        """The device in use."""
+        return self._session
+
+    def shared(self, array: np.ndarray) -> Any:
+        """A buffer that is the array's own memory, where the device can use it; else None."""
+        cl = devices.pyopencl()
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        return cl.Buffer(self._session.context, flags, hostbuf=array) if self._is_shared(array) else None
+
+    def made(self, array: np.ndarray, read: bool) -> Any:
+        """A buffer for an array, which stays: its own memory or memory of the device; with its contents, if it is read."""
+        found = self.shared(array)
+        if found is None:
+            found = self._allocate(array.nbytes)
+            if read:
+                self.upload(array, found)
+        return found
+
+    def upload(self, array: np.ndarray, buffer: Any) -> None:
+        """Enqueue a copy of an array, which may change when this returns, to a buffer of the device."""
+        if array.size:
+            with self._session.lock:
+                devices.pyopencl().enqueue_copy(self._session.queue, buffer, array, is_blocking=True)
+
+    def to_host(self, array: np.ndarray, buffer: Any) -> None:
+        """Enqueue what makes an array have the buffer's contents. The session's lock is held."""
+        self._to_host(array, buffer)
 
     def _allocate(self, size: int) -> Any:
         cl = devices.pyopencl()
         try:
             return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE, max(size, 1))
         except cl.Error as e:
-            raise self._failure(e) from e
+            raise self.failure(e) from e
 
     def _to_device(self, name: str, array: np.ndarray) -> Any:
         """A device buffer with the array's contents: the array's own memory where the device may use it."""
@@ -175,6 +207,21 @@ class OpenCLExecutable:
     def _is_shared(self, array: np.ndarray) -> bool:
         """A device of the host's memory, and an address that the kernels can do with; pyopencl wants it writable."""
         return array.size > 0 and array.flags.writeable and self._sharing > 0 and array.ctypes.data % self._sharing == 0
+
+
+class BoundOpenCL:
+    """An executable on arrays, which keeps them alive. buffers: the arrays; moved: positions of those that were moved."""
+
+    def __init__(self, executable: OpenCLExecutable, buffers: Sequence[np.ndarray]) -> None:
+        self.executable, self.buffers, self.moved = executable, list(buffers), set[int]()
+
+    def __call__(self) -> None:
+        self.executable.run(self.buffers)
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Use another array."""
+        self.buffers[position] = array
+        self.moved.add(position)
 
 
 class Open:
