@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from collections.abc import Callable
 
@@ -9,6 +10,9 @@ import numpy as np
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
+
+LARGE = 1 << 16
+"""Bytes: of copies that lie in pages of their own."""
 
 _COPIES: dict[int, tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]] = {}
 """id of an array -> it, and the memory of its copy, as long as that is used."""
@@ -49,7 +53,7 @@ def _nothing() -> None:
 
 def _copied(a: np.ndarray) -> np.ndarray:
     """Memory that holds the elements of `a`, which is noted down until it is freed."""
-    memory = np.empty(a.nbytes + ALIGNMENT, np.uint8)
+    memory = _pages(a.nbytes + ALIGNMENT)
     own = _from_line(memory, a.nbytes)
     np.copyto(own.view(a.dtype.newbyteorder("=")).reshape(a.shape), a)
     key, address = id(a), own.ctypes.data
@@ -61,6 +65,11 @@ def _copied(a: np.ndarray) -> np.ndarray:
     _COPIES[key] = weakref.ref(a), weakref.ref(memory, forget)
     _ORIGINS[address] = weakref.ref(a)
     return memory
+
+
+def _pages(size: int) -> np.ndarray:
+    """Memory straight from the system, to which it returns at once: of what is freed otherwise, C keeps much."""
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8) if size >= LARGE else np.empty(size, np.uint8)
 
 
 def origin(a: np.ndarray) -> np.ndarray:

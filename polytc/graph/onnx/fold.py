@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from polytc.graph.ir import Node
 
@@ -37,6 +36,8 @@ def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
     graph = onnx.helper.make_graph([proto], "node", [info(n) for n in inputs if n], [info(n) for n in outputs if n])
     opset = max(node.opset, 19) if node.op == "DequantizeLinear" else node.opset  # of older versions onnx's evaluator has none
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, opset)])
+    from onnx.reference import ReferenceEvaluator  # 12 MB, and not needed by most models
+
     known = ReferenceEvaluator(model)
 
     def run(values: Sequence[Any]) -> list[Any]:
