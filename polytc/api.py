@@ -156,6 +156,10 @@ def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dty
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
+    open_ = [n for n, s in (shapes or {}).items() if any(isinstance(d, str) for d in s)]
+    if open_:
+        raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
+                             "give the sizes that you want to know about")
     lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
                     algebra=algebra, entry=entry, fusion=fusion)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)

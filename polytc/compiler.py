@@ -24,7 +24,7 @@ from polytc import errors, keys
 from polytc.codegen import astgen, loops, passes, sizes, verify
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Binary, Executable, Source, Target
+from polytc.codegen.target import Executable, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
@@ -150,8 +150,7 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
 
 def options(executable: Executable) -> dict[str, str]:
     """What the binary of a program of open sizes says about itself."""
-    binary: Binary = executable.binary  # type: ignore[attr-defined]
-    return binary.options
+    return packages.binary(executable).options
 
 
 def start_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -199,13 +198,13 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     """The package of a lowered program; kept on disk under the key."""
     before = lowered.prologue
     made = () if before is None else tuple(b for b in before.loops.args if b.name in before.program.outputs)
-    arrays = (*lowered.program.arrays, *(b.name for b in made))
+    sizes_too = lowered.source.module.args[len(lowered.loops.args):]  # and the workspace, which the caller provides as well
+    arrays = (*lowered.program.arrays, *(b.name for b in (*sizes_too, *made)))
 
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
         if of.program.sizes:
-            return Part(replace(binary, options={**binary.options, **sized.described(of.workspace, of.loops.sizes)}),
-                        tuple(range(len(binary.args))))
+            binary = replace(binary, options={**binary.options, **sized.described(of.workspace, of.loops.sizes)})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)
     if key is not None:
@@ -228,7 +227,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
     """(what is computed once, the rest)."""
     if program.sizes:
-        return None, _general(program, machine)
+        return hoist.hoist(_general(program, machine))
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program

@@ -95,6 +95,22 @@ def test_run_on_random_arrays() -> None:
     assert "int64" in good("run", "C[i] = A[i] + n", "--shape", "A=4", *integers)
 
 
+def test_sizes_that_stay_open() -> None:
+    shapes = ["--shape", "A=M,K", "--shape", "B=K,4"]
+    assert "f32[M, K] A, f32[K, 4] B" in polytc("emit", MATMUL, *shapes, "--stage", "program").stdout
+    done = polytc("run", MATMUL, *shapes, "--size", "M=3", "--size", "K=5", "--target", "interp", "--check")
+    assert done.returncode == 0
+    assert "3x4" in done.stdout
+    assert "median" in polytc("bench", MATMUL, *shapes, "--size", "M=3", "--size", "K=5", "--target", "interp",
+                              "--seconds", "0.01").stdout
+    for sizes, word in (([], "--size M=N"), (["--size", "M=3", "--size", "K=0"], "from 1 on"),
+                        (["--size", "Q=3"], "the open sizes are M, K")):
+        refused = polytc("run", MATMUL, *shapes, *sizes)
+        assert refused.returncode == 2
+        assert word in " ".join(refused.stderr.replace("│", " ").split())
+    assert "E412" in polytc("explain", MATMUL, *shapes).stderr
+
+
 def test_attributes_and_scalars() -> None:
     leaky = "op Leaky<alpha>(X[*i]) -> Y[*i] { Y[*i] = X[*i] > 0 ? X[*i] : alpha * X[*i] }"
     assert "0.25" in good("emit", leaky, "--stage", "program", "--shape", "X=4", "--attr", "alpha=0.25")

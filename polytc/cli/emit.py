@@ -33,13 +33,13 @@ class Stage(str, Enum):
 def emit(program: options.Program,
          stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
          target: options.Target = "cpu",
-         shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
+         shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     text = options.read_text(program)
-    arguments: dict[str, Any] = {"shapes": options.shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
+    arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
     if stage is Stage.program:
         printed = str(polytc.build(text, **arguments))

@@ -13,14 +13,14 @@ from polytc.schedule import automatic
 
 
 def explain(program: options.Program, target: options.Target = "cpu",
-            shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-            algebra: options.Algebra = None, threads: options.Threads = None,
+            shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None,
+            scalar: options.Scalar = None, algebra: options.Algebra = None, threads: options.Threads = None,
             schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
             html: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
             roofline: Annotated[bool, typer.Option(help="Measure this machine's two roofs.")] = True) -> None:
     """Say what was decided, what forbade the rest, and what the program costs. No device is needed."""
     recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
-    found = polytc.explain(options.read_text(program), target, shapes=options.shapes(shape),
+    found = polytc.explain(options.read_text(program), target, shapes=options.open_shapes(shape),
                            dtypes=options.pairs(dtype, "--dtype"), attrs=options.values(attr, "--attr"),
                            scalars=options.values(scalar, "--scalar"), schedule=recipe, algebra=algebra, threads=threads,
                            roofline=roofline)

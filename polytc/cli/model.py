@@ -28,7 +28,8 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
-                  algebra: options.Algebra = None, shape: options.Shape = None, input: Input = None, random: Seed = 0,
+                  algebra: options.Algebra = None, shape: options.Shape = None, symbolic: options.Symbolic = False,
+                  input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option(
                       "--output", "-o", help="A .npz for the outputs, or a folder for the model compiled for C.")] = None,
                   processor: Annotated[str, typer.Option(help="For C: host, x86-64-v3, x86-64-v4 or aarch64.")] = "host",
@@ -50,7 +51,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     start = time.perf_counter()
     with progress(f"compiling {model.name}") as advance:
         compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
-                                 progress=advance, algebra=algebra)
+                                 progress=advance, algebra=algebra, symbolic=symbolic)
     seconds = time.perf_counter() - start
     results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
     if output is not None:

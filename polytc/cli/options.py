@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,10 @@ import typer
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
+OpenShape = Annotated[list[str] | None, typer.Option(
+    "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]
+Size = Annotated[list[str] | None, typer.Option("--size", metavar="NAME=N", help="Number to run with for an open size.")]
+Symbolic = Annotated[bool, typer.Option("--symbolic", help="Kernels for all sizes that the model leaves open.")]
 DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE", help="Type of an input; else f32.")]
 Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="Attribute: a number or a list.")]
 Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
@@ -49,9 +53,37 @@ def shapes(given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     return {name: _extents(name, text) for name, text in pairs(given, "--shape").items()}
 
 
-def _extents(name: str, text: str) -> tuple[int, ...]:
+def open_shapes(given: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]:
+    """The `--shape` options, with names of sizes that stay open."""
+    found: dict[str, tuple[int | str, ...]] = {}
+    for name, text in pairs(given, "--shape").items():
+        parts = _parts(text)
+        extents = [(p,) if re.fullmatch(r"[A-Za-z_]\w*", p) and p != "x" else _extents(name, p) for p in parts]
+        found[name] = tuple(e for part in extents for e in part)
+    return found
+
+
+def at(shapes: Mapping[str, tuple[int | str, ...]], given: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """Shapes with the numbers that the `--size` options give for names."""
+    sizes = values(given, "--size")
+    names = dict.fromkeys(d for shape in shapes.values() for d in shape if isinstance(d, str))
+    wrong = [n for n, v in sizes.items() if n not in names or isinstance(v, bool) or not isinstance(v, int) or v < 1]
+    if wrong:
+        raise typer.BadParameter(f"--size {wrong[0]}={sizes[wrong[0]]}: the open sizes are {', '.join(names) or 'none'}, and "
+                                 "their values numbers from 1 on")
+    missing = [n for n in names if n not in sizes]
+    if missing:
+        raise typer.BadParameter(f"no number for the size {', '.join(missing)}: give --size {missing[0]}=N")
+    return {n: tuple(sizes[d] if isinstance(d, str) else d for d in shape) for n, shape in shapes.items()}
+
+
+def _parts(text: str) -> list[str]:
     inner = text.strip("()[] ").removesuffix(",")
-    parts = [p.strip() for p in inner.split(",")] if inner else []
+    return [p.strip() for p in inner.split(",")] if inner else []
+
+
+def _extents(name: str, text: str) -> tuple[int, ...]:
+    parts = _parts(text)
     for part in parts:
         if not re.fullmatch(r"[0-9]{1,30}( *x *[0-9]{1,30})*", part):
             raise typer.BadParameter(f"--shape {name}={text}: {part!r} is no extent; extents are numbers separated by commas")

@@ -22,12 +22,12 @@ Seed = Annotated[int, typer.Option("--random", metavar="SEED", help="Inputs with
 
 def run(program: options.Program, input: Input = None, random: Seed = 0,
         target: options.Target = "cpu", threads: options.Threads = None,
-        shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-        algebra: options.Algebra = None,
+        shape: options.OpenShape = None, size: options.Size = None, dtype: options.DType = None,
+        attr: options.Attr = None, scalar: options.Scalar = None, algebra: options.Algebra = None,
         output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the results to this .npz or .npy.")] = None,
         check: Annotated[bool, typer.Option("--check", help="Compare with the reference evaluator.")] = False) -> None:
     """Run a program on arrays from files, or on random ones of the shapes given."""
-    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, dtype, attr, scalar, algebra)
+    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, size, dtype, attr, scalar, algebra)
     start = time.perf_counter()
     results = named(op, op(**arrays))
     first = time.perf_counter() - start
@@ -40,19 +40,24 @@ def run(program: options.Program, input: Input = None, random: Seed = 0,
 
 
 def prepare(text: str, files: list[str] | None, seed: int, target: str, threads: int | None, shape: list[str] | None,
-            dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None, algebra: str | None = None
+            size: list[str] | None, dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None,
+            algebra: str | None = None
             ) -> tuple[Op, dict[str, Any]]:
-    """The operator and an array for each of its inputs."""
+    """The operator, with the sizes open that the shapes name, and an array for each of its inputs."""
+    given = options.open_shapes(shape)
+    named = {n: s for n, s in given.items() if any(isinstance(d, str) for d in s)}
+    types = options.pairs(dtype, "--dtype")
     op = polytc.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
-                     scalars=options.values(scalar, "--scalar"), algebra=algebra)
+                        scalars=options.values(scalar, "--scalar"), algebra=algebra, shapes=named or None,
+                        dtypes={n: t for n, t in types.items() if n in named} or None)
     arrays = inputs.load(files)
-    shapes = options.shapes(shape)
+    shapes = options.at({n: s for n, s in given.items() if n not in arrays}, size)
     missing = [n for n in op.inputs if n not in arrays]
     unknown = [n for n in missing if n not in shapes]
     if unknown:
         raise typer.BadParameter(f"no array and no shape for {', '.join(unknown)}: give --input NAME=FILE.npy "
                                  "or --shape NAME=...")
-    arrays.update(inputs.random(missing, shapes, options.pairs(dtype, "--dtype"), seed))
+    arrays.update(inputs.random(missing, shapes, types, seed))
     return op, {n: arrays[n] for n in op.inputs}
 
 

@@ -22,6 +22,7 @@ from polytc.graph.plan import Array, Plan
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
 from polytc.runtime.chains import Chain, slots
 from polytc.runtime.packages import in_use
+from polytc.runtime.sized import Sized
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""
@@ -121,10 +122,12 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
             progress(k, len(plan.calls), call.label)
         fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
         started.append(compile_(replace(call.program, constants=fixed, direct=direct)))
+    codes = [future.result() for future in started]
+    workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
     steps = []
-    for future, call in zip(started, plan.calls):
-        code = future.result()
-        steps.append(code.bind([argument(code, k, n) for k, n in enumerate((*call.inputs, *call.outputs))]))
+    for code, call in zip(codes, plan.calls):
+        arguments = [argument(code, k, n) for k, n in enumerate((*call.inputs, *call.outputs))]
+        steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
         for name in {plan.base(n) for n in call.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
     if progress:

@@ -8,7 +8,7 @@ or unknown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -103,7 +103,8 @@ class Graph:
         return drawing.draw(self)
 
     def compile(self, target: str = "cpu", threads: int | None = None,
-                shapes: Mapping[str, tuple[int, ...]] | None = None, **options: Any) -> Model:
+                shapes: Mapping[str, tuple[int, ...]] | Sequence[Mapping[str, tuple[int, ...]]] | None = None,
+                **options: Any) -> Model:
         """A Model that runs this graph; see `polytc.graph.model.compile_graph`."""
         from polytc.graph.model import compile_graph  # the model builds on this module
 

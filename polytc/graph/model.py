@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from polytc import errors, processors
-from polytc.arguments import check_algebra, check_threads
+from polytc.arguments import check_algebra, check_threads, check_typical
 from polytc.errors import ArgumentError, fail
 from polytc.graph import profiling
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import compiler_for, machine_for
 from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
+from polytc.graph.opening import OpenKernels
 from polytc.graph.plan import Array
 from polytc.graph.profiling import Profile
 from polytc.graph.staging import Options, Ready, Staged, type_of
@@ -36,13 +38,16 @@ class Model:
     """
 
     def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
-                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
-                 layouts: bool = True) -> None:
+                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False, layouts: bool = True,
+                 symbolic: bool = False, typical: Mapping[str, int] | None = None) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._options = Options(compiler_for(target, threads), check_algebra(algebra) == "direct", fusion, strict, progress,
-                                machine_for(target) if layouts else None)
+        start = compiler_for(target, threads)
+        self._kernels = OpenKernels(start) if symbolic and target != "evaluate" else None
+        self._options = Options(start if self._kernels is None else self._kernels.compile, check_algebra(algebra) == "direct",
+                                fusion, strict, progress, machine_for(target) if layouts else None, self._kernels,
+                                check_typical(typical or {}))
         self._staged = Staged(graph, self._options)
         self._lock = forks.Lock()
 
@@ -170,6 +175,9 @@ class Model:
         lines = [f"model {self.graph.name} for {self.target}"]
         for depth, ready in self._staged.parts():
             lines += ["  " * (depth + 1) + line for line in _described(ready)]
+        if self._kernels is not None:
+            lines.append(f"  {self._kernels.kernels} kernels for all sizes")
+            lines += [f"  {label} is compiled for each set of sizes: {why}" for label, why in self._kernels.fixed.items()]
         return "\n".join([*lines, *(f"  onnx's evaluator runs the {each}" for each in self.fallbacks())])
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 10) -> Profile:
@@ -211,23 +219,35 @@ def _described(ready: Ready) -> list[str]:
 
 
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
-                  shapes: Mapping[str, Sequence[int]] | None = None, fusion: bool = True,
-                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
-                  layouts: bool = True) -> Model:
+                  shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
+                  fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
+                  layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
     shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
-    model is compiled at once, otherwise at the first run (and again for each new set of shapes).
+    model is compiled at once, otherwise at the first run (and again for each new set of shapes). A list of them: for each.
+    symbolic: kernels are made for all sizes, so that a run with new ones compiles nothing (see docs/onnx.md). typical: sizes by
+    name for which these should be fast, else those of the first run; where it names all, the model is compiled at once.
     fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
     fewer products and larger rounding errors (see polytc.compile). strict: refuse, with E605 or E608, whatever onnx's evaluator
     would have to run. layouts: False stores inner values as the model says, with channels first, too.
     """
-    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts)
     threads = check_threads(threads)
-    if not isinstance(shapes, Mapping | None):
-        raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError)
-    given = dict(shapes or {})
+    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts,
+                  symbolic=symbolic, typical=typical)
+    sets = shapes if isinstance(shapes, list | tuple) and shapes else [shapes]
+    for each in sets:
+        if not isinstance(each, Mapping | None):
+            raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError,
+                       notes=["or a list of such dicts"])
+        _prepare(model, dict(each or {}), dict(typical or {}) if symbolic else {})
+    return model
+
+
+def _prepare(model: Model, given: dict[str, Sequence[int]], typical: Mapping[str, int]) -> None:
+    """Compile for the given shapes and what the graph declares, with typical sizes for its names, if that tells all shapes."""
+    graph = model.graph
     names = [v.name for v in graph.inputs]
     for name in given:
         if name not in names:
@@ -237,9 +257,14 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                 isinstance(d, int | np.integer) and not isinstance(d, bool) and d >= 0 for d in shape):
             raise fail("E611", f"the shape of the input {name!r} is {shape!r}, not a tuple of integers from 0 on",
                        kind=ArgumentError, notes=["for a vector of 8: (8,)"])
-    known = {v.name: tuple(given[v.name]) if v.name in given else v.static_shape if v.dtype is not None else ()
+    known = {v.name: tuple(given[v.name]) if v.name in given else _static(v, typical) if v.dtype is not None else ()
              for v in graph.inputs}
     if all(s is not None for s in known.values()):
         with contextlib.suppress(NeedsValue):
             model.prepare({n: s for n, s in known.items() if s is not None})
-    return model
+
+
+def _static(v: Value, typical: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The shape of an input, with typical sizes for its names; None where an extent remains unknown."""
+    shape = tuple(typical.get(d, d) if isinstance(d, str) else d for d in v.shape) if v.shape is not None else None
+    return replace(v, shape=shape).static_shape

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +16,13 @@ import numpy as np
 from polytc import errors
 from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
-from polytc.graph import instance, layouts
+from polytc.graph import instance, layouts, samples
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
 from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, sources
+from polytc.graph.opening import OpenKernels
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
 from polytc.graph.quick import QuickRun, quick_run
@@ -43,7 +44,8 @@ LARGEST_DERIVED = 8
 @dataclass(frozen=True)
 class Options:
     """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator;
-    machine: whose vectors decide how inner values are stored, None where they are stored as the model says."""
+    machine: whose vectors decide how inner values are stored, None where they are stored as the model says. kernels: those for
+    all sizes, where sizes stay open; typical: sizes for which these should be fast."""
 
     compile: Compile
     direct: bool = False
@@ -51,6 +53,8 @@ class Options:
     strict: bool = False
     progress: Progress | None = None
     machine: Machine | None = None
+    kernels: OpenKernels | None = None
+    typical: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,9 @@ class Staged:
             try:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()},
                                   by_value=lambda name: bool(self._sources(name, types)), strict=self.options.strict)
-                return self.known.put(key, self._ready(part))
+                self._learn(types, fixed)
+                machine = None if self._open(types) else self.options.machine  # kernels for all sizes agree on one layout
+                return self.known.put(key, self._ready(part, machine))
             except NeedsValue as need:
                 if values is None:
                     raise
@@ -140,6 +146,25 @@ class Staged:
             raise fail("E614", f"{written} was written to after the model was loaded", kind=ModelError,
                        notes=["weights are read from the file when they are needed; load the model again"])
 
+    def _open(self, types: Mapping[str, Array | None]) -> bool:
+        """Do kernels for all sizes serve these?"""
+        sizes = samples.sizes_of(self.graph.inputs, types)
+        return self.options.kernels is not None and any(n > 1 for n in sizes.values())
+
+    def _learn(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray]) -> None:
+        """Where sizes stay open, know the programs of this graph for sizes around these."""
+        o, sizes = self.options, samples.sizes_of(self.graph.inputs, types)
+        ones = frozenset(n for n, v in sizes.items() if v == 1)
+        values = tuple((n, a.tobytes()) for n, a in fixed.items())
+        if o.kernels is None or not self._open(types) or not o.kernels.is_new((id(self.graph), ones, values)):
+            return
+
+        def plan(at: Mapping[str, int]) -> Plan:
+            part = specialise(self.graph, samples.types_at(self.graph.inputs, types, at), dict(fixed), strict=o.strict)
+            made = fuse(part.plan) if o.fusion else part.plan
+            return replace(made, calls=tuple(replace(c, program=replace(c.program, direct=o.direct)) for c in made.calls))
+        o.kernels.learn(samples.plans(sizes, o.typical, plan))
+
     def _sources(self, name: str, types: Mapping[str, Array | None]) -> set[str]:
         """The inputs to compile in so that `name` is known; empty if it is better to compute `name` in a run first."""
         if name in types:
@@ -149,13 +174,14 @@ class Staged:
         small = all(t is not None and np.prod(t.shape) <= LARGEST_DERIVED for t in given)
         return found - self._fixed if small else set()
 
-    def _ready(self, part: Part) -> Ready:
+    def _ready(self, part: Part, machine: Machine | None) -> Ready:
+        """machine: whose vectors decide on layouts, see Options."""
         o = self.options
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = layouts.choose(part.plan, o.machine) if o.machine is not None else part.plan
+        plan = layouts.choose(part.plan, machine) if machine is not None else part.plan
         plan = fuse(plan) if o.fusion else plan
         made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]

@@ -10,7 +10,7 @@ program that the text is for these, which has been checked (bounds, coverage, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -32,7 +32,11 @@ DIVISORS = 64
 
 
 class NotGeneral(Exception):
-    """The programs are not alike, or have a number that is no such formula."""
+    """The programs are not alike, or have a number that is no such formula: numbers, of each sample."""
+
+    def __init__(self, why: str, numbers: tuple[int, ...] = ()) -> None:
+        super().__init__(why)
+        self.numbers = numbers
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,36 @@ class _Samples:
     points: tuple[Mapping[str, int], ...]
     names: tuple[str, ...]
 
-    def slope(self, numbers: tuple[int, ...], name: str) -> Fraction:
-        """What a number gains for each unit of a size, over the longest way along it alone."""
+    def slopes(self, numbers: tuple[int, ...]) -> dict[str, Fraction]:
+        """What a number gains for each unit of each size."""
+        alone = {n: self._along(numbers, n) for n in self.names}
+        if None not in alone.values():
+            return {n: s for n, s in alone.items() if s is not None}
+        return dict(zip(self.names, self._solved(numbers), strict=True))
+
+    def _along(self, numbers: tuple[int, ...], name: str) -> Fraction | None:
+        """The slope over the longest way along a size alone; None if there is none."""
         base = self.points[0]
         alone = [(p[name] - base[name], v - numbers[0]) for p, v in zip(self.points, numbers, strict=True)
                  if p[name] != base[name] and all(p[n] == base[n] for n in self.names if n != name)]
-        if not alone:
-            return Fraction(0)
-        return Fraction(*max(alone, key=lambda step: abs(step[0]))[::-1])
+        return Fraction(*max(alone, key=lambda step: abs(step[0]))[::-1]) if alone else None
+
+    def _solved(self, numbers: tuple[int, ...]) -> list[Fraction]:
+        """The slopes of the linear function through some samples; 0 for sizes that they do not tell apart from others."""
+        base, count = self.points[0], len(self.names)
+        rows = [[Fraction(p[n] - base[n]) for n in self.names] + [Fraction(v - numbers[0])]
+                for p, v in zip(self.points[1:], numbers[1:], strict=True)]
+        pivots: list[tuple[int, list[Fraction]]] = []
+        for row in rows:
+            for column, pivot in pivots:
+                row = [a - row[column] * b for a, b in zip(row, pivot, strict=True)]
+            lead = next((c for c in range(count) if row[c]), None)
+            if lead is None:
+                continue
+            row = [a / row[lead] for a in row]
+            pivots = [(c, [a - p[lead] * b for a, b in zip(p, row, strict=True)]) for c, p in pivots] + [(lead, row)]
+        found = {c: p[-1] for c, p in pivots}
+        return [found.get(c, Fraction(0)) for c in range(count)]
 
 
 def generalise(build: Callable[[Mapping[str, int]], pr.Program], base: Mapping[str, int]) -> pr.Program:
@@ -79,6 +105,17 @@ def _fitted(build: Callable[[Mapping[str, int]], pr.Program], base: Mapping[str,
             raise NotGeneral(f"no other {name} than {base[name]} is allowed beside the other sizes")
     result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(base)))
     return replace(result, sizes=tuple(base))
+
+
+def fitted(programs: Sequence[pr.Program], points: Sequence[Mapping[str, int]]) -> pr.Program:
+    """The program that `programs` are for the sizes at `points`, the first one the representative. Raises NotGeneral."""
+    result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(points[0])))
+    return replace(result, sizes=tuple(points[0]))
+
+
+def formula(numbers: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> int:
+    """The formula of sizes that has these values at some points. Raises NotGeneral."""
+    return _formula(numbers, _Samples(tuple(points), tuple(points[0])))
 
 
 def _merged(things: tuple[Any, ...], samples: _Samples) -> Any:
@@ -119,7 +156,7 @@ def _float_formula(numbers: tuple[float, ...], samples: _Samples) -> float:
 def _formula(numbers: tuple[int, ...], samples: _Samples) -> int:
     if all(x == numbers[0] for x in numbers):
         return numbers[0]
-    slopes = {n: samples.slope(numbers, n) for n in samples.names}
+    slopes = samples.slopes(numbers)
     divisor = math.lcm(*(s.denominator for s in slopes.values()))
     if divisor <= DIVISORS:
         terms = tuple((n, int(s * divisor)) for n, s in slopes.items() if s)
@@ -129,7 +166,7 @@ def _formula(numbers: tuple[int, ...], samples: _Samples) -> int:
             if found == list(numbers):
                 return _size(numbers[0], terms, constant, divisor)
     raise NotGeneral(f"a number, {numbers[0]} for {_listed(samples.points[0])}, is no formula of the sizes such as 2*M + 1 or "
-                     "(M + 1)//2")
+                     "(M + 1)//2", numbers)
 
 
 def _size(number: int, terms: tuple[tuple[str, int], ...], constant: int, divisor: int) -> int:

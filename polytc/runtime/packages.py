@@ -10,8 +10,9 @@ import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
-from polytc.codegen.target import Bound, Executable, Held, Target
+from polytc.codegen.target import Binary, Bound, Executable, Held, Resizable, Target
 from polytc.runtime.aligned import aligned_bytes, origin
+from polytc.runtime.sized import Sized
 
 
 def load(package: Package, target: Target, threads: int) -> Executable:
@@ -21,7 +22,15 @@ def load(package: Package, target: Target, threads: int) -> Executable:
     if package.once is None and package.main.arrays == tuple(range(own)):
         return main
     once = target.load(package.once.binary, threads) if package.once is not None else None
-    return WithPrologue(package, once, main)
+    return (ResizableWithPrologue if isinstance(main, Resizable) else WithPrologue)(package, once, main)
+
+
+def binary(executable: Executable) -> Binary:
+    """What runs in each call."""
+    if isinstance(executable, WithPrologue):
+        return executable.package.main.binary
+    found: Binary = executable.binary  # type: ignore[attr-defined]
+    return found
 
 
 class Made:
@@ -76,8 +85,19 @@ class WithPrologue:
         return [arrays[n] for n in self.package.main.arrays]
 
 
+class ResizableWithPrologue(WithPrologue):
+    """One whose main part has sizes that are not fixed."""
+
+    def at(self, sizes: Sequence[int]) -> Executable:
+        """Both parts for these sizes."""
+        assert isinstance(self.main, Resizable)
+        return WithPrologue(self.package, self.once, self.main.at(sizes), self.known)
+
+
 def in_use(executable: object, position: int) -> bool:
     """Does the part that runs in every call use this argument, or was it only needed to make something once?"""
+    if isinstance(executable, Sized):
+        executable = executable.executable
     if not isinstance(executable, WithPrologue):
         return True
     main = executable.package.main

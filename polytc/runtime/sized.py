@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Bound, Executable, Held, Quick, Resizable, Types
+from polytc.codegen.target import Bound, Executable, Quick, Resizable, Types
 from polytc.lang.scalars import DTYPES
 from polytc.lang.sizes import at, data, from_data
 
@@ -46,9 +46,21 @@ class Sized:
         self.executable.run([*buffers, *rest])
         self._free.append(rest)
 
-    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
-        """`run` on these arrays as a function."""
-        return Held(self.run, buffers)
+    @property
+    def needs(self) -> int:
+        """Bytes of all temporaries."""
+        return sum(_rounded(n * dtype.itemsize) for dtype, n in self.workspace)
+
+    def bind(self, buffers: Sequence[np.ndarray], memory: np.ndarray | None = None) -> Bound:
+        """`run` on these arrays as a function. memory: bytes, `needs` of them on a cache line, for the temporaries; code that
+        shares it runs one at a time. None: memory of its own."""
+        if memory is None:
+            return self.executable.bind([*buffers, *self._take()])
+        parts, at = [], 0
+        for dtype, n in self.workspace:
+            parts.append(memory[at:at + n * dtype.itemsize].view(dtype))
+            at += _rounded(n * dtype.itemsize)
+        return self.executable.bind([*buffers, *parts, self.sizes])
 
     def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
         """See codegen.target.Quick."""
@@ -72,6 +84,10 @@ class Sized:
             return self._free.pop()
         except IndexError:
             return [*(_aligned(*w) for w in self.workspace), self.sizes]
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGN) * ALIGN
 
 
 def _aligned(dtype: np.dtype, count: int) -> np.ndarray:

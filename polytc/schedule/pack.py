@@ -91,7 +91,10 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
             copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, vector, width)
-    if best is None or best[0] > unpacked * (GAIN if sized else 1) or (best[0] == unpacked and best[1].tensor not in fixed):
+    if best is None:
+        return None
+    gain = GAIN if sized and best[1].tensor not in fixed else 1
+    if best[0] > unpacked * gain or (best[0] == unpacked and best[1].tensor not in fixed):
         return None
     _, chosen, vector, width = best
     return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.lang import program as pr
+from polytc.lang.sizes import representative
 
 
 def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
     """(prologue, main). The prologue takes constants and makes the temporaries that depend on nothing else; main takes them as
-    further inputs, behind its own, and as constants. No prologue if there is nothing to hoist."""
+    further inputs, behind its own, and as constants. No prologue if there is nothing to hoist. Its sizes are fixed."""
     fixed = constants(program)
     early = tuple(s for s in program.statements if s.target in fixed)
     late = tuple(s for s in program.statements if s.target not in fixed)
@@ -17,7 +18,7 @@ def hoist(program: pr.Program) -> tuple[pr.Program | None, pr.Program]:
     if not early:
         return None, program
     used = {r.tensor for s in early for r in pr.reads(s)}
-    prologue = replace(program, name=f"{program.name}_once", statements=early, outputs=made, constants=(),
+    prologue = replace(program, name=f"{program.name}_once", statements=early, outputs=made, constants=(), sizes=(),
                        inputs=tuple(n for n in program.inputs if n in used))
     main = replace(program, statements=late, inputs=(*program.inputs, *made), constants=(*program.constants, *made))
     return _trimmed(prologue), _trimmed(main)
@@ -36,6 +37,9 @@ def _follows(program: pr.Program, tensor: str, fixed: frozenset[str]) -> bool:
     does nobody else read it before the last of them?"""
     writers = [n for n, s in enumerate(program.statements) if s.target == tensor]
     if any(program.statements[n].loops for n in writers):
+        return False
+    made = (program.tensor(tensor), *(program.statements[n] for n in writers))
+    if program.sizes and representative(made) is not made:
         return False
     sources = {r.tensor for n in writers for r in pr.reads(program.statements[n])} - {tensor}
     between = [s for s in program.statements[:writers[-1]] if s.target != tensor] if writers else []
