@@ -149,7 +149,7 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
     return replace(recipe.start(built, exact), machine_of=lambda target: compiler.target(target).here().machine)
 
 
-def explain(text: str, target: str = "cpu", *, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def explain(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
             entry: str | None = None, fusion: str | None = None) -> Explanation:
