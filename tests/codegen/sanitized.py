@@ -11,9 +11,15 @@ from dataclasses import replace
 import loop_programs as P
 import numpy as np
 
+from polytc import api, compiler
 from polytc.codegen import loops as L
 from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.lang import evaluate
 from polytc.lang.scalars import F32
+
+STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
+          ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)})]
+"""Contractions that the strategy for GPUs cuts into tiles."""
 
 
 def main(broken: bool) -> None:
@@ -27,6 +33,15 @@ def main(broken: bool) -> None:
         target.load(target.build(source)).run([a, b, c])
         if not broken:
             np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
+    for text, shapes in STAGED:
+        program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        source = compiler.lower_program(program, target).source
+        assert "barrier(" in source.text
+        given = {n: np.random.default_rng(1).integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}
+        result = np.zeros(program.tensor(program.outputs[0]).shape, np.float32)
+        if not broken:
+            target.load(target.build(source)).run([*given.values(), result])
+            np.testing.assert_array_equal(result, evaluate(program, given)[program.outputs[0]])
     beyond = L.Buffer("x", F32, (4,))
     if broken:
         m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))

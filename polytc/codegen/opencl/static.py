@@ -1,0 +1,107 @@
+"""What compilers for GPUs make of kernels, found out without a GPU: registers, spills, local memory and occupancy.
+
+clang compiles OpenCL C to PTX, which NVIDIA's ptxas compiles on, or to AMD's code objects, and both say what a kernel uses.
+Neither clang's libraries for GPUs nor a driver are needed for kernels of f32 that call no mathematical functions; drivers may
+allot registers a little differently.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from polytc.codegen.target import Source
+
+_ITEMS = "#define get_{0}_id(n) ((n) == 0 ? {1}x() : (n) == 1 ? {1}y() : {1}z())\n"
+_STORE = "const float4 w = (v); (p)[0] = w.s0; (p)[1] = w.s1; (p)[2] = w.s2; (p)[3] = w.s3;"
+_VECTORS = f"#define vload4(o, p) ((float4)((p)[0], (p)[1], (p)[2], (p)[3]))\n#define vstore4(v, o, p) {{ {_STORE} }}\n"
+_NVIDIA = (_VECTORS + _ITEMS.format("local", "__nvvm_read_ptx_sreg_tid_") +
+           _ITEMS.format("group", "__nvvm_read_ptx_sreg_ctaid_") + "#define barrier(f) __nvvm_bar_sync(0)\n")
+_AMD = (_VECTORS + _ITEMS.format("local", "__builtin_amdgcn_workitem_id_") +
+        _ITEMS.format("group", "__builtin_amdgcn_workgroup_id_") +
+        '#define barrier(f) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); __builtin_amdgcn_s_barrier(); '
+        '__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup")\n')
+"""The functions of OpenCL that every kernel calls, by the compilers' own names."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel uses. registers: 32-bit ones of an item; spilled: bytes of an item that do not fit them; local_bytes: of
+    a group; occupancy: items in flight on a compute unit, of those that there could be."""
+
+    registers: int
+    spilled: int
+    local_bytes: int
+    occupancy: float
+
+
+def clang() -> str | None:
+    """The compiler, if there is one."""
+    return next((found for n in ("clang-22", "clang-21", "clang-20", "clang") if (found := shutil.which(n))), None)
+
+
+def nvidia(source: Source, architecture: str = "sm_90") -> dict[str, Resources]:
+    """Kernel -> what it uses on an NVIDIA GPU. Needs clang and ptxas; raises ValueError with their words if one refuses."""
+    flags = ["-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Xclang", "-target-feature",
+             "-Xclang", "+ptx80"]
+    with tempfile.TemporaryDirectory() as folder:
+        _compile(source, flags, _NVIDIA, Path(folder))
+        log = _run(["ptxas", f"-arch={architecture}", "-v", f"{folder}/k.s", "-o", f"{folder}/k.cubin"])
+    found: dict[str, Resources] = {}
+    for launch in source.launches:
+        part = log.split(f"Compiling entry function '{launch.entry}'")[1]
+        registers, spilled, local = (_number(p, part) for p in (
+            r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem"))
+        warps = -(-_items(launch.local_size) // 32)
+        groups = min(65536 // (-(-registers * 32 // 256) * 256 * warps), 233472 // (local + 1024), 64 // warps, 32)
+        found[launch.entry] = Resources(registers, spilled, local, groups * warps / 64)
+    return found
+
+
+def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
+    """Kernel -> what it uses on an AMD GPU. Needs clang; raises ValueError with its words if it refuses."""
+    flags = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", "-nogpulib", "-Rpass-analysis=kernel-resource-usage"]
+    with tempfile.TemporaryDirectory() as folder:
+        log = _compile(source, flags, _AMD, Path(folder))
+    found: dict[str, Resources] = {}
+    for launch in source.launches:
+        part = log.split(f"Function Name: {launch.entry} ")[1]
+        registers, spilled, local, waves = (_number(p, part) for p in (
+            r" VGPRs: (\d+)", r"ScratchSize \[bytes/lane\]: (\d+)", r"LDS Size \[bytes/block\]: (\d+)",
+            r"Occupancy \[waves/SIMD\]: (\d+)"))
+        found[launch.entry] = Resources(registers, spilled, local, waves / 8)
+    return found
+
+
+def _compile(source: Source, flags: list[str], shim: str, folder: Path) -> str:
+    compiler = clang()
+    if compiler is None:
+        raise ValueError("there is no clang here")
+    (folder / "shim.h").write_text(shim)
+    (folder / "k.cl").write_text(source.text)
+    return _run([compiler, "-w", "-x", "cl", *source.options["build"].split(), "-O3", *flags, "-include", f"{folder}/shim.h",
+                 "-S", f"{folder}/k.cl", "-o", f"{folder}/k.s"])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr[-2000:])
+    return done.stderr
+
+
+def _number(pattern: str, text: str) -> int:
+    """The first number that the pattern finds, 0 if there is none."""
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0
+
+
+def _items(sizes: tuple[int, ...]) -> int:
+    count = 1
+    for n in sizes:
+        count *= n
+    return count

@@ -1,0 +1,55 @@
+"""Kernels as compilers for GPUs see them; skipped where clang (or NVIDIA's ptxas) is missing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from polytc import api, compiler
+from polytc.codegen.opencl import static
+from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.target import Source
+from polytc.machine import DEVICES
+
+PROGRAMS = {
+    "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
+    "odd matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1001, 333), "B": (333, 777)}),
+    "convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (64, 64, 3, 3), "X": (1, 64, 58, 58)}),
+    "sum of rows": ("y[i] += x[i,j]", {"x": (4096, 512)}),
+}
+
+pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
+
+
+def source(name: str, machine: str) -> Source:
+    text, shapes = PROGRAMS[name]
+    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    return compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nvidia(name: str) -> None:
+    made = source(name, "nvidia-sm90")
+    (used,) = static.nvidia(made).values()
+    assert used.spilled == 0
+    assert used.registers <= 128
+    assert used.local_bytes == int(made.options["local_bytes"])
+    assert used.occupancy >= 0.25
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_amd(name: str) -> None:
+    made = source(name, "amd-gfx90a")
+    (used,) = static.amd(made).values()
+    assert used.spilled == 0
+    assert used.local_bytes == int(made.options["local_bytes"])
+    assert used.occupancy >= 0.25
+
+
+def test_a_kernel_that_does_not_compile_is_told() -> None:
+    broken = source("sum of rows", "amd-gfx90a")
+    with pytest.raises(ValueError, match="error"):
+        static.amd(Source(broken.target, broken.text.replace("const int", "const nothing"), broken.launches, broken.module,
+                          broken.options))
