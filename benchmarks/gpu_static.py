@@ -38,7 +38,8 @@ def main() -> None:
             program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
             source = compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
             for launch, used in zip(source.launches, check(source).values(), strict=True):
-                groups = "x".join(str(int(g) // n) for g, n in zip(launch.global_size, launch.local_size, strict=True))
+                sizes = zip(launch.global_size, launch.local_size, strict=True)
+                groups = "x".join(str(g // n) for g, n in sizes if isinstance(g, int))
                 items = "x".join(map(str, launch.local_size))
                 print(f"{name:24}{device:14}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}"
                       f"{used.local_bytes:>8}{used.occupancy:>11.2f}")
