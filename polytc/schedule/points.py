@@ -17,7 +17,7 @@ from polytc.lang import program as pr
 from polytc.lang.linear import Linear
 from polytc.machine import Machine
 from polytc.poly import isl
-from polytc.schedule import bands
+from polytc.schedule import bands, contractions
 from polytc.schedule.conflicts import Conflicts, Rows, reduced
 from polytc.schedule.lanes import lane_width
 from polytc.schedule.strides import AccessStrides, of_statement
@@ -38,7 +38,8 @@ START = 25.0
 class Own:
     """The loops of one statement by itself, outermost first; kind: of the innermost, 'sequential', 'vector' or 'reduce'; free:
     which loops carry nothing of the statement's own; cycles: of an instance, estimated, where vectors are full; start: of each
-    run of the innermost loop, beside; lanes: iterations of the innermost loop at once."""
+    run of the innermost loop, beside; lanes: iterations of the innermost loop at once; tile: of a contraction, instead of the
+    order of its loops."""
 
     statement: str
     loops: Rows
@@ -47,6 +48,7 @@ class Own:
     cycles: float
     start: float = 0.0
     lanes: int = 1
+    tile: contractions.Tiled | None = None
 
     def time(self, span: dict[str, int]) -> float:
         """Cycles of an instance. span: iterations of each index."""
@@ -235,10 +237,13 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | Non
     elif strides[0] == 0:
         return None
     cycles = _operations(s) * SCALAR / lanes + sum(_access(stride, lanes) for stride in strides)
+    tile = None
+    if kind == "vector":
+        tile = contractions.own(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
     if sign < 0:
         loops = (*loops[:-1], Linear(((index, 1),), 0))
     return Own(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
-               START + (HORIZONTAL if kind == "reduce" else 0.0), lanes)
+               START + (HORIZONTAL if kind == "reduce" else 0.0), lanes, tile)
 
 
 def _access(stride: int | None, lanes: int) -> float:

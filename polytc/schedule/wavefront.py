@@ -16,7 +16,7 @@ from polytc.lang import program as pr
 from polytc.lang.linear import Linear
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule import bands
+from polytc.schedule import bands, contractions
 from polytc.schedule.conflicts import text
 from polytc.schedule.points import Own, Parts, Points, Scene, Shared
 from polytc.schedule.sizes import Plan
@@ -70,6 +70,8 @@ def _own(scene: Scene, own: Own, name: str, *, parallel: bool) -> Nest:
     """The loops of one statement; the first free one is parallel, if that is asked for; blocks of the vector loop, if no other
     is."""
     s = scene.statements[own.statement]
+    if own.tile is not None:
+        return contractions.nest(s, own.tile, name, parallel=parallel)
     members: list[Member] = []
     last = len(own.loops) - 1
     chosen = next((n for n, free in enumerate(own.free) if free and (n != last or own.kind == "sequential")), None)

@@ -91,3 +91,17 @@ def test_compiled(op: str, build, runtime) -> None:
     model = build(nodes, {"X": a["X"]}, ["Z"], constants)
     got = polytc.load_onnx(model).compile(target="cpu")(a["X"])
     np.testing.assert_allclose(got, runtime(model, {"X": a["X"]})[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("op", "attributes"), [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})])
+def test_known_weights_lie_in_panels(op: str, attributes: dict[str, Any], build, runtime) -> None:
+    """A state of 48 elements: panels of 16 gates."""
+    r, hidden = np.random.default_rng(6), 48
+    n = GATES[op] * hidden
+    shapes = (4, 2, 5), (2, n, 5), (2, n, hidden), (2, 2 * n)
+    x, w, s, b = ((r.standard_normal(shape) / 3).astype(np.float32) for shape in shapes)
+    model = build([helper.make_node(op, ["X", "W", "R", "B"], ["Y", "Yh"], hidden_size=hidden, direction="bidirectional",
+                                    **attributes)], {"X": x}, ["Y", "Yh"], {"W": w, "R": s, "B": b})
+    for target in ("evaluate", "cpu"):
+        for got, wanted in zip(polytc.load_onnx(model).compile(target=target)(x), runtime(model, {"X": x}), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

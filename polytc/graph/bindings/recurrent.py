@@ -27,17 +27,49 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 """Text, and defaults of alpha and beta where the function has them."""
 
 
+PANELS = (128, 64, 32, 16)
+"""Widths of a panel of gates, the best first: up to eight vectors of 16 numbers."""
+
+
 @dataclass(frozen=True)
 class _Layer:
-    """A node's extents. gates: of the cell; batch_first: the attribute layout is 1."""
+    """A node's extents. count: of the cell's gates; batch_first: the attribute layout is 1."""
 
     site: Site
-    gates: int
+    count: int
     steps: int
     batch: int
     hidden: int
     directions: tuple[bool, ...]
     batch_first: bool
+
+    @property
+    def panel(self) -> int:
+        """Gates that lie beside each other in the state's weights: those of a panel for one element of the state, then for the
+        next, so that the products read memory in its order. 0: the weights are not known now, or no panels divide the gates."""
+        known = self.site.value(2) is not None
+        return next((p for p in PANELS if known and self.hidden % p == 0), 0)
+
+    def gate(self, tensor: str, gate: int) -> str:
+        """How the element of a gate that belongs to the element k of the state is read."""
+        first, p = gate * self.hidden, self.panel
+        if p:
+            return f"{tensor}[b, k // {p} + {first // p}, k % {p}]"
+        return f"{tensor}[b, k + {first}]" if first else f"{tensor}[b, k]"
+
+    def gates(self, names: tuple[str, str, str, str], d: int, first: int, count: int) -> dict[str, str]:
+        """The spelling of `count` gates of direction d from the gate `first` on. names: of their indices, their ranges, their
+        places in Z and in R."""
+        n, p = self.hidden, self.panel
+        if p:
+            at, panels = first * n // p, count * n // p
+            texts = ("b, p, i", f"p in 0:{panels}, i in 0:{p}", f"t, b, {p}*p + i + {first * n}", f"p + {at}, k, i")
+        else:
+            place = f"j + {first * n}" if first else "j"
+            texts = ("b, j", f"j in 0:{count * n}", f"t, b, {place}", f"{d}, {place}, k")
+            if self.site.value(2) is not None:
+                texts = (*texts[:3], f"k, {place}")
+        return dict(zip(names, texts, strict=True))
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -115,7 +147,7 @@ def _products(layer: _Layer, d: int, separate: int = 0) -> tuple[list[Step], Ref
     product = Apply("recurrent.Products", (0, w), (f"x{d}",), spell={"x": x, "w": f"{d}, j, i" if weights is None else "i, j"})
     if not site.has(3):
         return [product], f"x{d}"
-    n, apart = layer.gates * layer.hidden, separate * layer.hidden
+    n, apart = layer.count * layer.hidden, separate * layer.hidden
     if bias is not None:
         total = bias[d, :n] + np.concatenate([bias[d, n:2 * n - apart], np.zeros(apart, bias.dtype)])
         return [product, Apply("elementwise.Add", (f"x{d}", total), (f"z{d}",))], f"z{d}"
@@ -123,18 +155,22 @@ def _products(layer: _Layer, d: int, separate: int = 0) -> tuple[list[Step], Ref
             Apply("elementwise.Add", (f"x{d}", f"b{d}"), (f"z{d}",))], f"z{d}"
 
 
-def _weights(layer: _Layer, d: int) -> tuple[Ref, dict[str, str]]:
-    """The state's weights, stored as they are read where they are known: k, j. Also how the program reads them."""
-    r = layer.site.value(2)
+def _weights(layer: _Layer, d: int) -> Ref:
+    """The state's weights, stored as they are read where they are known: in panels, or transposed."""
+    r, p = layer.site.value(2), layer.panel
     if r is None:
-        return 2, {"r": f"{d}, j, k", "q": f"{d}, j + {2 * layer.hidden}, k"}
-    return np.ascontiguousarray(r[d].T), {"r": "k, j", "q": f"k, j + {2 * layer.hidden}"}
+        return 2
+    if not p:
+        return np.ascontiguousarray(r[d].T)
+    return np.ascontiguousarray(r[d].reshape(-1, p, layer.hidden).transpose(0, 2, 1))
 
 
 def _direction(layer: _Layer, d: int, cell: _Cell, z: Ref) -> Step:
     """The loop over time of one direction, from the last step on if it is reversed."""
     site = layer.site
-    r, places = _weights(layer, d)
+    places = layer.gates(("g", "box", "z", "r"), d, 0, 2 if cell.entry == "GRU" else layer.count)
+    if cell.entry == "GRU":
+        places |= layer.gates(("q", "own", "zq", "rq"), d, 2, 1)
     at = f"b, {d}, k" if layer.batch_first else f"{d}, b, k"
     box = ranges(["b", "k"], [layer.batch, layer.hidden])
     start, sources, names = [], list(cell.sources), list(cell.names)
@@ -155,7 +191,7 @@ def _direction(layer: _Layer, d: int, cell: _Cell, z: Ref) -> Step:
     time = f"for t in {last}:-1:-1" if layer.directions[d] else f"for t in 0:{layer.steps}"
     outputs = (f"y{d}", *(f"{name.lower()}{d}" for name in cell.state))
     spelling = {**places, **parts, "inputs": spell(names), "start": "; ".join(start), "time": time}
-    return Apply(f"recurrent.{cell.entry}", (z, r, *sources), outputs, attrs=cell.attrs, spell=spelling)
+    return Apply(f"recurrent.{cell.entry}", (z, _weights(layer, d), *sources), outputs, attrs=cell.attrs, spell=spelling)
 
 
 def _masked(layer: _Layer) -> bool:
@@ -202,7 +238,7 @@ def rnn(site: Site) -> Lowering:
     steps: list[Step] = []
     for d, (f,) in enumerate(_activations(layer, ["tanh"])):
         products, z = _products(layer, d)
-        steps += [*products, _direction(layer, d, _Cell("RNN", (), (), ("H",), {"new": f("G[b, k]")}, {}), z)]
+        steps += [*products, _direction(layer, d, _Cell("RNN", (), (), ("H",), {"new": f(layer.gate("G", 0))}, {}), z)]
     return (*steps, *_gathered(layer, ["h"]))
 
 
@@ -213,14 +249,17 @@ def gru(site: Site) -> Lowering:
     steps: list[Step] = []
     for d, (f, g) in enumerate(_activations(layer, ["sigmoid", "tanh"])):
         products, z = _products(layer, d, separate=int(linear))
-        gate = "(Z[t, b, k{o}] + G[b, k{o}])" if linear else "G[b, k{o}]"
-        update, reset = f(gate.format(o="")), f(gate.format(o=f" + {n}"))
-        parts = {"reset": reset, "new": f"(1 - {update}) * {g('Q[b, k]')} + {update} * H[b, k]"}
+        gates = layer.gate("G", 0), layer.gate("G", 1)
+        if linear:
+            gates = f"(Z[t, b, k] + {gates[0]})", f"(Z[t, b, k + {n}] + {gates[1]})"
+        update, reset = map(f, gates)
+        own = "Q[b, k]" if linear else layer.gate("Q", 0)
+        parts = {"reset": reset, "last": layer.gate("G", 2), "new": f"(1 - {update}) * {g(own)} + {update} * H[b, k]"}
         sources: tuple[Ref, ...] = ()
         if linear:
             steps += _state_bias(layer, d)
             sources = (f"s{d}",)
-        cell = _Cell("GRULinear" if linear else "GRU", sources, (), ("H",), parts, {"n": n})
+        cell = _Cell("GRULinear" if linear else "GRU", sources, (), ("H",), parts, {"n": n} if linear else {})
         steps += [*products, _direction(layer, d, cell, z)]
     return (*steps, *_gathered(layer, ["h"]))
 
@@ -242,7 +281,7 @@ def lstm(site: Site) -> Lowering:
         products, z = _products(layer, d)
 
         def gate(number: int, peeps: bool = True, d: int = d) -> str:
-            own = f"G[b, k + {number * n}]" if number else "G[b, k]"
+            own = layer.gate("G", number)
             return f"{own} + P[{d}, k + {number * n}] * C[b, k]" if peeps and site.has(7) else own
 
         enter, leave = f(gate(0)), f(gate(1))
