@@ -42,7 +42,7 @@ def tiled(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, .
     chosen = tiles.best(s, accesses, tuple(free), lanes, machine)
     if chosen is None or chosen.straight:
         return None
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = {r.index: int(r.extent) for r in s.ranges}  # of open sizes the representative ones
     sizes = dict.fromkeys(free, 1) | {chosen.vector: min(chosen.width * lanes, extent[chosen.vector])}
     if chosen.jam is not None:
         sizes[chosen.jam] = chosen.rows
@@ -67,7 +67,7 @@ def own(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...
 
 def nest(s: pr.Statement, t: Tiled, name: str, *, parallel: bool) -> Nest:
     """The loops of a tile. parallel: the tiles of the loop that has the most."""
-    extent = {isl.name(r.index): r.extent for r in s.ranges}
+    extent = {isl.name(r.index): int(r.extent) for r in s.ranges}
     counts = [extent[i] // size for i, size in t.sizes]
     order = sorted(range(len(t.sizes)), key=lambda n: -counts[n])
     kinds = ["parallel" if parallel and n == order[0] else "sequential" for n in order]
