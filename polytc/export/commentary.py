@@ -1,4 +1,4 @@
-"""What exported code says about itself: the program as it is computed, its schedule, and the statements of each kernel."""
+"""What exported code says about itself: the program, its schedule, and the statements of each kernel."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from polytc.schedule import pseudocode, reading
 MOST = 60
 """Lines of a program or a schedule that are worth a comment; of longer ones only the first are written."""
 
+WIDEST = 140
+"""Characters of such a line."""
+
 
 def about(lowered: Lowered) -> tuple[str, ...]:
-    """The program that the kernels compute, and the schedule."""
-    lines = _cut(str(lowered.rewritten).splitlines())
+    """The program as it was written, and the schedule of what is computed for it."""
+    lines = _cut(str(lowered.program).splitlines())
     schedule = _cut(_loops(lowered))
     how = lowered.schedule.how
     return (*lines, *(("", f"Schedule: {how}" if how else "Schedule", *schedule) if schedule or how else ()))
@@ -25,7 +28,7 @@ def tensors(lowered: Lowered) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for s in lowered.rewritten.statements:
         found.setdefault(s.target, []).append(pr.format_statement(s))
-    return {name: tuple(texts) for name, texts in found.items()}
+    return {name: tuple(_cut(texts)) for name, texts in found.items()}
 
 
 def _loops(lowered: Lowered) -> list[str]:
@@ -40,4 +43,5 @@ def _loops(lowered: Lowered) -> list[str]:
 
 
 def _cut(lines: list[str]) -> list[str]:
+    lines = [line if len(line) <= WIDEST else f"{line[:WIDEST - 4]} ..." for line in lines]
     return lines if len(lines) <= MOST else [*lines[:MOST], f"... {len(lines) - MOST} more lines"]
