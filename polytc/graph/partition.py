@@ -1,8 +1,10 @@
 """Which calls share a program: element-wise work joins the kernel that makes or needs its data.
 
-    conv -> bias -> relu          becomes one program
-    matmul -> add -> gelu         becomes one program
-    add -> softmax                becomes one program
+    conv -> bias -> relu                     becomes one program
+    matmul -> add -> gelu                    becomes one program
+    add -> softmax                           becomes one program
+    matmul -> add -> softmax -> matmul       becomes one program, with the transpositions around it, if all of it is done for
+                                             many heads: the scores of one head then never leave the caches
 
 Only the grouping is decided here; loops are fused, and inner values contracted, by the compiler.
 """
@@ -10,6 +12,7 @@ Only the grouping is decided here; loops are fused, and inner values contracted,
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field, replace
 
 from polytc.graph.plan import Call, Plan
@@ -19,13 +22,17 @@ from polytc.lang.scalars import I64
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
+LARGEST_CHAIN = 32
+"""Statements of a chain of products."""
+HEADS = 8
+"""Iterations that products of a chain share at least, of which each has operands of its own."""
 
 
 @dataclass
 class Group:
     """Calls that will be one program. light: all reductions in it read each element once (softmax, means), or there are none.
 
-    size: elements of the largest domain of a light group.
+    size: elements of the largest domain of a light group. chain: products one after another, see _Fusion.link.
     """
 
     number: int
@@ -33,10 +40,16 @@ class Group:
     light: bool = True
     reduces: bool = False
     size: int = 0
+    chain: bool = False
 
     @property
     def statements(self) -> int:
         return sum(len(c.program.statements) for c in self.calls)
+
+    @property
+    def products(self) -> list[Call]:
+        """The calls that combine each element of an operand several times."""
+        return [c for c in self.calls if not shape_of(c.program).light]
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,31 @@ def _plain(subscripts: tuple[pr.Expr, ...]) -> bool:
     return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, I64) for e in subscripts)
 
 
+def moves(p: pr.Program) -> bool:
+    """Does a program do nothing but put elements in another order?"""
+    if len(p.statements) != 1:
+        return False
+    s = p.statements[0]
+    return s.op is None and _plain(s.subscripts) and isinstance(s.value, pr.Read) and s.value.default is None \
+        and len(pr.reads(s)) == 1
+
+
+def heads(call: Call, name: str) -> int:
+    """How many times a call does the same with other parts of `name` and of its other operands; 0 if it reads `name` otherwise
+    than at plain indices."""
+    tensor = next(t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name)
+    for s in call.program.statements:
+        reads = pr.reads(s)
+        if s.op is None or tensor not in {r.tensor for r in reads}:
+            continue
+        if any(r.default is not None or not _plain(r.subscripts) for r in reads if r.tensor == tensor):
+            return 0
+        used = [{e.name for e in pr.walk(r) if isinstance(e, pr.Index)} for r in reads]
+        kept = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
+        return math.prod(r.extent for r in s.ranges if all(r.index in u for u in (*used, kept)))
+    return 0
+
+
 class _Fusion:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -93,6 +131,8 @@ class _Fusion:
             self.add(group, call, shape)
             if shape.light and not shape.pointwise:
                 self.pull(group, call)
+            if not shape.light:
+                self.link(group, call)
         calls = tuple(self.merge(g) for g in self.order())
         return replace(self.plan, calls=calls)
 
@@ -115,7 +155,8 @@ class _Fusion:
         makers = {self.maker[n].number: self.maker[n] for n in call.inputs if n in self.maker}
         for number in sorted(makers, reverse=True):
             group = makers[number]
-            full = group.statements + len(call.program.statements) > LARGEST_GROUP
+            most = LARGEST_CHAIN if group.chain else LARGEST_GROUP
+            full = group.statements + len(call.program.statements) > most
             if not full and self.suits(call, shape, group) and not self.circular(call, group):
                 return group
         return None
@@ -123,6 +164,8 @@ class _Fusion:
     def suits(self, call: Call, shape: Shape, group: Group) -> bool:
         inner = [n for n in call.inputs if self.maker.get(n) is group]
         if shape.pointwise and all(self.same_place(call, n, group) for n in inner):
+            return True
+        if group.chain and moves(call.program) and all(self.readers[n] == 1 and n not in self.kept for n in inner):
             return True
         rows = group.light and group.reduces and shape.light
         return rows and shape.size in (group.size, *(self.elements(n) for n in inner)) and all(
@@ -188,15 +231,49 @@ class _Fusion:
             maker = self.maker.get(name)
             if maker is None or maker is group or maker.reduces or not self.aligned(call, name):
                 continue
-            results = [n for c in maker.calls for n in c.outputs if self.leaves(n, maker)]
-            if results != [name] or self.readers[name] != 1 or name in self.kept or maker.size > group.size:
+            if not self.private(name, maker) or maker.size > group.size or maker.statements + group.statements > LARGEST_GROUP:
                 continue
-            if maker.statements + group.statements > LARGEST_GROUP:
+            self.take(group, maker)
+
+    def private(self, name: str, maker: Group) -> bool:
+        """Is `name` all that leaves the group that makes it, for one reader?"""
+        results = [n for c in maker.calls for n in c.outputs if self.leaves(n, maker)]
+        return results == [name] and self.readers[name] == 1 and name not in self.kept
+
+    def take(self, group: Group, maker: Group) -> None:
+        """Put the calls of `maker` before those of the group."""
+        group.calls = maker.calls + group.calls
+        for c in maker.calls:
+            self.maker |= dict.fromkeys(c.outputs, group)
+        maker.calls = []
+
+    # ---- chains of products
+
+    def link(self, group: Group, call: Call) -> None:
+        """Take in what stands before a product for many heads: rows that only it reads (softmax), the product that they come
+        from, and transpositions of the operands."""
+        for name in dict.fromkeys(call.inputs):
+            rows = self.maker.get(name)
+            if rows is None or not (rows.light and rows.reduces) or not self.private(name, rows) or heads(call, name) < HEADS:
                 continue
-            group.calls = maker.calls + group.calls
-            for c in maker.calls:
-                self.maker |= dict.fromkeys(c.outputs, group)
-            maker.calls = []
+            inner = dict.fromkeys(n for c in rows.calls for n in c.inputs if n in self.maker and self.maker[n] is not rows)
+            scores = [n for n in inner if not self.maker[n].light and self.private(n, self.maker[n])]
+            total = group.statements + rows.statements + sum(self.maker[n].statements for n in scores)
+            if len(scores) != 1 or total > LARGEST_CHAIN or len(self.maker[scores[0]].products) != 1:
+                continue
+            self.take(group, rows)
+            self.take(group, self.maker[scores[0]])
+            group.chain, group.light = True, False
+            self.take_moves(group)
+            return
+
+    def take_moves(self, group: Group) -> None:
+        """Take in the transpositions whose only reader is a product of the group."""
+        for name in dict.fromkeys(n for c in group.calls if not shape_of(c.program).light for n in c.inputs):
+            maker = self.maker.get(name)
+            if maker is not None and maker is not group and all(moves(c.program) for c in maker.calls) \
+                    and self.private(name, maker) and group.statements + maker.statements <= LARGEST_CHAIN:
+                self.take(group, maker)
 
     def leaves(self, name: str, group: Group) -> bool:
         """Is a value of the group needed outside of it?"""

@@ -41,6 +41,12 @@ class Cluster:
                      tuple(tuple(i for g, r in zip(self.groups, row, strict=True) for i in g.rows[r]) for row in self.rows),
                      tuple(first.ranges[row[0]] for row in self.rows))
 
+    @property
+    def without_last(self) -> Cluster:
+        """All groups but the last."""
+        groups = self.groups[:-1]
+        return Cluster(groups, tuple(row[:-1] for row in self.rows)) if len(groups) > 1 else Cluster(groups)
+
     def part(self, position: int) -> Group:
         """A group as it is inside the shared loops: its statements with the shared indices fixed, its other rows."""
         group = self.groups[position]
@@ -64,30 +70,80 @@ def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, a
     """Neighbouring groups joined greedily, in order. around: iterations of the loops that the groups share already."""
     found: list[Cluster] = []
     for group in groups:
-        joined = _join(program, found[-1], group, machine, around) if found else None
-        if joined is not None:
-            found[-1] = joined
+        choices = _choices(program, found[-2:], group, machine, around)
+        if choices:
+            gains = [_gain(program, c[-1]) for c in choices]
+            found[-2:] = choices[gains.index(max(gains))]
         else:
             found.append(Cluster((group,)))
     return tuple(found)
 
 
-def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine, around: int) -> Cluster | None:
-    """The cluster with one group more, under as many shared loops as pay."""
-    first = cluster.groups[0]
-    rows = cluster.rows or tuple((r,) for r in range(len(first.rows)))
-    whole = Cluster(cluster.groups, rows).whole
+def _choices(program: pr.Program, last: list[Cluster], group: Group, machine: Machine, around: int) -> list[list[Cluster]]:
+    """What may take the place of the last clusters to take the group in: it joins the last one, or that before it, if the last
+    one may run before that, or leads the last group of the last one away from a cluster in which it gained less."""
+    choices: list[list[Cluster]] = []
+    near = _join(program, last[-1], group, machine, around) if last else None
+    if near is not None:
+        choices.append([*last[:-1], near])
+    if len(last) == 2 and beside(_with_rows(last[0]).whole, _with_rows(last[1]).whole):
+        far = _join(program, last[0], group, machine, around)
+        choices += [[last[1], far]] if far is not None else []
+    if near is None and last and last[-1].rows:
+        apart = _join(program, Cluster(last[-1].groups[-1:]), group, machine, around)
+        if apart is not None and _gain(program, apart) > _gain(program, last[-1]):
+            choices.append([*last[:-1], last[-1].without_last, apart])
+    return choices
+
+
+def _gain(program: pr.Program, joined: Cluster) -> int:
+    """Bytes that the last group reads of what the others made."""
+    wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
+    made = {s.target for g in joined.groups[:-1] for s in g.statements} & wanted
+    return sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in made)
+
+
+def beside(a: Group, b: Group) -> bool:
+    """May the groups change places? Neither touches what the other writes."""
+    written = [{s.target for s in g.statements} for g in (a, b)]
+    touched = [names | {r.tensor for s in g.statements for r in pr.reads(s)} for names, g in zip(written, (a, b), strict=True)]
+    return not (touched[0] & written[1] or touched[1] & written[0])
+
+
+def flowing(program: pr.Program, groups: tuple[Group, ...]) -> set[str]:
+    """The temporaries that one group makes and another one reads."""
+    made = [{s.target for s in g.statements} for g in groups]
+    read = [{r.tensor for s in g.statements for r in pr.reads(s)} for g in groups]
+    between = {n for k, names in enumerate(made) for m, wanted in enumerate(read) if m != k for n in names & wanted}
+    return between & set(program.temporaries)
+
+
+def _with_rows(cluster: Cluster) -> Cluster:
+    """A group alone shares all of its rows with itself."""
+    return cluster if cluster.rows else Cluster(cluster.groups, tuple((r,) for r in range(len(cluster.groups[0].rows))))
+
+
+def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
+    """The shared loops of a cluster that a group has, too: it uses what the others made in the same iteration."""
+    cluster = _with_rows(cluster)
+    whole = cluster.whole
     if len(whole.statements) + len(new.statements) > LARGEST or hides(whole, new):
-        return None
+        return ()
     written = {s.target: n for n, s in enumerate(whole.statements)}
     shared: list[tuple[int, ...]] = []
-    for r, row in enumerate(rows):
-        if _along_memory(program, whole, r):
-            continue
+    for r, row in enumerate(cluster.rows):
         taken = {x[-1] for x in shared}
         match = next((n for n in range(len(new.rows)) if n not in taken and aligned(whole, r, new, n, written)), None)
         if match is not None:
             shared.append((*row, match))
+    return tuple(shared)
+
+
+def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine, around: int) -> Cluster | None:
+    """The cluster with one group more, under as many shared loops as pay."""
+    whole = _with_rows(cluster).whole
+    along = {row for r, row in enumerate(_with_rows(cluster).rows) if _along_memory(program, whole, r)}
+    shared = [row for row in shared_rows(cluster, new) if row[:-1] not in along]
     candidates = (Cluster((*cluster.groups, new), tuple(shared[:depth])) for depth in range(len(shared), 0, -1))
     return next((c for c in candidates if _pays(program, cluster, c, machine, around)), None)
 
@@ -103,10 +159,9 @@ def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machin
     And does every contraction keep a loop in which it reuses what the shared loops do not change?"""
     count = prod(joined.whole.extents)
     wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
-    made = {s.target for g in joined.groups for s in g.statements} & set(program.temporaries)
-    sizes = {name: program.tensor(name).size * program.tensor(name).dtype.bytes // around for name in made}
+    sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in flowing(program, joined.groups)}
     ready = {s.target for g in before.groups for s in g.statements}
-    flow = max((sizes[name] for name in made & wanted & ready), default=0)
+    flow = max((sizes[name] for name in sizes.keys() & wanted & ready), default=0)
     first, second = machine.caches[0].bytes, machine.caches[min(1, len(machine.caches) - 1)].bytes
     if count < FEWEST or 2 * flow <= first or sum(sizes.values()) > second * count:
         return False

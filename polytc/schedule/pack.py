@@ -18,6 +18,7 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
+from polytc.lang.linear import linear
 from polytc.lang.rewrites import hoist
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
@@ -88,6 +89,8 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
             if tile is None or not (tile.vector == vector or high):
                 continue
             width = min(tile.width * lanes, _extent(s, vector)) if vector == tile.vector else tile.rows
+            if _as_it_lies(program, s, read, vector, width):
+                continue
             copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, vector, width)
@@ -98,6 +101,14 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
         return None
     _, chosen, vector, width = best
     return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width
+
+
+def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str, width: int) -> bool:
+    """Would the panel be laid out as the operand is?"""
+    forms = [linear(sub) for sub in read.subscripts if not isinstance(sub, pr.Const)]
+    steps = [i for i in reduced_indices(s) if any(pr.Index(i) in pr.walk(sub) for sub in read.subscripts)]
+    return [f.plain if f is not None else None for f in forms][-len(steps) - 1:] == [*steps, vector] \
+        and program.tensor(read.tensor).shape[-1] == width
 
 
 def _walks(s: pr.Statement, operand: AccessStrides, tile: tiles.RegisterTile) -> bool:

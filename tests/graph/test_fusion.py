@@ -66,6 +66,50 @@ def test_softmax_takes_its_producers_and_is_one_program(groups) -> None:
     assert groups(nodes, {"x": [2, 3, 4, 4], "m": [4, 4]}, ["y"], {"s": np.float32(0.5)}) == [["y"]]
 
 
+def attention(heads: int) -> list:
+    """Queries, keys and values of some heads lie side by side: transposition, scores, scale, mask, softmax, values, back."""
+    def head(x: str, *perm: int) -> list:
+        return [N("Reshape", [x, "shape"], [f"{x}.parts"]), N("Transpose", [f"{x}.parts"], [f"{x}.heads"], perm=perm)]
+    return [*head("q", 0, 2, 1, 3), *head("k", 0, 2, 3, 1), *head("v", 0, 2, 1, 3), N("MatMul", ["q.heads", "k.heads"], ["s"]),
+            N("Mul", ["s", "scale"], ["t"]), N("Add", ["t", "m"], ["u"]), N("Softmax", ["u"], ["p"], axis=-1),
+            N("MatMul", ["p", "v.heads"], ["o"]), N("Transpose", ["o"], ["y"], perm=[0, 2, 1, 3])]
+
+
+def attention_inputs(heads: int) -> tuple[dict, dict]:
+    inputs = {"q": [1, 9, heads * 16], "k": [1, 9, heads * 16], "v": [1, 9, heads * 16], "m": [9, 9]}
+    return inputs, {"shape": np.array([1, 9, heads, 16]), "scale": np.float32(0.25)}
+
+
+def test_attention_of_many_heads_is_one_program_with_its_transpositions(groups) -> None:
+    inputs, constants = attention_inputs(8)
+    assert groups(attention(8), inputs, ["y"], constants) == [["y"]]
+
+
+def test_attention_of_few_heads_stays_apart(groups) -> None:
+    inputs, constants = attention_inputs(2)
+    assert ["s"] not in groups(attention(2), inputs, ["y"], constants)
+    assert len(groups(attention(2), inputs, ["y"], constants)) > 3
+
+
+def test_probabilities_that_somebody_else_reads_leave_their_program(groups) -> None:
+    inputs, constants = attention_inputs(8)
+    found = groups(attention(8), inputs, ["y", "p"], constants)
+    assert ["p"] in found
+    assert ["y"] in found or ["o"] in found
+
+
+@pytest.mark.parametrize("heads", [2, 8])
+def test_attention_results(build, heads: int) -> None:
+    inputs, constants = attention_inputs(heads)
+    data = build(attention(heads), {n: (np.float32, s) for n, s in inputs.items()}, ["y"], constants)
+    feeds = {n: array(*s) for n, s in inputs.items()}
+    q, k, v = (feeds[n].reshape(9, heads, 16).astype(np.float64) for n in "qkv")
+    scores = np.einsum("ihd,jhd->hij", q, k) * 0.25 + feeds["m"]
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = np.einsum("hij,jhd->ihd", e / e.sum(axis=-1, keepdims=True), v)[None]
+    np.testing.assert_allclose(polytc.load_onnx(data).compile().run(None, feeds)[0], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_layer_norm_in_pieces_is_one_program(groups) -> None:
     nodes = [N("ReduceMean", ["x"], ["m"], axes=[-1]), N("Sub", ["x", "m"], ["d"]), N("Mul", ["d", "d"], ["q"]),
     N("ReduceMean", ["q"], ["v"], axes=[-1]),

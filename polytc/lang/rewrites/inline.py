@@ -1,6 +1,7 @@
 """Inlining: a temporary made element by element is computed where it is read, if that repeats no work.
 
-    T[i] = A[i] + 1;  Y[i] = T[i] * 2      ->      Y[i] = (A[i] + 1) * 2
+    T[i] = A[i] + 1;  Y[i] = T[i] * 2                       ->      Y[i] = (A[i] + 1) * 2
+    T[h,i,d] = A[i,D*h+d];  Y[h,i,j] += T[h,i,d]*B[h,d,j]   ->      Y[h,i,j] += A[i,D*h+d]*B[h,d,j]
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ SIZE_LIMIT = 200
 
 
 def inline(program: pr.Program) -> pr.Program:
-    """The program without the temporaries that one assignment makes and one read, at no more points, uses."""
+    """The program without the temporaries that one assignment makes and one read, at no more points, uses; a copy that keeps
+    what lies side by side may be read at any number of points."""
     statements = {s.name: s for s in program.statements}
     operands = {s.name: {r.tensor for r in pr.reads(s)} for s in program.statements}
     writers = Counter(s.target for s in program.statements)
@@ -39,15 +41,25 @@ def inline(program: pr.Program) -> pr.Program:
 
 
 def _fits(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> bool:
-    """May `s` be computed where `reader` reads it, once, without guard, in its value, at no more points?"""
+    """May `s` be computed where `reader` reads it, once, without guard, in its value, at no more points or as a mere copy?"""
     if s.op is not None or s.where or s.target not in program.temporaries or _formal(program, s) is None:
         return False
     uses = [e for top in (reader.value, *reader.subscripts, *reader.where) for e in pr.walk(top)
             if isinstance(e, pr.Read) and e.tensor == s.target]
-    if len(uses) != 1 or uses[0].default is not None or reader.points > s.points:
+    if len(uses) != 1 or uses[0].default is not None or (reader.points > s.points and not _rows(s)):
         return False
     size = len(list(pr.walk(reader.value))) + len(list(pr.walk(s.value)))
     return size <= SIZE_LIMIT and any(e == uses[0] for e in pr.walk(reader.value))
+
+
+def _rows(s: pr.Statement) -> bool:
+    """Is it a copy, whose rows along the last axis are parts of rows of what it copies?"""
+    if not isinstance(s.value, pr.Read) or s.value.default is not None or not s.value.subscripts or len(pr.reads(s)) != 1:
+        return False
+    last, row = linear(s.value.subscripts[-1]), linear(s.subscripts[-1])
+    others = [linear(sub) for sub in s.value.subscripts[:-1]]
+    return (last is not None and row is not None and row.plain is not None and last.coefficient(row.plain) == 1
+            and all(form is not None and not form.coefficient(row.plain) for form in others))
 
 
 def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | None:

@@ -1,0 +1,84 @@
+"""Row blocks: temporaries between products that do not stay in a cache are made some rows at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.compiler import Lowered, compile_program, lower_program
+from polytc.lang import build
+from polytc.machine import AVX2, Machine
+
+ATTENTION = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
+               L[h,i,j] = S[h,i,j] + M[i,j]
+               X[h,i] max= L[h,i,j]
+               E[h,i,j] = exp(L[h,i,j] - X[h,i])
+               Z[h,i] += E[h,i,j]
+               P[h,i,j] = E[h,i,j] / Z[h,i]
+               O[h,i,e] += P[h,i,j] * V[h,j,e]
+               -> (O)"""
+
+
+def small(machine: Machine = AVX2) -> Machine:
+    """A machine with a second cache of 64 KiB, so that short sequences are long for it."""
+    first, second, *others = machine.caches
+    return replace(machine, caches=(replace(first, bytes=4 << 10), replace(second, bytes=64 << 10), *others))
+
+
+def arrays(rows: int, keys: int, heads: int = 8) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(rows)
+    shapes = {"Q": (heads, rows, 16), "K": (heads, keys, 16), "M": (rows, keys), "V": (heads, keys, 16)}
+    return {n: random.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+
+
+def lowered(rows: int, keys: int) -> Lowered:
+    return lower_program(build(ATTENTION, {n: a.shape for n, a in arrays(rows, keys).items()}), LLVMTarget(small()))
+
+
+def expected(a: dict[str, np.ndarray]) -> np.ndarray:
+    scores = np.einsum("hid,hjd->hij", *(a[n].astype(np.float64) for n in "QK")) + a["M"]
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("hij,hje->hie", e / e.sum(axis=-1, keepdims=True), a["V"].astype(np.float64))
+
+
+def test_the_matrix_of_scores_is_never_whole() -> None:
+    low = lowered(256, 256)
+    assert {t.shape for t in low.rewritten.tensors if t.name.startswith("L_rows")} == {(8, 16, 16, 256)}
+    assert not [b for b in low.loops.scratch if b.size >= 8 * 256 * 256]
+    assert len(low.loops.kernels) <= 2, "panels of keys, then all stages"
+
+
+def test_short_sequences_stay_as_they_are() -> None:
+    assert "L_rows" not in {t.name for t in lowered(32, 32).rewritten.tensors}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "keys"), [(256, 256), (131, 200), (64, 509)])
+def test_results(rows: int, keys: int, threads: int) -> None:
+    """Whole blocks; rows beyond the last block; keys beyond the last vector."""
+    a = arrays(rows, keys)
+    program = build(ATTENTION, {n: x.shape for n, x in a.items()})
+    target = LLVMTarget(small(LLVMTarget().machine))
+    assert any("_rows" in t.name for t in lower_program(program, target).rewritten.tensors)
+    out = np.full((8, rows, 16), np.nan, np.float32)
+    compile_program(program, target, threads).run([*(a[n] for n in program.inputs), out])
+    np.testing.assert_allclose(out, expected(a), rtol=2e-5, atol=2e-6)
+
+
+def test_rows_beyond_the_last_block_have_statements_of_their_own() -> None:
+    rewritten = lowered(131, 200).rewritten
+    extents = {r.upper for s in rewritten.statements for r in s.ranges if r.index == "i"}
+    assert len(extents) > 1
+    assert sum(max(extents) * b for b in {r.upper for s in rewritten.statements for r in s.ranges
+                                          if r.index == "i_block"}) + min(extents) == 131
+
+
+def test_a_temporary_that_others_read_stays_whole() -> None:
+    text = ATTENTION.replace("-> (O)", "R[h,j] max= P[h,i,j]\n-> (O, R)")
+    program = build(text, {n: x.shape for n, x in arrays(256, 256).items()})
+    names = {t.name for t in lower_program(program, LLVMTarget(small())).rewritten.tensors}
+    assert "P" in names
+    assert "P_rows" not in names
