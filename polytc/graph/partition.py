@@ -12,7 +12,6 @@ Only the grouping is decided here; loops are fused, and inner values contracted,
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, field, replace
 
 from polytc.graph.plan import Call, Plan
@@ -24,8 +23,8 @@ LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
 LARGEST_CHAIN = 32
 """Statements of a chain of products."""
-HEADS = 8
-"""Iterations that products of a chain share at least, of which each has operands of its own."""
+MATRIX = 2
+"""Rank of a matrix; the products of a chain have operands of more axes, which they share."""
 
 
 @dataclass
@@ -97,20 +96,15 @@ def moves(p: pr.Program) -> bool:
         and len(pr.reads(s)) == 1
 
 
-def heads(call: Call, name: str) -> int:
-    """How many times a call does the same with other parts of `name` and of its other operands; 0 if it reads `name` otherwise
-    than at plain indices."""
+def stacked(call: Call, name: str) -> bool:
+    """Does a product read `name` at plain indices, as one of many matrices? The ranks tell, so that all sizes are alike."""
     tensor = next(t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name)
     for s in call.program.statements:
         reads = pr.reads(s)
-        if s.op is None or tensor not in {r.tensor for r in reads}:
-            continue
-        if any(r.default is not None or not _plain(r.subscripts) for r in reads if r.tensor == tensor):
-            return 0
-        used = [{e.name for e in pr.walk(r) if isinstance(e, pr.Index)} for r in reads]
-        kept = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
-        return math.prod(r.extent for r in s.ranges if all(r.index in u for u in (*used, kept)))
-    return 0
+        if s.op is not None and tensor in {r.tensor for r in reads}:
+            plain = all(r.default is None and _plain(r.subscripts) for r in reads if r.tensor == tensor)
+            return plain and len(reads) > 1 and all(len(r.subscripts) > MATRIX for r in reads)
+    return False
 
 
 class _Fusion:
@@ -254,7 +248,7 @@ class _Fusion:
         from, and transpositions of the operands."""
         for name in dict.fromkeys(call.inputs):
             rows = self.maker.get(name)
-            if rows is None or not (rows.light and rows.reduces) or not self.private(name, rows) or heads(call, name) < HEADS:
+            if rows is None or not (rows.light and rows.reduces) or not self.private(name, rows) or not stacked(call, name):
                 continue
             inner = dict.fromkeys(n for c in rows.calls for n in c.inputs if n in self.maker and self.maker[n] is not rows)
             scores = [n for n in inner if not self.maker[n].light and self.private(n, self.maker[n])]

@@ -85,10 +85,11 @@ def test_attention_of_many_heads_is_one_program_with_its_transpositions(groups) 
     assert groups(attention(8), inputs, ["y"], constants) == [["y"]]
 
 
-def test_attention_of_few_heads_stays_apart(groups) -> None:
-    inputs, constants = attention_inputs(2)
-    assert ["s"] not in groups(attention(2), inputs, ["y"], constants)
-    assert len(groups(attention(2), inputs, ["y"], constants)) > 3
+def test_products_of_matrices_around_a_softmax_stay_apart(groups) -> None:
+    """Weights are used again for all rows: nothing is gained by doing some rows at a time."""
+    nodes = [N("MatMul", ["x", "w"], ["s"]), N("Softmax", ["s"], ["p"]), N("MatMul", ["p", "v"], ["y"])]
+    assert groups(nodes, {"x": [16, 32]}, ["y"], {"w": array(32, 64), "v": array(64, 8)})[-1] == ["y"]
+    assert len(groups(nodes, {"x": [16, 32]}, ["y"], {"w": array(32, 64), "v": array(64, 8)})) > 1
 
 
 def test_probabilities_that_somebody_else_reads_leave_their_program(groups) -> None:
