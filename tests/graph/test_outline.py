@@ -120,6 +120,13 @@ def test_files_that_were_damaged_are_read_as_protobuf_reads_them(model) -> None:
     assert changed > 300
 
 
+def test_a_file_that_says_that_its_data_are_in_it(build) -> None:
+    """As ONNX Runtime writes them: the last word of a message counts."""
+    made = build([N("MatMul", ["x", "w"], ["y"])], {"x": (np.float32, [4, 40])}, ["y"], {"w": WEIGHTS["w"]})
+    made.graph.initializer[0].data_location = onnx.TensorProto.DEFAULT
+    np.testing.assert_array_equal(polytc.load_onnx(made.SerializeToString()).constants["w"], WEIGHTS["w"])
+
+
 def test_fields_that_are_there_twice(build) -> None:
     """protobuf puts the two together; what is outlined would not be."""
     whole = build([N("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["y"], {"w": WEIGHTS["w"]}).SerializeToString()

@@ -53,7 +53,7 @@ def _message(data: memoryview, start: int, stop: int, kind: type, place: str, de
     """The pieces of a message."""
     if depth > _DEPTH:
         raise Unusual("too deep")
-    inside, pieces, kept = _INSIDE[kind], list[bytes | memoryview](), start
+    inside, pieces, last, kept = _INSIDE[kind], list[bytes | memoryview](), list[bytes](), start
     once = set[int]()
     for number, begin, first, end in _fields(data, start, stop):
         if (kind, number) in _ONCE:
@@ -66,12 +66,12 @@ def _message(data: memoryview, start: int, stop: int, kind: type, place: str, de
             inner = _message(data, first, end, inside[number], place, depth + 1)
             new = [_key(number), _varint(sum(map(len, inner))), *inner]
         elif kind is TensorProto and number == _DATA:
-            new = [_reference(place, first, end - first)]
+            new, last = [], [_reference(place, first, end - first)]  # last, as the file may say that the data are here
         else:
             continue
         pieces += [data[kept:begin], *new]
         kept = end
-    return [*pieces, data[kept:stop]]
+    return [*pieces, data[kept:stop], *last]
 
 
 def _fields(data: memoryview, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
