@@ -37,7 +37,7 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     if what.endswith(".onnx"):
         made = _model(Path(what), target, name, options.shapes(shape), algebra)
     else:
-        made = _program(what, target, name, algebra, shapes=options.shapes(shape), dtypes=options.pairs(dtype, "--dtype"),
+        made = _program(what, target, name, algebra, shapes=options.open_shapes(shape), dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
     for path in opencl.write(made, target.machine, output):
         print(f"{path}  {path.stat().st_size:,} bytes")

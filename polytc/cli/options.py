@@ -57,8 +57,7 @@ def open_shapes(given: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]
     """The `--shape` options, with names of sizes that stay open."""
     found: dict[str, tuple[int | str, ...]] = {}
     for name, text in pairs(given, "--shape").items():
-        parts = _parts(text)
-        extents = [(p,) if re.fullmatch(r"[A-Za-z_]\w*", p) and p != "x" else _extents(name, p) for p in parts]
+        extents = [(p,) if re.fullmatch(r"(?!x$)[A-Za-z_]\w*", p) else _extent(name, text, p) for p in _parts(text)]
         found[name] = tuple(e for part in extents for e in part)
     return found
 
@@ -83,11 +82,15 @@ def _parts(text: str) -> list[str]:
 
 
 def _extents(name: str, text: str) -> tuple[int, ...]:
-    parts = _parts(text)
-    for part in parts:
-        if not re.fullmatch(r"[0-9]{1,30}( *x *[0-9]{1,30})*", part):
-            raise typer.BadParameter(f"--shape {name}={text}: {part!r} is no extent; extents are numbers separated by commas")
-    return tuple(int(n) for part in parts for n in part.split("x"))
+    return tuple(n for part in _parts(text) for n in _extent(name, text, part))
+
+
+def _extent(name: str, text: str, part: str) -> tuple[int, ...]:
+    """`5`, or several as `5x7`."""
+    if not re.fullmatch(r"[0-9]{1,30}( *x *[0-9]{1,30})*", part):
+        raise typer.BadParameter(f"--shape {name}={text}: {part!r} is no extent; extents are numbers, or names where sizes "
+                                 "may be open, separated by commas")
+    return tuple(int(n) for n in part.split("x"))
 
 
 def values(given: Sequence[str] | None, option: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_outputs_that_a_run_does_not_ask_for_stay_out_of_earlier_results(two_out
 
 def test_weights_are_shared_by_all_that_runs_one_graph(build) -> None:
     """Sessions, sets of shapes and models of one graph use the same packed weights, and one copy of the others."""
-    w, b = image(64, 96), image(96)
+    w, b = image(64, 200), image(200)
     graph = polytc.load_onnx(build([helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["y"])],
                                    {"x": (np.float32, ["N", 64])}, ["y"], {"w": w, "b": b}))
     model = graph.compile(target="cpu", threads=1)
