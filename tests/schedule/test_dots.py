@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import polytc
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Target
@@ -210,3 +211,12 @@ def test_any_extents_compile_for_a_matrix_unit(m: int, n: int, k: int, dtype: st
 def test_a_machine_without_matrix_unit_has_no_tiles() -> None:
     program = build(MATMUL, {"A": (64, 64), "B": (64, 64)}, {"A": "u8", "B": "i8"})
     assert "tile" not in lower_program(program, LLVMTarget(VNNI)).source.text
+
+
+def test_opencl_has_no_words(targets: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, "i8", (32, 5), False), numbers(rng, "u8", (5, 33), False)
+    for target in targets:
+        np.testing.assert_array_equal(polytc.compile(MATMUL, target=target)(a, b), a.astype(np.int32) @ b.astype(np.int32))
+    assert AVX2.dots
+    assert not replace(AVX2, max_work_group=4096).dots
