@@ -239,9 +239,13 @@ def _odd_single(fn: ir.Function, a: ir.Value) -> ir.Value:
 def _float_to_int(fn: ir.Function, a: ir.Value, target: DType) -> ir.Value:
     """Through a wider signed type, as processors do it, so that small out-of-range numbers wrap."""
     wide = "i32" if target.bits < 32 or target.name == "i32" else "i64"
-    op = "fptoui" if target.name == "u64" else "fptosi"
-    raw = fn.convert(op, a, wide)
-    return fn.convert("trunc", fn.emit(raw.type, f"freeze {raw}"), ir.register_type(target))
+    raw = fn.convert("fptosi", a, wide)
+    found = fn.emit(raw.type, f"freeze {raw}")
+    if target.name == "u64":  # nothing is wider, and unsigned conversions of AVX-512 give all ones for numbers below 0
+        large = fn.convert("fptoui", a, wide)
+        below = fn.compare("fcmp olt", a, ir.constant(0.0, a.type))
+        found = fn.choose(below, found, fn.emit(large.type, f"freeze {large}"))
+    return fn.convert("trunc", found, ir.register_type(target))
 
 
 def reduce(fn: ir.Function, op: str, a: ir.Value, dtype: DType, flags: str) -> ir.Value:
