@@ -9,6 +9,7 @@ import loop_programs as P
 import numpy as np
 import numpy_semantics as S
 import pytest
+from opencl_here import NEEDS_OPENCL
 
 from polytc import compiler
 from polytc.codegen import loops as L
@@ -24,15 +25,7 @@ from polytc.runtime import devices, opencl_executable
 RNG = np.random.default_rng(0)
 
 
-def _missing() -> str | None:
-    try:
-        devices.choose()
-    except TargetError as e:
-        return str(e).splitlines()[0]
-    return None
-
-
-pytestmark = [pytest.mark.opencl, pytest.mark.skipif(_missing() is not None, reason=f"no OpenCL here: {_missing()}")]
+pytestmark = NEEDS_OPENCL
 
 
 def opencl(m: L.Module) -> Executable:

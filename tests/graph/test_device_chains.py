@@ -5,22 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper
+from opencl_here import NEEDS_OPENCL
 
 import polytc
-from polytc.errors import TargetError
 from polytc.runtime import devices, opencl_executable
 from polytc.runtime.opencl_chains import DeviceWalk
 
-
-def _missing() -> str | None:
-    try:
-        devices.choose()
-    except TargetError as e:
-        return str(e).splitlines()[0]
-    return None
-
-
-pytestmark = [pytest.mark.opencl, pytest.mark.skipif(_missing() is not None, reason=f"no OpenCL here: {_missing()}")]
+pytestmark = NEEDS_OPENCL
 N = helper.make_node
 
 

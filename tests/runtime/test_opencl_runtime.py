@@ -6,21 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opencl_here import NEEDS_OPENCL
 
 import polytc
 from polytc.errors import ArgumentError, TargetError
 from polytc.runtime import devices, opencl_executable, opencl_programs
 
-
-def _missing() -> str | None:
-    try:
-        devices.choose()
-    except TargetError as e:
-        return str(e).splitlines()[0]
-    return None
-
-
-pytestmark = [pytest.mark.opencl, pytest.mark.skipif(_missing() is not None, reason=f"no OpenCL here: {_missing()}")]
+pytestmark = NEEDS_OPENCL
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 SOFTMAX = """def softmax(f32[N,M] X) -> (Y) {
