@@ -19,13 +19,19 @@ from polytc.codegen.passes import simplify
 from polytc.lang.extents import Extent, times
 
 
-def name_items(kernel: loops.Kernel) -> loops.Kernel:
-    """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top."""
+def outermost(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:
+    """The block and thread loops around everything else, outermost first, and what is inside of them."""
     chain: list[loops.For] = []
     s = kernel.body
     while isinstance(s, loops.For) and s.kind in ("block", "thread"):
         chain.append(s)
         s = s.body
+    return chain, s
+
+
+def name_items(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top."""
+    chain, s = outermost(kernel)
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if not isinstance(x, loops.For) or x.kind != "thread":
@@ -47,11 +53,7 @@ def name_items(kernel: loops.Kernel) -> loops.Kernel:
 
 def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its grid loops normalised; a kernel without any is left alone."""
-    chain: list[loops.For] = []
-    body = kernel.body
-    while isinstance(body, loops.For) and body.kind in ("block", "thread"):
-        chain.append(body)
-        body = body.body
+    chain, body = outermost(kernel)
     if not chain:
         return kernel
     known: dict[str, simplify.Interval] = {}

@@ -14,16 +14,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes import grid
 
 T = TypeVar("T")
 
 
 def phased(kernel: loops.Kernel) -> bool:
     """Are there thread loops below the chain of block and thread loops at the top?"""
-    s = kernel.body
-    while isinstance(s, loops.For) and s.kind in ("block", "thread"):
-        s = s.body
-    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(s))
+    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(grid.outermost(kernel)[1]))
 
 
 def shared(kernel: loops.Kernel) -> frozenset[str]:
