@@ -162,19 +162,24 @@ def start_program(program: Program, target_name: str | Target = "cpu", threads: 
     key = keys.key(program, to, schedule)
 
     def begin() -> Callable[[], Executable]:
-        stored = _stored(key) if keys.lasting(to) else None
-        if stored is not None:
-            return lambda: packages.load(stored, to, count)
-        lowered = lower_program(program, to, schedule)
-        return lambda: packages.load(_build(lowered, key if keys.lasting(to) else None), to, count)
+        made = _package(program, to, schedule, key)
+        return lambda: packages.load(made(), to, count)
     return _EXECUTABLES.get((key, count), begin)
 
 
 def package(program: Program, to: Target, schedule: str | None = None) -> Package:
     """What is loaded to run a program, from disk where it is there."""
-    key = keys.key(program, to, schedule) if keys.lasting(to) else None
-    stored = _stored(key) if key is not None else None
-    return stored or _build(lower_program(program, to, schedule), key)
+    return _package(program, to, schedule, keys.key(program, to, schedule))()
+
+
+def _package(program: Program, to: Target, schedule: str | None, key: str) -> Callable[[], Package]:
+    """The package under the key: found on disk or lowered to source now, and built when it is called for."""
+    lasting = keys.lasting(to)
+    stored = _stored(key) if lasting else None
+    if stored is not None:
+        return lambda: stored
+    lowered = lower_program(program, to, schedule)
+    return lambda: _build(lowered, key if lasting else None)
 
 
 _EXECUTABLES: Pending[tuple[str, int], Executable] = Pending(1024)
