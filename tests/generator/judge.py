@@ -58,9 +58,8 @@ def driven(case: Case) -> Outcome:
     try:
         program = _program(case)
         source = compiler.lower_program(program, target(case), _schedule(case, program)).source
-        cl = devices.pyopencl()
-        context = cl.Context([devices.choose().handle])
-        cl.Program(context, source.text).build(options=source.options["build"].split(), cache_dir=False)
+        context = devices.pyopencl().Context([devices.choose().handle])
+        devices.build(context, source.text, source.options["build"].split())
     except Exception:
         return Outcome("failed", traceback.format_exc())
     return Outcome("right")

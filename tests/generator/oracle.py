@@ -278,10 +278,7 @@ class _Interpreter:
                 self.rounded = True
             return (float(v) if d.is_float else int(v) if d.is_int else bool(v)), m
         if fn in _SIMPLE:
-            try:
-                found = _SIMPLE[fn](*(x for x, _ in args))
-            except ValueError:
-                raise _OutsideOfDomain from None
+            found = _inside(_SIMPLE[fn], [x for x, _ in args])
             if any(isinstance(x, float) for x, _ in args):
                 found = float(found)
             return found, max([*(n for _, n in args), abs(found)]) if fn not in ("pow",) else max(abs(found), m * m)
@@ -290,11 +287,16 @@ class _Interpreter:
         self.fine = True
         f, slope = _SMOOTH[fn]
         values = [float(x) for x, _ in args]
-        try:
-            found = f(*values)
-        except ValueError:
-            raise _OutsideOfDomain from None
+        found = _inside(f, values)
         return found, abs(found) + slope(*values) * sum(n for _, n in args)
+
+
+def _inside(f: Callable[..., Any], values: list[Any]) -> Any:
+    """f of the values. Raises _OutsideOfDomain."""
+    try:
+        return f(*values)
+    except ValueError:
+        raise _OutsideOfDomain from None
 
 
 def _combined(op: str, a: Term, b: Term) -> Term:
