@@ -2,9 +2,10 @@
 
     python benchmarks/zoo.py FOLDER [--only a,b] [--threads 1,2] [--seconds 1] [--memory] [--json rows.json]
 
-Each model runs in a process of its own (benchmarks/zoo_case.py), so that one that fails, crashes or takes longer than --timeout
-is a row. Models with open extents run at three sizes. Times are medians of turns that all runtimes take; OpenVINO is left out
-where it is not installed or refuses a model. A model that polytc refuses because an operator is not its (E605) is no failure.
+Each model is a process (benchmarks/zoo_case.py), so that one that fails, crashes or takes longer than --timeout is a row, and
+each runtime is one, too (benchmarks/zoo_turns.py): they take turns, while the threads of all others sleep. Models with open
+extents run at three sizes. Times are medians; OpenVINO is left out where it is not installed or refuses a model. A model that
+polytc refuses because an operator is not its (E605) is no failure.
 --memory also measures the peak of fresh processes that load and run a model: ours, with the code on disk, and ONNX Runtime's.
 
 --json keeps a line for each model as it is done; models that the file has already are not run again, so that a run that was cut

@@ -1,4 +1,4 @@
-"""One model of a folder beside other runtimes, in a process of its own: what benchmarks/zoo.py starts.
+"""One model of a folder beside other runtimes (benchmarks/zoo_turns.py): what benchmarks/zoo.py starts.
 
     python benchmarks/zoo_case.py FOLDER/NAME [--threads 1,2] [--seconds 1] [--target cpu]    a line of JSON for each row
     python benchmarks/zoo_case.py FOLDER/NAME --peak polytc                                   bytes, loading included
@@ -13,18 +13,15 @@ import argparse
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import polytc
-from polytc.cli import peers
-from polytc.cli.timing import interleaved
 from polytc.graph.ir import Dim, Graph, Value
+from zoo_turns import OURS, Runtimes
 
 TOLERANCE = 1e-4
 SMALL = 8
@@ -58,8 +55,8 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Our time over that of the fastest other: below 1 is faster than all."""
-        others = [t for name, t in self.times.items() if name != "polytc"]
-        return self.times["polytc"] / min(others) if others else None
+        others = [t for name, t in self.times.items() if name != OURS]
+        return self.times[OURS] / min(others) if others else None
 
 
 def feeds_of(folder: Path, graph: Graph) -> Feeds:
@@ -155,37 +152,28 @@ def expected(path: Path, graph: Graph, feeds: Feeds) -> list[tuple[Feeds, list[n
     return [(each, results[id(each)] if id(each) in results else run(each)) for each in sizes(graph.inputs, feeds, accepted)]
 
 
-def started(name: str, path: Path, feeds: Feeds, threads: int) -> Callable[[], object] | None:
-    """Another runtime on these inputs; None where it is not installed or refuses the model."""
-    try:
-        return peers.PEERS[name](path, feeds, threads)
-    except Exception as refusal:  # peers.Refused, or a usage error for what is not installed
-        print(f"{name}: {refusal}", file=sys.stderr)
-        return None
-
-
 def measure(folder: Path, target: str, threads: list[int], seconds: float) -> Iterator[Row]:
-    """The rows of a model."""
-    path, begin = folder / "model.onnx", time.perf_counter()
+    """The rows of a model. Raises SystemExit with what ours says if it fails."""
+    path = folder / "model.onnx"
     graph = polytc.load_onnx(path)
-    imported = time.perf_counter() - begin
     cases = expected(path, graph, feeds_of(folder, graph))
     meta = json.loads((folder / "meta.json").read_text()) if (folder / "meta.json").exists() else {}
     for count in threads:
-        begin, before = time.perf_counter(), imported
-        model = graph.compile(target=target, threads=count)
-        for feeds, theirs in cases:
-            mine = model.run(None, feeds)
-            compiled, before = time.perf_counter() - begin + before, 0.0
-            error = max((relative_error(a, b) for a, b in zip(mine, theirs, strict=True)), default=0.0)
-            calls = {n: started(n, path, feeds, count) for n in peers.PEERS}
-            functions: dict[str, Callable[[], object]] = {
-                "polytc": partial(model.run, None, feeds), **{n: f for n, f in calls.items() if f is not None}}
-            times = {n: t.median for n, t in interleaved(functions, seconds).items()}
-            shapes = " ".join("x".join(map(str, feeds[v.name].shape)) for v in graph.inputs if v.static_shape is None)
-            yield Row(folder.name, shapes, count, error, (meta.get("tol") or [TOLERANCE])[0], model.kernels, model.fallbacks(),
-                      compiled, model.arena, times)
-            begin = time.perf_counter()
+        runtimes = Runtimes(path, target, count)
+        try:
+            for feeds, theirs in cases:
+                ready = runtimes.prepare(feeds)
+                for name, reason in runtimes.refusals.items():
+                    print(f"{name}: {reason}", file=sys.stderr)
+                if OURS not in ready:
+                    sys.exit(runtimes.refusals[OURS])
+                mine = ready[OURS]
+                error = max((relative_error(a, b) for a, b in zip(mine.results, theirs, strict=True)), default=0.0)
+                shapes = " ".join("x".join(map(str, feeds[v.name].shape)) for v in graph.inputs if v.static_shape is None)
+                yield Row(folder.name, shapes, count, error, (meta.get("tol") or [TOLERANCE])[0], mine.kernels,
+                          list(mine.fallbacks), mine.seconds, mine.arena, runtimes.times(list(ready), seconds))
+        finally:
+            runtimes.stop()
 
 
 def peak(folder: Path, runtime: str) -> int:

@@ -1,19 +1,26 @@
-"""The parts of benchmarks/zoo.py that need no other runtime: sizes of open extents, outcomes kept in a file, verdicts."""
+"""Parts of benchmarks/zoo.py: sizes of open extents, outcomes kept in a file, verdicts, and runtimes that take turns."""
 
 from __future__ import annotations
 
 import io
 import json
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from rich.console import Console
 
 import zoo
 from polytc.graph.ir import Value
 from polytc.lang.scalars import F32
+from versus.remote import Lost, Remote, respond
 from zoo_case import Feeds, Row, grown, relative_error, sizes
+from zoo_turns import Runtimes
 
 
 def row(**changes: object) -> Row:
@@ -98,3 +105,50 @@ def test_a_model_that_does_not_end_well_is_a_row(tmp_path: Path) -> None:
     assert failure.startswith("exit code 1: E601")
     assert zoo.child([str(tmp_path / "bad")], 0.01)[1] == "not done after 0 s"
     assert json.loads(zoo.Outcome("bad", [], failure).line())["failure"] == failure
+
+
+def spinning(pipe: Connection) -> None:
+    """A process with a thread that computes for a while after the answer."""
+    def later(seconds: float) -> str:
+        end = time.perf_counter() + seconds
+        threading.Thread(target=lambda: [None for _ in iter(lambda: time.perf_counter() < end, False)]).start()
+        return "done"
+    respond(pipe, {"later": later, "fail": lambda: 1 // 0})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say which threads run")
+def test_nobody_begins_before_the_threads_of_the_one_before_sleep() -> None:
+    remote = Remote(spinning)
+    try:
+        assert remote.ask("later", 0.0) == "done"
+        remote.settle()
+        start = time.perf_counter()
+        remote.ask("later", 0.15)
+        remote.settle()
+        assert time.perf_counter() - start >= 0.15
+        with pytest.raises(Lost, match="ended with code 1"):
+            remote.ask("fail")
+    finally:
+        remote.stop()
+
+
+def test_runtimes_take_turns_on_a_model(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    node = onnx.helper.make_node("Add", ["a", "a"], ["b"])
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["N", 3]) for n in ("a", "b")]
+    graph = onnx.helper.make_graph([node], "double", values[:1], values[1:])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, tmp_path / "m.onnx")
+    runtimes = Runtimes(tmp_path / "m.onnx", "cpu", 2)
+    try:
+        for extent in (2, 5):
+            a = np.arange(3.0 * extent, dtype=np.float32).reshape(extent, 3)
+            ready = runtimes.prepare({"a": a})
+            np.testing.assert_array_equal(ready["polytc"].results[0], 2 * a)
+            assert {"polytc", "onnxruntime"} <= ready.keys()
+            assert ready["polytc"].kernels == 1
+        assert all(t > 0 for t in runtimes.times(list(ready), 0.01).values())
+        runtimes.prepare({"b": a})
+        assert runtimes.refusals["polytc"].startswith("E610")
+    finally:
+        runtimes.stop()

@@ -12,7 +12,8 @@ import numpy as np
 
 from versus.case import Case, Peer
 from versus.machine import Limits
-from versus.worker import Failed, Lost, Ready, Worker
+from versus.remote import Lost
+from versus.worker import Failed, Ready, Worker
 
 TURN = 5e-3
 """Seconds of work in one turn, at least."""
@@ -20,8 +21,6 @@ ROUNDS, SLOW_ROUNDS = 5, 3
 """Turns of each, at least; the second where a round takes longer than all of the time that was asked for."""
 HOPELESS = 20.0
 """A contender that needs so many times as long as the fastest gets a single turn."""
-PAUSE = 10e-3
-"""Seconds between turns when there are several threads: pools that spin after their work have given up by then."""
 OURS = "polytc"
 
 
@@ -128,13 +127,13 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
 
 def _take_turns(active: Mapping[Peer, Worker], seconds: float, failed: dict[Peer, str]) -> dict[Peer, list[float]]:
     """Seconds of a call in each turn. Who is lost on the way joins the failed."""
-    pause = PAUSE if any(w.threads > 1 for w in active.values()) else 0.0
     taken: dict[Peer, list[float]] = {p: [] for p in active}
 
     def turn(peer: Peer, count: int) -> None:
-        time.sleep(pause)
         try:
             taken[peer].append(active[peer].ask("run", count) / count)
+            if active[peer].threads > 1:
+                active[peer].settle()
         except Lost as loss:
             failed[peer] = str(loss)
             taken.pop(peer)

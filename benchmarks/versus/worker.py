@@ -9,7 +9,6 @@ The parent asks for one thing at a time and waits; workers that have nothing to 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -20,14 +19,11 @@ from typing import Any
 import numpy as np
 
 from versus import machine, peers
+from versus.remote import Remote, respond
 from versus.sets import SETS
 
 SAMPLE = 1 << 20
 """Elements of a result that are compared: every n-th of larger ones."""
-
-
-class Lost(Exception):
-    """A worker crashed, or did not answer in time."""
 
 
 @dataclass(frozen=True)
@@ -45,43 +41,12 @@ class Failed:
     reason: str
 
 
-class Worker:
-    """The parent's end. It starts the process when first asked, and again after it was lost."""
+class Worker(Remote):
+    """The parent's end."""
 
     def __init__(self, peer: str, threads: int) -> None:
+        super().__init__(serve, peer, threads)
         self.peer, self.threads = peer, threads
-        self._process: Any = None
-        self._pipe: Any = None
-
-    def ask(self, *message: Any, patience: float = 600.0) -> Any:
-        """The answer. patience: seconds. Raises Lost."""
-        if self._process is None:
-            self._start()
-        try:
-            self._pipe.send(message)
-            if self._pipe.poll(patience):
-                return self._pipe.recv()
-        except (EOFError, OSError):
-            self._process.join(1.0)
-            code = self._process.exitcode
-            self.stop()
-            raise Lost(f"the process ended with code {code}") from None
-        self.stop()
-        raise Lost(f"no answer in {patience:.0f} s")
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, self.peer, self.threads), daemon=True)
-        self._process.start()
-        theirs.close()
 
 
 def limit_threads(count: int) -> None:
@@ -99,12 +64,7 @@ def serve(pipe: Connection, peer: str, threads: int) -> None:
         contestant = _Contestant(peer, threads)
         answers |= {"prepare": contestant.prepare, "run": contestant.run, "release": contestant.release,
                     "version": contestant.contender.version}
-    while True:
-        try:
-            name, *arguments = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
-        pipe.send(answers[name](*arguments))
+    respond(pipe, answers)
 
 
 class _Contestant:
