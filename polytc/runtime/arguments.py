@@ -5,7 +5,8 @@ writable and apart from everything else in memory. The function compares, and fi
 where anything differs it says so, and the general way (arrays.py) finds out what to do about it.
 
 Note [Layout of arrays]. The function reads the fields of PyArrayObject as numpy's own header files let every extension module
-read them: data, nd, dimensions, strides, base, descr, flags, behind the head that all objects have. Their places are part of
+read them: data, nd, dimensions, strides, base, descr, flags, behind the head that all objects have, and of the dtype the word
+of kind, character, byte order and type number: arrays that were pickled have a dtype of their own. Their places are part of
 numpy's ABI. Even so they are tried on a few arrays before they are relied upon; where they are not what we think, and on
 Pythons other than CPython and with 32 bits, there are no quick calls.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ FEW = 8
 
 _HEAD = object.__basicsize__
 _TYPE, _DATA, _ND, _DIMS, _DESCR, _FLAGS = _HEAD - 8, _HEAD, _HEAD + 8, _HEAD + 16, _HEAD + 40, _HEAD + 48
+_KIND = _HEAD + 8
 _C_CONTIGUOUS, _ALIGNED, _WRITABLE = 0x1, 0x100, 0x400  # numpy's flags
 _ROW = np.dtype([("dtype", "u8"), ("dims", "u8"), ("flags", "u4"), ("nd", "u4"), ("bytes", "u8")], align=True)
 
@@ -56,7 +59,8 @@ def _expect(functions: _Functions, inputs: Types, outputs: Types) -> Expected:
     rows, shapes = np.zeros(count, _ROW), [np.array(shape, np.int64) for shape, _ in (*inputs, *outputs)]
     for n, ((shape, dtype), dims) in enumerate(zip((*inputs, *outputs), shapes)):
         flags = _C_CONTIGUOUS | _ALIGNED | (_WRITABLE if n >= len(inputs) else 0)
-        rows[n] = (id(dtype), dims.ctypes.data, flags, len(shape), math.prod(shape) * dtype.itemsize)
+        kind = ctypes.c_uint64.from_address(id(dtype) + _KIND).value
+        rows[n] = (kind, dims.ctypes.data, flags, len(shape), math.prod(shape) * dtype.itemsize)
     table = np.frombuffer(head.tobytes() + rows.tobytes(), np.uint8).copy()
     keep = (table, shapes, [dtype for _, dtype in (*inputs, *outputs)])
     return Expected(functions.check[count] if count <= FEW else functions.several(count), table.ctypes.data, keep)
@@ -104,8 +108,11 @@ def _understands(functions: _Functions) -> bool:
     at = ctypes.addressof(table)
     if not e.check(e.address, at, x, y) or list(table) != [x.ctypes.data, y.ctypes.data]:
         return False
+    if not e.check(e.address, at, pickle.loads(pickle.dumps(x)), y):
+        return False
     bad: list[tuple[Any, Any]] = [(x, x), (x, locked), (x.T, y), (x[:, ::2], y), (x[:2], y), (x.ravel(), y), (x.view("i4"), y),
-                                  (x, x.ravel()[:12].reshape(3, 4)), (None, y), (x.reshape(4, 3), y)]
+                                  (x, x.ravel()[:12].reshape(3, 4)), (None, y), (x.reshape(4, 3), y),
+                                  (x.view(x.dtype.newbyteorder()), y)]
     return not any(e.check(e.address, at, *pair) for pair in bad)
 
 
@@ -150,12 +157,13 @@ array:
   %same.type = icmp eq i64 %is.type, %type
   br i1 %same.type, label %fields, label %no
 fields:
-{_field("is.descr", "%a", _DESCR, "i64")}{_field("is.nd", "%a", _ND, "i32")}{_field("is.flags", "%a", _FLAGS, "i32")}\
+{_field("descr", "%a", _DESCR, "ptr")}{_field("is.dtype", "%descr", _KIND, "i64")}\
+{_field("is.nd", "%a", _ND, "i32")}{_field("is.flags", "%a", _FLAGS, "i32")}\
 {_field("dims", "%a", _DIMS, "ptr")}{_field("data", "%a", _DATA, "i64")}\
 {_field("dtype", "%row", row["dtype"], "i64")}{_field("nd", "%row", row["nd"], "i32")}\
 {_field("flags", "%row", row["flags"], "i32")}{_field("extents", "%row", row["dims"], "ptr")}\
 {_field("bytes", "%row", row["bytes"], "i64")}\
-  %same.dtype = icmp eq i64 %is.descr, %dtype
+  %same.dtype = icmp eq i64 %is.dtype, %dtype
   %same.nd = icmp eq i32 %is.nd, %nd
   %set = and i32 %is.flags, %flags
   %same.flags = icmp eq i32 %set, %flags
