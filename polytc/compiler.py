@@ -24,7 +24,7 @@ from polytc import errors, keys
 from polytc.codegen import astgen, loops, passes, sizes, verify
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Executable, Source, Target
+from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program
@@ -78,18 +78,20 @@ def target(name: str) -> Target:
     """The target of that name; `opencl:1` and `opencl:NAME` are those of one device. Raises TargetError E502 with the names
     there are."""
     kind, colon, device = name.partition(":")
-    if kind not in TARGETS or colon and (kind != "opencl" or not device):
-        raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
-                          notes=[f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"])
-    return _target(kind, device)
+    made = _target(kind) if kind in TARGETS else None
+    if made is not None and not colon:
+        return made
+    if isinstance(made, OfDevices) and device:
+        return made.on(device)
+    raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
+                      notes=[f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"])
 
 
 @functools.cache
-def _target(kind: str, device: str) -> Target:
+def _target(kind: str) -> Target:
     module, _, cls = TARGETS[kind].partition(":")
-    made = getattr(importlib.import_module(module), cls)()
-    found: Target = made.on(device) if device else made
-    return found
+    made: Target = getattr(importlib.import_module(module), cls)()
+    return made
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from polytc import processors
 
+ALIGNMENT = 64
+"""Bytes of a cache line and of the widest vector register: where arrays, weights and values in arenas begin."""
+
 
 @dataclass(frozen=True)
 class Cache:

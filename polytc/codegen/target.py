@@ -176,3 +176,12 @@ class Target(Protocol):
     def load(self, binary: Binary, threads: int) -> Executable:
         """Code on the device. threads: how many may run a parallel loop."""
         ...
+
+
+@runtime_checkable
+class OfDevices(Target, Protocol):
+    """A target that has several devices to choose from."""
+
+    def on(self, device: str) -> Target:
+        """The target for another device: a number in the order of `polytc devices`, or a part of a name."""
+        ...

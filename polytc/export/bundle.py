@@ -16,7 +16,7 @@ import numpy as np
 
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
-from polytc.graph import assembly, memory
+from polytc.graph import assembly
 from polytc.graph.headers import parameters
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.memory import Life
@@ -26,6 +26,7 @@ from polytc.lang.extents import Extent
 from polytc.lang.program import Program
 from polytc.lang.scalars import DType
 from polytc.lang.sizes import Size
+from polytc.machine import ALIGNMENT
 from polytc.poly import isl
 
 RESERVED = frozenset("""
@@ -209,5 +210,5 @@ def offsets(parts: Sequence[np.ndarray]) -> list[int]:
     """Where each part of the file of weights begins, and the end of the last, in bytes."""
     found = [0]
     for part in parts:
-        found.append(found[-1] + -(-part.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT)
+        found.append(found[-1] + -(-part.nbytes // ALIGNMENT) * ALIGNMENT)
     return found

@@ -19,9 +19,8 @@ from polytc.codegen.opencl.text import comment
 from polytc.export import formula, opencl_host, python_host
 from polytc.export.bundle import Bundle, Place, bytes_of, offsets
 from polytc.export.folder import Folder, described, prepare, shown
-from polytc.graph import memory
 from polytc.lang.extents import Extent
-from polytc.machine import Machine
+from polytc.machine import ALIGNMENT, Machine
 
 
 def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
@@ -42,11 +41,11 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
 
 
 def write_weights(weights: Sequence[np.ndarray], path: Path) -> Path:
-    """The file of weights: each begins at a multiple of memory.ALIGNMENT bytes."""
+    """The file of weights: each begins at a multiple of ALIGNMENT bytes."""
     with path.open("wb") as file:
         for part in weights:
             file.write(part.tobytes())
-            file.write(bytes(-part.nbytes % memory.ALIGNMENT))
+            file.write(bytes(-part.nbytes % ALIGNMENT))
     return path
 
 

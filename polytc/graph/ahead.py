@@ -25,7 +25,7 @@ from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Call, Plan
 from polytc.graph.specialise import Part, specialise
-from polytc.machine import Machine
+from polytc.machine import ALIGNMENT, Machine
 
 errors.register(E621="model that cannot be compiled ahead of time")
 
@@ -74,7 +74,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     with files.weights.open("wb") as file:
         for part in weights:
             file.write(np.ascontiguousarray(part).tobytes())
-            file.write(bytes(-part.nbytes % memory.ALIGNMENT))
+            file.write(bytes(-part.nbytes % ALIGNMENT))
     return files
 
 
@@ -143,7 +143,7 @@ class _Assembly:
         arena = 0
         for buffer in kernel.lowered.source.module.scratch:
             places.append(Place(SCRATCH, arena))
-            arena += -(-max(1, buffer.size * buffer.dtype.bytes) // memory.ALIGNMENT) * memory.ALIGNMENT
+            arena += -(-max(1, buffer.size * buffer.dtype.bytes) // ALIGNMENT) * ALIGNMENT
         return Step(kernel.number, tuple(places), arena)
 
     def place(self, value: str) -> Place:
@@ -162,5 +162,5 @@ class _Assembly:
     def store(self, array: np.ndarray) -> Place:
         place = Place(WEIGHTS, self.size)
         self.weights.append(array)
-        self.size += -(-array.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT
+        self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return place

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from polytc import errors
+from polytc.machine import ALIGNMENT
 
 errors.register(E612="value that does not fit into memory")
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
 
 
 def _physical() -> int:

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polytc.graph import memory
 from polytc.graph.instance import Instance
+from polytc.machine import ALIGNMENT
 from polytc.runtime import arguments
 
 QuickRun: TypeAlias = Callable[[Sequence[Any]], "list[np.ndarray] | None"]
@@ -33,7 +33,7 @@ def quick_run(instance: Instance) -> QuickRun | None:
     if not instance.chain.native or {*bases} != {b for b in instance.places if b not in plan.inputs}:
         return None
     inputs = [(plan.types[n].shape, plan.types[n].dtype.numpy) for n in plan.inputs]
-    sizes = [plan.types[b].bytes + memory.ALIGNMENT for b in bases]
+    sizes = [plan.types[b].bytes + ALIGNMENT for b in bases]
     expected = arguments.expect(inputs, [((size,), _BYTES) for size in sizes])
     if expected is None:
         return None
@@ -46,7 +46,7 @@ def quick_run(instance: Instance) -> QuickRun | None:
     check, ours, theirs, chain = expected.check, expected.address, ctypes.addressof(table), instance.chain
 
     def run(arrays: Sequence[Any], _alive: object = expected, empty: Any = np.empty, array: Any = np.ndarray,
-            mask: int = memory.ALIGNMENT - 1) -> list[np.ndarray] | None:
+            mask: int = ALIGNMENT - 1) -> list[np.ndarray] | None:
         fresh = [empty(size, _BYTES) for size in sizes]
         if not check(ours, theirs, *arrays, *fresh):
             return None

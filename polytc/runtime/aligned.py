@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
+from polytc.machine import ALIGNMENT
 
 LARGE = 1 << 16
 """Bytes: of copies that lie in pages of their own."""

@@ -16,13 +16,12 @@ from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, Held, Launch
 from polytc.lang import extents
 from polytc.lang import sizes as formulas
+from polytc.machine import ALIGNMENT
 from polytc.runtime import devices, forks, opencl_programs
 from polytc.runtime.devices import Device
 
 errors.register(E505="a kernel exceeds what the OpenCL device can do", E507="an OpenCL command failed",
                 E508="the OpenCL device has no memory left")
-
-ALIGNMENT = 64
 
 
 class Session:

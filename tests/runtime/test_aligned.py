@@ -8,7 +8,8 @@ import gc
 import numpy as np
 import pytest
 
-from polytc.runtime.aligned import ALIGNMENT, LARGE, aligned_bytes, aligned_copy, origin, usable
+from polytc.machine import ALIGNMENT
+from polytc.runtime.aligned import LARGE, aligned_bytes, aligned_copy, origin, usable
 
 
 def unaligned(count: int, by: int) -> np.ndarray:

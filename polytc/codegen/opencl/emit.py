@@ -9,13 +9,12 @@ from polytc.codegen import lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
-from polytc.codegen.opencl.memory import ALIGNMENT
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import comment
 from polytc.codegen.passes import items
 from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
-from polytc.machine import GENERIC_GPU, Machine
+from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
 
 GENERATOR = "polytc OpenCL emitter 1"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""

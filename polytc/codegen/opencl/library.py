@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from polytc.codegen import loops
 from polytc.codegen.opencl.emit import DOUBLES, build_options, uses_double, written
 from polytc.codegen.opencl.kernel import KernelWriter
-from polytc.codegen.opencl.memory import ALIGNMENT
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import comment
 from polytc.codegen.target import Launch
-from polytc.machine import Machine
+from polytc.machine import ALIGNMENT, Machine
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.opencl import types
 from polytc.lang.scalars import BOOL
+from polytc.machine import ALIGNMENT
 
 if TYPE_CHECKING:
     from polytc.codegen.opencl.expressions import Expressions
-
-ALIGNMENT = 64
-"""Bytes to which local arrays are aligned, and global buffers where a kernel has wide accesses (the header then says so)."""
 
 
 @dataclass(frozen=True)
