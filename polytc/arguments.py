@@ -11,7 +11,7 @@ import numpy as np
 from polytc import compiler, errors, lang
 from polytc.lang.report import closest
 from polytc.lang.scalars import DTYPES, DType
-from polytc.lang.signature import Signature
+from polytc.lang.signatures import Signature
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.schedule.fusion import POLICIES
 from polytc.schedule.recipe import Recipe

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 import polytc
-from polytc.runtime import jit
+from polytc.runtime import jit, linking
 from versus import contest, machine, onnx_model, plot, report
 from versus.case import Case, Goal, Set
 from versus.sets import SETS
@@ -123,7 +123,7 @@ def test_files_keep_cases_that_were_not_measured_again(tmp_path: Path) -> None:
 
 def test_peak_loop_does_all_its_multiply_adds() -> None:
     """From x: 3 accumulators of 5 steps of x*x each, then their sum."""
-    code = jit.Code(jit.build(machine.accumulators(4, 3), *jit.host(), jit.Tuning(slp=False, vectorize=False)))
+    code = linking.Code(jit.build(machine.accumulators(4, 3), *jit.host(), jit.Tuning(slp=False, vectorize=False)))
     x = np.full(4, 2.0, np.float32)
     ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("run"))(5, x.ctypes.data)
     assert (x == 3 * (2.0 + 5 * 4.0)).all()

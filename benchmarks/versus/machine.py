@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc import machine as machines
-from polytc.runtime import jit
+from polytc.runtime import jit, linking
 
 COPY_BYTES = 1 << 28
 ROUNDS = 7
@@ -60,7 +60,7 @@ def _fma(threads: int, steps: int = 2_000_000) -> float:
     cpu, features = jit.host()
     machine = machines.detect(cpu, features)
     lanes, count = machine.lanes(4), machine.vector_registers * 3 // 4
-    code = jit.Code(jit.build(accumulators(lanes, count), cpu, features, jit.Tuning(slp=False, vectorize=False)))
+    code = linking.Code(jit.build(accumulators(lanes, count), cpu, features, jit.Tuning(slp=False, vectorize=False)))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.address("run"))
     data = [np.full(lanes, 1e-3, np.float32) for _ in range(threads)]
     seconds = _fastest(lambda k: run(steps, data[k].ctypes.data), threads)

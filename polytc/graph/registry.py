@@ -9,7 +9,7 @@ from typing import TypeAlias
 from polytc.graph.binding import OWN_TEXTS, Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
 from polytc.graph.bindings import TABLE
 from polytc.lang import calls, signature
-from polytc.lang.signature import Signature
+from polytc.lang.signatures import Signature
 
 Binding: TypeAlias = "Callable[[Site], Lowering | Routine] | Mapping[str, str] | None"
 

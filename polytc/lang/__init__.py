@@ -1,7 +1,32 @@
-"""The language: text to checked Program, and the reference evaluator. Knows nothing of isl."""
+"""The language: text to checked Program, and the reference evaluator. Knows nothing of isl.
 
-from polytc.lang.build import build
-from polytc.lang.evaluate import evaluate
-from polytc.lang.signature import Param, Signature, dimensions, names, signature
+Every name below is imported when it is first used: what runs compiled code needs the scalar types, but not the front end.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polytc.lang.building import build
+    from polytc.lang.evaluator import evaluate
+    from polytc.lang.signatures import Param, Signature, dimensions, names, signature
+
+_HOME = {
+    "build": "polytc.lang.building",
+    "evaluate": "polytc.lang.evaluator",
+    **dict.fromkeys(("Param", "Signature", "dimensions", "names", "signature"), "polytc.lang.signatures"),
+}
+"""Public name -> the module that defines it."""
 
 __all__ = ["Param", "Signature", "build", "dimensions", "evaluate", "names", "signature"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'polytc.lang' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

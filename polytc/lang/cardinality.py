@@ -11,7 +11,7 @@ import numpy as np
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, add, indices, values
 from polytc.lang.domain import Domain, as_bounds
-from polytc.lang.evaluate import compute
+from polytc.lang.evaluator import compute
 
 CHUNK = 1 << 20
 """Points of the other indices looked at together."""

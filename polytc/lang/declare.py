@@ -11,7 +11,7 @@ from polytc.lang import syntax as sx
 from polytc.lang.expand import plain_number
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DTYPES, F32, DType
-from polytc.lang.signature import accesses, bare_inputs, implied_outputs, statements, writers, written
+from polytc.lang.signatures import accesses, bare_inputs, implied_outputs, statements, writers, written
 from polytc.lang.typenames import ALIASES, dtype_of
 
 errors.register(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polytc.lang import evaluate, scalars
+from polytc.lang import evaluator, scalars
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Box, add, affine, indices, interval, solve
 
@@ -94,7 +94,7 @@ def _satisfying(axes: dict[str, np.ndarray], conditions: tuple[pr.Expr, ...]) ->
     grid = {i: a.reshape([-1 if k == d else 1 for k in range(len(axes))]) for d, (i, a) in enumerate(axes.items())}
     mask = np.ones([len(a) for a in axes.values()], bool)
     for c in conditions:
-        mask &= evaluate.compute(c, grid, {}, {})
+        mask &= evaluator.compute(c, grid, {}, {})
     chosen = np.nonzero(mask)
     return {i: a[chosen[d]] for d, (i, a) in enumerate(axes.items())}
 
@@ -133,7 +133,7 @@ def _trim(index: str, span: tuple[int, int], conditions: tuple[pr.Expr, ...]) ->
     if not own or span[1] - span[0] > LIMIT:
         return span
     axis = np.arange(span[0], span[1] + 1, dtype=np.int64)
-    mask = np.broadcast_to(evaluate.compute(pr.conjunction(tuple(own)), {index: axis}, {}, {}), axis.shape)
+    mask = np.broadcast_to(evaluator.compute(pr.conjunction(tuple(own)), {index: axis}, {}, {}), axis.shape)
     kept = np.nonzero(mask)[0]
     return (span[0] + int(kept[0]), span[0] + int(kept[-1])) if len(kept) else (span[0], span[0] - 1)
 

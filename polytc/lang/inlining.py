@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from polytc import errors
 from polytc.errors import CompileError, Span
-from polytc.lang import calls, signature, splice
+from polytc.lang import calls, signatures, splice
 from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
 from polytc.lang.lower import number_of
@@ -118,10 +118,10 @@ def _around(f: sx.Function, place: int, d: Declarations) -> tuple[sx.Item, ...]:
     inside = [s for s in f.body if isinstance(s, sx.Statement) and s.loops and s.loops[0].label == label]
     before = [s for s in f.body[:place] if isinstance(s, sx.Statement) and s not in inside]
     outside = {s.target for s in before} | set(d.inputs)
-    own = signature.written(f).keys()
+    own = signatures.written(f).keys()
     while True:
         made = outside | {s.target for s in inside}
-        kept = [s for s in inside if all(n in made or n not in own for n in signature.read(s))]
+        kept = [s for s in inside if all(n in made or n not in own for n in signatures.read(s))]
         if len(kept) == len(inside):
             return (*before, *inside)
         inside = kept

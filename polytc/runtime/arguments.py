@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.target import Types
-from polytc.runtime import jit
+from polytc.runtime.linking import Code, scalar_code
 
 FEW = 8
 """Up to so many arrays are passed one by one, more in a table."""
@@ -72,7 +72,7 @@ class _Functions:
 
     check: dict[int, Callable[..., int]]
     check_all: Callable[..., int]
-    code: jit.Code
+    code: Code
 
     def several(self, count: int) -> Callable[..., int]:
         """As `check`, for any number of arrays."""
@@ -88,7 +88,7 @@ def _functions() -> _Functions | None:
     """The native functions, if they understand the arrays of this Python and numpy."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    code = jit.scalar_code(_text())
+    code = scalar_code(_text())
     # Python's lock stays held: the function looks at objects, and takes less time than giving it away.
     check: dict[int, Callable[..., int]] = {
         n: ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.py_object] * n)(code.address(f"check{n}"))

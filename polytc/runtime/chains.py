@@ -18,8 +18,9 @@ import numpy as np
 
 from polytc.codegen.llvm.executable import aligned
 from polytc.codegen.target import Bound, Native
-from polytc.runtime import jit, packages
+from polytc.runtime import packages
 from polytc.runtime import threads as pool
+from polytc.runtime.linking import Code, scalar_code
 from polytc.runtime.opencl_chains import DeviceWalk, on_device
 from polytc.runtime.opencl_executable import BoundOpenCL
 
@@ -84,8 +85,8 @@ done:
 
 
 @functools.cache
-def _code() -> tuple[jit.Code, Callable[..., None]]:
-    code = jit.scalar_code(TEXT)
+def _code() -> tuple[Code, Callable[..., None]]:
+    code = scalar_code(TEXT)
     return code, _WALK(code.address("walk"))
 
 

@@ -1,13 +1,13 @@
-"""Machine code from LLVM IR text: `build` makes an object file, which can be kept, `Code` loads one.
+"""Machine code from LLVM IR text: `build` makes an object file, which can be kept and which linking.py loads, and `Linked` with
+LLVM.
 
-One engine per module; its code lives as long as the Code object.
+One engine per module; its code lives as long as the Linked object.
 """
 
 from __future__ import annotations
 
 import ctypes.util
 import functools
-import hashlib
 import os
 import threading
 from collections.abc import Sequence
@@ -16,8 +16,6 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-
-from polytc.disk import cache
 
 VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
 _LOCK = threading.RLock()
@@ -137,8 +135,8 @@ def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: s
         return bytes(machine.emit_object(whole))
 
 
-class Code:
-    """Native functions of an object file that `build` made."""
+class Linked:
+    """Native functions of an object file that `build` made, as LLVM links it."""
 
     def __init__(self, data: bytes) -> None:
         with _LOCK:
@@ -149,14 +147,6 @@ class Code:
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Where a function starts."""
+        """Where a function starts; 0 if there is none."""
         with _LOCK:
-            found = int(self._engine.get_function_address(name))
-        assert found, f"no function {name}"
-        return found
-
-
-def scalar_code(text: str) -> Code:
-    """Code of the runtime itself, for this processor; its object file is kept on disk."""
-    key = hashlib.sha256("\n".join((VERSION, *host(), text)).encode()).hexdigest()
-    return Code(cache.fetch(key, lambda: build(text, *host(), Tuning(slp=False, vectorize=False, level=2))))
+            return int(self._engine.get_function_address(name))

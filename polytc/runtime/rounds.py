@@ -17,9 +17,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from polytc.runtime import chains, jit
+from polytc.runtime import chains
 from polytc.runtime import threads as pool
 from polytc.runtime.chains import Chain
+from polytc.runtime.linking import Code, scalar_code
 
 _ROUNDS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
                            *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
@@ -91,8 +92,8 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 
 @functools.cache
-def _code() -> tuple[jit.Code, Callable[..., int]]:
-    code = jit.scalar_code(chains.TEXT + TEXT)
+def _code() -> tuple[Code, Callable[..., int]]:
+    code = scalar_code(chains.TEXT + TEXT)
     return code, _ROUNDS(code.address("rounds"))
 
 

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from polytc.errors import ArgumentError, fail
-from polytc.runtime import forks, jit, regions
+from polytc.runtime import forks, regions
+from polytc.runtime.linking import scalar_code
 
 _NUDGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -49,7 +50,7 @@ class _Pool:
     """The process's pool. Its memory and code live until the process ends: bound calls hold their addresses."""
 
     def __init__(self) -> None:
-        self.code = jit.scalar_code(regions.text())
+        self.code = scalar_code(regions.text())
         self.memory = (ctypes.c_char * (regions.BYTES + regions.LINE))()
         self.address = -(-ctypes.addressof(self.memory) // regions.LINE) * regions.LINE
         self.launch = self.code.address("launch")

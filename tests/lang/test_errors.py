@@ -231,7 +231,7 @@ def test_diagnostic(row):
 
 
 def test_every_code_has_a_row():
-    import polytc.lang.build  # noqa: F401  registers all codes of the language
+    import polytc.lang.building  # noqa: F401  registers all codes of the language
     language = {c for c in errors.TITLES if c < "E4"}
     assert language <= {row[0] for row in ROWS}
 

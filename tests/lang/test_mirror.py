@@ -9,7 +9,7 @@ import polytc
 from polytc import compiler
 from polytc.api import build
 from polytc.lang import program as pr
-from polytc.lang.evaluate import evaluate
+from polytc.lang.evaluator import evaluate
 from polytc.lang.program import Program
 from polytc.lang.rewrites.mirror import mirror
 

@@ -7,7 +7,7 @@ import pytest
 
 from polytc import compiler
 from polytc.api import build
-from polytc.lang.evaluate import evaluate
+from polytc.lang.evaluator import evaluate
 from polytc.lang.program import Program
 from polytc.lang.rewrites.unloop import unloop
 

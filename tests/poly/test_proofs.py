@@ -14,7 +14,7 @@ from polytc.errors import CompileError
 from polytc.lang import program as pr
 from polytc.lang.affine import affine
 from polytc.lang.domain import Domain
-from polytc.lang.evaluate import compute
+from polytc.lang.evaluator import compute
 from polytc.lang.scalars import BOOL, I64
 from polytc.poly.proofs import Proofs
 

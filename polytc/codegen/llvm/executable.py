@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.target import Binary, Bound, Types
-from polytc.runtime import arguments, jit
+from polytc.runtime import arguments
 from polytc.runtime import threads as pool
+from polytc.runtime.linking import Code
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 ALIGN = 64
@@ -50,7 +51,7 @@ class Executable:
     def __init__(self, binary: Binary, threads: int) -> None:
         self.binary = binary
         self.threads = threads
-        self._code = jit.Code(binary.code)
+        self._code = Code(binary.code)
         self._entry = _ENTRY(self._code.address("run"))
         self._arena_bytes = int(binary.options["arena_bytes"])
         self._frames: list[_Frame] = []
@@ -105,7 +106,7 @@ class Executable:
 class _Bound:
     """An entry point with a frame whose table points to arrays."""
 
-    def __init__(self, code: jit.Code, entry: Any, frame: _Frame, team: int, buffers: Sequence[np.ndarray]
+    def __init__(self, code: Code, entry: Any, frame: _Frame, team: int, buffers: Sequence[np.ndarray]
                  ) -> None:
         self._alive = (code, tuple(buffers))
         self._frame, self._table, self.needs = frame, frame.table, frame.needs

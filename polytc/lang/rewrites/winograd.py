@@ -19,7 +19,7 @@ from functools import lru_cache
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.build import build
+from polytc.lang.building import build
 from polytc.lang.linear import Linear, bounds, linear
 from polytc.lang.rewrites import winograd_text
 from polytc.lang.rewrites.pad import fresh

@@ -22,7 +22,7 @@ from polytc.lang.place import Placing
 from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import F32, F64, I64, DType
-from polytc.lang.signature import choose
+from polytc.lang.signatures import choose
 from polytc.lang.splice import Instance
 from polytc.lang.typenames import dtype_of
 from polytc.lang.weak import Value
