@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -68,6 +68,7 @@ class OpenKernels:
 
     def __post_init__(self) -> None:
         self._known: dict[object, list[_Kernel]] = {}
+        self._learning: dict[object, forks.Lock] = {}
         self._learned: set[object] = set()
         self._reasons: dict[object, str] = {}
         self._same: set[str] = set()
@@ -78,16 +79,17 @@ class OpenKernels:
         """How many kernels for all sizes have been compiled."""
         return sum(k.code is not None for known in self._known.values() for k in known)
 
-    def is_new(self, subject: object) -> bool:
-        """Was nothing learned about this yet? From now on something is."""
-        with self._lock:
-            new = subject not in self._learned
-            self._learned.add(subject)
-        return new
-
-    def learn(self, plans: Sequence[Plan]) -> None:
+    def learn(self, subject: object, plans: Callable[[], Sequence[Plan]]) -> None:
         """Know the programs of these plans, which one graph has for several sizes, for all sizes; those of the first one decide
-        for which code is fast."""
+        for which code is fast. Once for each subject: whoever comes meanwhile waits."""
+        with self._lock:
+            turn = self._learning.setdefault(subject, forks.Lock())
+        with turn:
+            if subject not in self._learned:
+                self._learn_plans(plans())
+                self._learned.add(subject)
+
+    def _learn_plans(self, plans: Sequence[Plan]) -> None:
         if not plans:
             return
         others = [{c.outputs: c for c in plan.calls} for plan in plans[1:]]
@@ -117,12 +119,14 @@ class OpenKernels:
     def compile(self, program: Program) -> Future[Any]:
         """As executables.Compile: by a kernel for all sizes, if there is one that agrees."""
         with self._lock:
-            for kernel in self._known.get(_kind(program), ()):
-                small = all(t.size <= LARGEST for t in program.tensors)
-                if small and not kernel.refused and kernel.serves(program):
-                    code = self._begun(kernel)
-                    if code is not None:
-                        return _at(code, kernel.sizes(program))
+            known = tuple(self._known.get(_kind(program), ()))
+        small = all(t.size <= LARGEST for t in program.tensors)
+        for kernel in known if small else ():
+            if not kernel.refused and kernel.serves(program):
+                code = self._begun(kernel)
+                if code is not None:
+                    return _at(code, kernel.sizes(program))
+        with self._lock:
             if self._learned and canonical(replace(program, constants=())) not in self._same:
                 self.fixed[program.name] = self._reason(program)
         return self.start(program)
@@ -133,7 +137,8 @@ class OpenKernels:
         return self._reasons.get(kind) or next(iter(refused), "no kernel agrees with it")
 
     def _begun(self, kernel: _Kernel) -> Future[Any] | None:
-        """The kernel's code, to be waited for; None if there can be none."""
+        """The kernel's code, to be waited for; None if there can be none. Threads that ask at the same time get the same code,
+        which `start` makes once."""
         if kernel.code is None:
             try:
                 kernel.code = self.start(kernel.program)

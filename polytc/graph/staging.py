@@ -5,7 +5,7 @@ Each part keeps code for the types and values it met, the most recent ones. A gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -129,8 +129,8 @@ class Staged:
                 return found
             self._check_files()
             try:
-                part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()},
-                                  by_value=lambda name: bool(self._sources(name, types)), strict=self.options.strict)
+                part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
+                                  strict=self.options.strict)
                 self._learn(types, fixed)
                 machine = None if self._open(types) else self.options.machine  # kernels for all sizes agree on one layout
                 return self.known.put(key, self._ready(part, machine))
@@ -153,17 +153,23 @@ class Staged:
 
     def _learn(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray]) -> None:
         """Where sizes stay open, know the programs of this graph for sizes around these."""
-        o, sizes = self.options, samples.sizes_of(self.graph.inputs, types)
-        ones = frozenset(n for n, v in sizes.items() if v == 1)
-        values = tuple((n, a.tobytes()) for n, a in fixed.items())
-        if o.kernels is None or not self._open(types) or not o.kernels.is_new((id(self.graph), ones, values)):
+        o, inputs = self.options, self.graph.inputs
+        if o.kernels is None or not self._open(types):
             return
 
         def plan(at: Mapping[str, int]) -> Plan:
-            part = specialise(self.graph, samples.types_at(self.graph.inputs, types, at), dict(fixed), strict=o.strict)
+            part = specialise(self.graph, samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
+                              strict=o.strict)
             made = fuse(part.plan) if o.fusion else part.plan
             return replace(made, calls=tuple(replace(c, program=replace(c.program, direct=o.direct)) for c in made.calls))
-        o.kernels.learn(samples.plans(sizes, o.typical, plan))
+        values = tuple((n, a.tobytes()) for n, a in fixed.items())
+        nodes = tuple((n.op, n.inputs, n.outputs) for n in self.graph.nodes)
+        o.kernels.learn((nodes, samples.pattern(inputs, types), values),
+                        lambda: samples.plans(samples.sizes_of(inputs, types), o.typical, plan))
+
+    def _by_value(self, types: Mapping[str, Array | None]) -> Callable[[str], bool]:
+        """Is it good to compile in the inputs that a value follows from?"""
+        return lambda name: bool(self._sources(name, types))
 
     def _sources(self, name: str, types: Mapping[str, Array | None]) -> set[str]:
         """The inputs to compile in so that `name` is known; empty if it is better to compute `name` in a run first."""

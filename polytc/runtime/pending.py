@@ -24,21 +24,31 @@ class Pending(Generic[K, V]):
     def __init__(self, most: int) -> None:
         self._known: Recent[K, Future[V]] = Recent(most)
         self._made: Recent[K, V] = Recent(most)
-        self._lock = forks.Lock()
+        self._lock, self._turn = forks.Lock(), forks.Lock()
         self._background: ThreadPoolExecutor | None = None
         _ALL.add(self)
 
     def get(self, key: K, begin: Callable[[], Callable[[], V]]) -> Future[V]:
         """The value's future. begin: called here, one at a time, where there is none; what it returns makes the value, in the
         background. What `begin` raises is raised."""
-        with self._lock:
-            known = self._known.get(key)
-            if known is None or (known.done() and known.exception() is not None):
+        known = self._usable(key)
+        if known is not None:
+            return known
+        with self._turn:
+            known = self._usable(key)
+            if known is not None:
+                return known
+            finish = begin()
+            with self._lock:
                 if self._background is None:
                     self._background = ThreadPoolExecutor(1, "polytc-load")
-                finish = begin()
-                known = self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
-            return known
+                return self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
+
+    def _usable(self, key: K) -> Future[V] | None:
+        """The future of what is there or being made, at once, whatever else is begun; None if there is none, or it failed."""
+        with self._lock:
+            known = self._known.get(key)
+            return None if known is not None and known.done() and known.exception() is not None else known
 
     def __len__(self) -> int:
         return len(self._known)
