@@ -16,6 +16,7 @@ from onnx import numpy_helper
 import polytc
 from polytc import compiler
 from polytc.lang.program import Program
+from polytc.runtime.pending import Pending
 
 R = np.random.default_rng(7)
 Sizes = Mapping[str, int]
@@ -223,10 +224,12 @@ def test_threads_meet_shapes_in_any_order(runtime: Any) -> None:
 
 def test_code_that_is_there_does_not_wait_for_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """One session compiles for a batch of 1 while another one runs at a size for which all is there."""
+    monkeypatch.setattr(compiler, "_EXECUTABLES", Pending(64))
     onnx_model = model_of(CASES["cache"])
     model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=True)
     model.run(None, CASES["cache"].feeds({"B": 2, "S": 3, "P": 5}))
     begun, go_on = threading.Event(), threading.Event()
+    monkeypatch.setenv("POLYTC_CACHE", "0")
     lower = compiler.lower_program
 
     def slow(*given: Any) -> Any:
@@ -247,3 +250,24 @@ def test_code_that_is_there_does_not_wait_for_other_code(monkeypatch: pytest.Mon
     finally:
         go_on.set()
         other.join()
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_a_state_that_grows_in_each_round(symbolic: bool, runtime: Any) -> None:
+    """More rounds than sets of shapes are compiled, from a state without elements, and none at all."""
+    onnx_model = model_of(Case("""
+        g (float[N, 4] x, int64 count) => (y, rows) {
+            go = Constant <value = bool {1}> ()
+            y, rows = Loop (count, go, empty) <body = step (int64 i, bool c, float[n, 4] s) => (bool d, t, r) {
+                d = Identity (c)
+                m = ReduceSum <keepdims = 1> (x, zero)
+                k = Cast <to = 1> (i)
+                u = Add (m, k)
+                t = Concat <axis = 0> (s, u)
+                r = ReduceMean <keepdims = 0> (t)
+            }>
+        }""", lambda s: {}, (), {"zero": np.array([0]), "empty": np.zeros((0, 4), np.float32)}))
+    model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=symbolic)
+    for n, count in ((3, 20), (5, 6), (2, 0), (4, 1)):
+        feeds = {"x": array(n, 4), "count": np.array(count)}
+        agree(model.run(None, feeds), runtime(onnx_model, feeds))
