@@ -12,6 +12,7 @@ from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Bound, Executable, Held, Resizable, Target
 from polytc.runtime.aligned import aligned_bytes, origin
+from polytc.runtime.lasting import lasting_bytes
 from polytc.runtime.sized import Sized
 
 
@@ -55,7 +56,7 @@ class WithPrologue:
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Both parts, on the caller's arrays: inputs, then outputs."""
-        self.main.run(self._in_order(buffers, self._make(buffers)))
+        self.main.run(self._in_order(buffers, self._make(buffers, [aligned(b) for b in self.package.made])))
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """Run the prologue now, unless what it makes of these constants is there; the result runs the main part. Constants
@@ -68,13 +69,12 @@ class WithPrologue:
         key = tuple(a.ctypes.data for a in constants)
         made = self.known.get(key)
         if made is None:
-            made = self.known[key] = Made(self._make(buffers), constants)
+            made = self.known[key] = Made(self._make(buffers, [lasting(b) for b in self.package.made]), constants)
         used = [a if n not in once or in_use(self, n) else unread(a) for n, a in enumerate(buffers)]
         return Rearranged(self.main.bind(self._in_order(used, made.arrays)), places, made)
 
-    def _make(self, buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run the prologue on new arrays for what it makes."""
-        made = [aligned(b) for b in self.package.made]
+    def _make(self, buffers: Sequence[np.ndarray], made: list[np.ndarray]) -> list[np.ndarray]:
+        """Run the prologue. made: arrays for what it makes, returned."""
         if self.once is not None and self.package.once is not None:
             arrays = [*buffers, *made]
             self.once.run([arrays[n] for n in self.package.once.arrays])
@@ -117,7 +117,7 @@ def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) ->
         known, main, arrays = dict(fixed), executable, tuple(range(count))
     else:
         package = executable.package
-        known = dict(fixed) | {count + k: aligned(b) for k, b in enumerate(package.made)}
+        known = dict(fixed) | {count + k: lasting(b) for k, b in enumerate(package.made)}
         if executable.once is not None and package.once is not None:
             executable.once.run([known[n] for n in package.once.arrays])
         main, arrays = executable.main, package.main.arrays
@@ -162,3 +162,8 @@ class Rearranged:
 def aligned(b: Buffer) -> np.ndarray:
     """An array of zeros for a buffer, which starts on a cache line."""
     return aligned_bytes(b.size * b.dtype.bytes).view(b.dtype.numpy).reshape(b.shape)
+
+
+def lasting(b: Buffer) -> np.ndarray:
+    """The same for what is read in every run."""
+    return lasting_bytes(b.size * b.dtype.bytes).view(b.dtype.numpy).reshape(b.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from loop_programs import add, load, loop, module
 
 from polytc.codegen import loops as L
+from polytc.codegen.llvm import prefetch
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
@@ -46,6 +48,28 @@ def test_a_large_packed_operand_is_fetched_ahead(machine: Machine) -> None:
 ])
 def test_others_are_not(program: Program) -> None:
     assert CALL not in lowered(program).source.text
+
+
+@pytest.mark.parametrize("turns", [2, 3, 5, 7, 16])
+@pytest.mark.parametrize("width", [16, 32, 48])
+def test_all_lines_of_the_next_panel_are_fetched_in_their_order(turns: int, width: int) -> None:
+    panels, steps, first = 64, (3, 50), 2
+    b, c, lanes = L.Buffer("B", F32, (panels, *steps, width)), L.Buffer("C", F32, (16, width)), L.Ramp(L.const(0), 1, width)
+    read = load(b, L.Var("p"), L.Var("r"), L.Var("k"), lanes, lanes=width)
+    inner = loop("k", steps[1], L.Store(c, (L.Var("t"), lanes), add(load(c, L.Var("t"), lanes, lanes=width), read)))
+    rows = replace(loop("t", first + turns, loop("r", steps[0], inner)), lower=L.const(first))
+    ahead, = prefetch.plan(rows, (loop("p", panels, rows),), frozenset("C"), AVX512)
+    assert ahead.distance == steps[0] * steps[1] * width
+    fetched: list[int] = []
+    for t, r, k in itertools.product(range(first, first + turns), range(steps[0]), range(steps[1])):
+        values = {"t": t, "r": r, "k": k}
+        passed = ahead.passed.offset + sum(x * values[v.name] for v, x in ahead.passed.terms if isinstance(v, L.Var))
+        line = passed * ahead.rate >> prefetch.SHIFT
+        fetched += range(line, line + ahead.each)
+    lines = range(ahead.distance * 4 // prefetch.LINE)
+    assert {*fetched} >= {*lines}
+    assert max(fetched) < len(lines) + ahead.each
+    assert [*dict.fromkeys(fetched)] == sorted({*fetched})
 
 
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 768, 768), (37, 1000, 515)])

@@ -249,6 +249,12 @@ def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0
     return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
 
 
+def offset(body: Body, form: affine.Affine) -> ir.Value:
+    """The value of a scalar form."""
+    total, constant = _terms(body, form.terms), ir.constant(form.offset, "i64")
+    return constant if total is None else total if form.offset == 0 else body.fn.binary("add nsw", total, constant)
+
+
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int, active: memory.Active) -> ir.Value:
     """One pointer a lane, for any indices."""
     total = ir.constant(0, ir.vector("i64", lanes))

@@ -1,12 +1,14 @@
 """Prefetches of packed operands: while tiles of rows use one panel, the next one is fetched into the second cache.
 
     for t (tiles of rows) { for k { acc += X[t, k] * P[p, k, 0:48] } }
-    ->  for t { for k { prefetch P[p+1, k, 16*(t mod 3)]; acc += ... } }
+    ->  for t { for k { prefetch line (48*K*t + 48*k) / (16*T) of P[p+1]; acc += ... } }             T tiles, K steps each
 
 A panel is used by all tiles of rows. It comes from memory for the first one, which waits for it; the others leave the memory
 idle. Spread over the tiles, the way of the next panel is hidden behind their arithmetic. The processor alone does not do so: it
 looks some lines ahead, no further than the end of a page (Callahan, Kennedy & Porterfield, Software Prefetching, ASPLOS
-1991). A prefetch never faults, so that the panel after the last one needs no care.
+1991). Lines are asked for in the order in which they lie: then it does look ahead of the prefetches, with the buffers of the
+second cache, of which there are more than those that a prefetch occupies. A prefetch never faults, so that the panel after
+the last one needs no care.
 """
 
 from __future__ import annotations
@@ -26,20 +28,31 @@ PART = 4
 """An operand is large if it takes more than this part of the second cache."""
 MOST = 2
 """Lines fetched in an iteration at most: more would take the place of loads."""
+SHIFT = 24
+"""Binary places of the lines for each element."""
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What to fetch in each iteration of the loop `inner`: of `lines` lines from the place of `form`, `distance` elements
-    further on, those that the iteration of the loop `row` is responsible for, `each` of them."""
+    """What to fetch in each iteration of the loop `inner`: `each` lines, as far into what begins `distance` elements behind
+    `start` as the iteration is among all of the loop over tiles of rows.
 
-    row: str
+    passed: the elements that came before this iteration, all tiles together; turns: of that loop, each of which passes by all
+    elements.
+    """
+
     inner: loops.For
     buffer: loops.Buffer
-    form: affine.Affine
+    start: affine.Affine
     distance: int
-    lines: int
+    passed: affine.Affine
+    turns: int
     each: int
+
+    @property
+    def rate(self) -> int:
+        """Lines for each element that came before, with SHIFT binary places."""
+        return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * self.turns))
 
 
 def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
@@ -57,20 +70,22 @@ def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str]
             lines = -(-width * buffer.dtype.bytes // LINE)
             each = -(-lines // times)
             if each <= MOST:
-                found.append(Ahead(rows.var, nest[-1], buffer, form, _next(form, around, span), lines, each))
+                start, passed = _parts(form, nest)
+                passed = passed.plus(_turn(rows).times(span // rows.step))
+                found.append(Ahead(nest[-1], buffer, start, _next(form, around, span), passed, times, each))
     return tuple(found)
 
 
 def emit(body: expressions.Body, ahead: Ahead) -> None:
     """The prefetches of one iteration, at the start of its loop's body."""
     fn, size = body.fn, ahead.buffer.dtype.bytes
-    here = expressions.pointer(body, ahead.buffer, ahead.form)
     fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
-    first = fn.binary("mul", body.values[ahead.row], ir.constant(ahead.each, "i64"))
+    start = expressions.pointer(body, ahead.buffer, ahead.start)
+    done = fn.binary("mul", expressions.offset(body, ahead.passed), ir.constant(ahead.rate, "i64"))
+    first = fn.binary("mul", fn.binary("lshr", done, ir.constant(SHIFT, "i64")), ir.constant(LINE, "i64"))
     for k in range(ahead.each):
-        line = fn.binary("urem", fn.binary("add", first, ir.constant(k, "i64")), ir.constant(ahead.lines, "i64"))
-        offset = fn.binary("add", fn.binary("mul", line, ir.constant(LINE, "i64")), ir.constant(ahead.distance * size, "i64"))
-        place = fn.emit("ptr", f"getelementptr i8, {here}, {offset}")
+        offset = fn.binary("add", first, ir.constant(ahead.distance * size + LINE * k, "i64"))
+        place = fn.emit("ptr", f"getelementptr i8, {start}, {offset}")
         fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
 
 
@@ -118,6 +133,15 @@ def _span(form: affine.Affine, width: int, nest: tuple[loops.For, ...]) -> int |
     return span
 
 
+def _parts(form: affine.Affine, nest: tuple[loops.For, ...]) -> tuple[affine.Affine, affine.Affine]:
+    """(where the elements begin that the loops of the nest read, how many of them come before those of an iteration)."""
+    inside = {loop.var: int(loop.lower.value) for loop in nest if isinstance(loop.lower, loops.Const)}
+    moving = tuple((atom, c) for atom, c in form.terms if isinstance(atom, loops.Var) and atom.name in inside)
+    first = sum(c * inside[atom.name] for atom, c in moving if isinstance(atom, loops.Var))
+    fixed = tuple(term for term in form.terms if term not in moving)
+    return affine.Affine(fixed, form.offset + first), affine.Affine(moving, -first)
+
+
 def _next(form: affine.Affine, around: tuple[loops.For, ...], span: int) -> int:
     """How far on the panel lies that the next iteration of the nearest loop outside reads."""
     steps = (form.coefficient(loop.var) * loop.step for loop in reversed(around))
@@ -135,6 +159,12 @@ def _turns(loop: loops.For) -> int | None:
             return int(n)
         case _:
             return _trip(loop)
+
+
+def _turn(loop: loops.For) -> affine.Affine:
+    """The number of an iteration of such a loop, from 0, times its step."""
+    first = int(loop.lower.value) if isinstance(loop.lower, loops.Const) else 0
+    return affine.Affine(((loops.Var(loop.var), 1),), -first)
 
 
 def _trip(loop: loops.For) -> int | None:
