@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import islpy
 
-from polytc.codegen import loops, lower
+from polytc.codegen import loops, lower, traverse
 from polytc.lang import program as pr
 from polytc.lang.scalars import BOOL, I64
 from polytc.poly import isl
@@ -74,7 +74,8 @@ def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[
     match node.get_type():
         case islpy.ast_node_type.mark:
             depth, marked = walk.marks[node.mark_get_id().get_name()]
-            return _node(node.mark_get_node(), walk, kinds | {depth + i: k for i, k in enumerate(marked)}, values)
+            inside = _node(node.mark_get_node(), walk, kinds | {depth + i: k for i, k in enumerate(marked)}, values)
+            return _grouped(inside, marked, depth)
         case islpy.ast_node_type.for_:
             return _for(node, walk, kinds, values)
         case islpy.ast_node_type.if_:
@@ -85,6 +86,15 @@ def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[
             return loops.block(*(_node(children.get_at(i), walk, kinds, values) for i in range(children.n_ast_node())))
         case _:
             return _instance(node.user_get_expr(), walk, values)
+
+
+def _grouped(s: loops.Stmt, kinds: tuple[str, ...], depth: int) -> loops.Stmt:
+    """The statement of a band; where isl has left out loops over work-groups of one iteration, which are kernels all the same,
+    with a loop over that group."""
+    found = any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
+    if found or not kinds or kinds[0][:-1] != "block":
+        return s
+    return _mapped(f"c{depth}", loops.const(0), loops.const(1), 1, s, kinds[0])
 
 
 def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:

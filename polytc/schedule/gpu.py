@@ -55,21 +55,33 @@ def staged(statements: tuple[pr.Statement, ...], name: str) -> Nest:
 
 
 def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) -> Nest:
-    """left: the loops of each statement that are not around yet."""
+    """left: the loops of each statement that are not around yet. Loops over items are shared all or none: where statements
+    differ in one, all items finish the first before they begin with the next."""
     count = 0
     while all(len(rest) > count and rest[count] == left[0][1][count] for _, rest in left):
         count += 1
+    if any(_is_item(r) for _, rest in left for r in rest[count:]):
+        count = min([count, *(n for n, r in enumerate(left[0][1]) if _is_item(r))])
     inside = [(s, rest[count:]) for s, rest in left]
     if len(left) == 1:
         body: Nest = Leaf(left[0][0].name)
     else:
-        runs = [list(run) for _, run in groupby(inside, key=lambda x: x[1][0] if x[1] else x[0].name)]
+        runs = [list(run) for _, run in groupby(inside, key=lambda x: _first(x[1]) or x[0].name)]
         body = Sequence(tuple(_shared(run, f"{name}.{n}") for n, run in enumerate(runs)))
     if count == 0:
         return body
     members = tuple(Member(tuple((s.name, isl.name(r.index)) for s, _ in left), r.kind, coincident=r.kind != "sequential")
                     for r in left[0][1][:count])
     return Band(name, members, body)
+
+
+def _is_item(r: pr.Range) -> bool:
+    return r.kind.startswith("thread")
+
+
+def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
+    """The outermost loop, with all those over items if it is one."""
+    return tuple(filter(_is_item, ranges)) if ranges and _is_item(ranges[0]) else ranges[:1]
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:

@@ -20,44 +20,54 @@ from polytc.lang.linear import Linear, bounds, expression, linear
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.machine import Machine
-from polytc.schedule import blocks, operands
+from polytc.schedule import blocks, operands, partials, teams
 from polytc.schedule.blocks import Blocking
 from polytc.schedule.cuts import Cut, substituted
 from polytc.schedule.groups import Group, partition, reduced_indices
 from polytc.schedule.operands import Operand
+from polytc.schedule.reductions import Reduction
 
 AXES = ("block0", "block1", "block2")
 
 
 def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
     """The program with its contractions cut for the machine. policy: of fusion, see schedule.groups."""
-    if program.sequential or program.dynamic or program.precise or program.sizes or not machine.staging:
+    if program.sequential or program.dynamic or program.precise or program.sizes:
         return program
+    program, runs = partials.split(program, machine)
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
-    for group in partition(program, policy):
-        chosen = blocks.choose(program, group, machine)
-        if chosen is None:
+    indices = {i for s in program.statements for i in s.indices}  # no two groups share loops over work-groups, see schedule.gpu
+    for group in (g for run in runs for g in partition(replace(program, statements=run), policy)):
+        taken = {t.name for t in tensors} | {s.name for s in (*program.statements, *statements)}
+        made = _cut(program, group, machine, taken, indices)
+        if made is None:
             statements += group.statements
             continue
-        taken = {t.name for t in tensors} | {s.name for s in (*program.statements, *statements)}
-        made = _Staged(program, group, chosen, taken)
         statements += made.statements()
         tensors += made.tensors
     used = {s.target for s in statements} | {r.tensor for s in statements for r in pr.reads(s)} | set(program.arrays)
     return replace(program, tensors=tuple(t for t in tensors if t.name in used), statements=tuple(statements))
 
 
-class _Staged:
-    """What a group becomes. tensors: the new ones."""
+def _cut(program: pr.Program, group: Group, machine: Machine, taken: set[str], indices: set[str]) -> _Staged | Reduction | None:
+    """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
+    tiles = blocks.choose(program, group, machine) if machine.staging else None
+    if tiles is not None:
+        return _Staged(program, group, tiles, taken, indices)
+    team, rows = teams.choose(program, group, machine), teams.row_tensors(group)
+    return Reduction(program, group, team, rows, taken, indices) if team is not None and rows is not None else None
 
-    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, taken: set[str]) -> None:
-        self.program, self.group, self.blocking, self.taken = program, group, blocking, taken
+
+class _Staged:
+    """What a group becomes. tensors: the new ones. taken, indices: names that are in use."""
+
+    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, taken: set[str], indices: set[str]) -> None:
+        self.program, self.group, self.blocking, self.taken, self.indices = program, group, blocking, taken, indices
         self.tensors: list[pr.Tensor] = []
         at = blocks.heavy(group)
         assert at is not None, "staging: no contraction"
         self.at, self.main = at, group.statements[at]
-        self.indices = {i for s in group.statements for i in s.indices}
         self.cuts = self._cuts()
         self.around = [c.outer for c in self.cuts.values()]
 

@@ -18,8 +18,13 @@ from polytc.lang import evaluate
 from polytc.lang.scalars import F32
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
-          ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)})]
-"""Contractions that the strategy for GPUs cuts into tiles."""
+          ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
+          ("y[i] += x[i,j]", {"x": (5, 213)}),
+          ("y[j] += x[i,j]", {"x": (300, 5)}),
+          ("s += x[i]", {"x": (4500,)}),
+          ("(M[i], J[i]) argmax= (X[i,j], j)", {"X": (3, 70)}),
+          ("m[i] max= x[i,j]; y[i,j] = x[i,j] - m[i]; s[i] += y[i,j]; z[i,j] = y[i,j]*s[i] + s[i] -> (y, z)", {"x": (33, 19)})]
+"""What the strategy for GPUs makes barriers for: contractions in tiles, reductions by many items."""
 
 
 def main(broken: bool) -> None:
@@ -38,10 +43,11 @@ def main(broken: bool) -> None:
         source = compiler.lower_program(program, target).source
         assert "barrier(" in source.text
         given = {n: np.random.default_rng(1).integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}
-        result = np.zeros(program.tensor(program.outputs[0]).shape, np.float32)
+        results = {n: np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy) for n in program.outputs}
         if not broken:
-            target.load(target.build(source)).run([*given.values(), result])
-            np.testing.assert_array_equal(result, evaluate(program, given)[program.outputs[0]])
+            target.load(target.build(source)).run([*given.values(), *results.values()])
+            for n, expected in evaluate(program, given).items():
+                np.testing.assert_array_equal(results[n], expected)
     beyond = L.Buffer("x", F32, (4,))
     if broken:
         m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))

@@ -105,6 +105,12 @@ def test_an_update_goes_on_with_what_there_is(targets: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(run(text, given, OpenCLTarget()), expected)
 
 
+def test_contractions_of_one_size_are_kernels_of_their_own() -> None:
+    module, source = kernels(f"{MATMUL}; D[i,j] += C[i,k]*E[k,j]", {"A": (64, 64), "B": (64, 64), "E": (64, 64)})
+    assert [b.name for b in module.scratch] == ["C"]
+    assert source.count("__kernel") == 2
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tiles_are_in_local_memory_and_accumulators_in_registers(name: str) -> None:
     text, shapes, _ = PROGRAMS[name]
@@ -147,4 +153,4 @@ def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:
     (f"{MATMUL}; y[i] = C[i,0]", {"A": (2, 3), "B": (3, 2)}),
 ])
 def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
-    assert "barrier(" not in kernels(text, shapes)[1]
+    assert "_tile" not in kernels(text, shapes)[1]

@@ -100,7 +100,8 @@ def _common(kernel: loops.Kernel) -> frozenset[str]:
     """The buffers that are written and of which some element may be several items'."""
     axes = {x.var: _extent(x) for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread"}
     stored = {x.buffer for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.Store) and x.buffer.space != "private"}
-    return frozenset(b.name for b in stored if not _own(items.accesses(kernel.body, b), axes))
+    found = items.accesses_of(kernel.body, frozenset(b.name for b in stored))
+    return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], axes))
 
 
 def _extent(s: loops.For) -> int:

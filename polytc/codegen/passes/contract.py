@@ -38,10 +38,11 @@ class _Level:
 
 @dataclass(frozen=True)
 class _Access:
-    """indices: of a load or a store; path: the loops around it, outermost first."""
+    """indices: of a load or a store; path: the loops around it, outermost first; store: in a store, not in a bound or test."""
 
     indices: tuple[loops.Expr, ...]
     path: tuple[_Level, ...]
+    store: bool
 
 
 @dataclass(frozen=True)
@@ -88,32 +89,50 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
         -> dict[str, _Slice]:
     """The slices of a kernel's scratch, by the name of the buffer, within the memory that the machine has for them."""
     mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
-    groups, everyone = {x.var for x in mapped if x.kind == "block"}, {x.var for x in mapped}
+    groups = {x.var for x in mapped if x.kind == "block"}
     axes = frozenset(x.var for x in mapped if x.kind == "thread")
     taken = {b.name for b in k.args} | {x.buffer.name for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)}
     room = machine.local_bytes or float("inf")
     result: dict[str, _Slice] = {}
     for b in buffers:
-        found = _contracted(b, accesses[b.name])
-        if found is None or not groups <= set(found[1]):
-            continue
-        sides, shared = found
-        shape = tuple(s.extent for s in sides if s.extent > 1)
         name = b.name if items.phased(k) else fresh(f"{b.name}_slice", taken)
-        small = _Slice(loops.Buffer(name, b.dtype, shape, "private"), sides, shared)
-        owned = items.owned_dimensions([small.at(a.indices) for a in accesses[b.name]], axes) if axes else ()
-        size = small.buffer.size * b.dtype.bytes
-        if everyone and (everyone <= set(shared) or owned):
-            if size // prod(shape[d] for d in owned) > PRIVATE_BYTES:
+        small = _own(b, name, accesses[b.name], groups, axes)
+        if small is None:
+            small = _common(b, name, accesses[b.name], groups, axes)
+            size = small.buffer.size * b.dtype.bytes if small is not None else 0
+            if small is None or size > room:
                 continue
-        elif size > room:
-            continue
-        else:
-            small = replace(small, buffer=replace(small.buffer, space="local"))
             room -= size
         taken.add(small.buffer.name)
         result[b.name] = small
     return result
+
+
+def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:
+    """The slice that an item of a group keeps for itself, if each has its own and it is small."""
+    found = _contracted(b, accesses, whole=bool(axes)) if groups or axes else None
+    if found is None or not groups <= set(found[1]):
+        return None
+    sides, shared = found
+    small = _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "private"), sides, shared)
+    used = [items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path), a.store) for a in accesses]
+    left = axes - set(shared)
+    owned = items.owned_dimensions(used, left)
+    if left and not owned:
+        return None
+    size = small.buffer.size // prod(small.buffer.shape[d] for d in owned) * b.dtype.bytes
+    return small if size <= PRIVATE_BYTES else None
+
+
+def _common(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:
+    """The slice that the items of a group share, or the iterations of other loops."""
+    if groups and not axes:
+        return None
+    found = _contracted(b, accesses, axes, whole=bool(axes))
+    if found is None or not groups <= set(found[1]):
+        return None
+    sides, shared = found
+    return _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "local"), sides, shared)
 
 
 # ---- facts
@@ -123,12 +142,13 @@ def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
     found: dict[str, list[_Access]] = {}
 
     def visit(x: loops.Stmt, path: tuple[_Level, ...]) -> None:
+        store = isinstance(x, loops.Store)
         if isinstance(x, loops.Store) and x.buffer.name in names:
-            found.setdefault(x.buffer.name, []).append(_Access(x.indices, path))
+            found.setdefault(x.buffer.name, []).append(_Access(x.indices, path, store))
         for top in traverse.expressions(x):
             for e, _ in traverse.loads(top):
                 if e.buffer.name in names:
-                    found.setdefault(e.buffer.name, []).append(_Access(e.indices, path))
+                    found.setdefault(e.buffer.name, []).append(_Access(e.indices, path, store))
         inner = (*path, _Level(x, _values(x, path))) if isinstance(x, loops.For) else path
         for child in traverse.children(x):
             visit(child, inner)
@@ -149,9 +169,14 @@ def _values(s: loops.For, path: Sequence[_Level]) -> simplify.Interval:
 
 # ---- what may be contracted, and how far
 
-def _contracted(b: loops.Buffer, accesses: list[_Access]) -> tuple[tuple[_Side, ...], tuple[str, ...]] | None:
-    """The sides of the slice inside as many loops as possible, and these loops; None if no loops make it smaller."""
-    for depth in range(_common_depth([a.path for a in accesses]), 0, -1):
+def _contracted(b: loops.Buffer, accesses: list[_Access], apart: frozenset[str] = frozenset(), whole: bool = False
+                ) -> tuple[tuple[_Side, ...], tuple[str, ...]] | None:
+    """The sides of the slice inside as many loops as possible, and these loops; None if no loops make it smaller. apart: the
+    loops over the items that share the slice, inside of which it may not be. whole: it may be as large as the buffer."""
+    most = _common_depth([a.path for a in accesses])
+    names = [level.node.var for level in accesses[0].path[:most]]
+    most = next((n for n, name in enumerate(names) if name in apart), most)
+    for depth in range(most, -1 if whole else 0, -1):
         shared = {level.node.var: _union([a.path[n].known for a in accesses])
                   for n, level in enumerate(accesses[0].path[:depth])}
         sides = tuple(_side(d, extent, accesses, shared) for d, extent in enumerate(b.shape))
@@ -161,7 +186,7 @@ def _contracted(b: loops.Buffer, accesses: list[_Access]) -> tuple[tuple[_Side, 
             if any(isinstance(extent, Size) for extent in b.shape):
                 return sides, tuple(shared)
             size = loops.Buffer(b.name, b.dtype, tuple(s.extent for s in sides)).size
-            return (sides, tuple(shared)) if size < b.size else None
+            return (sides, tuple(shared)) if size < b.size or whole else None
     return None
 
 

@@ -10,7 +10,7 @@ private array is the item's own anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from polytc.codegen import loops, traverse
@@ -30,26 +30,38 @@ def shared(kernel: loops.Kernel) -> frozenset[str]:
     return frozenset(x.var for x in found if x.var == f"item{x.axis}" and x.lower == loops.const(0) and x.step == 1)
 
 
-def owned_dimensions(accesses: Sequence[tuple[loops.Expr, ...]], axes: frozenset[str]) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class Access:
+    """indices: of a load or a store; inside: the variables of the loops around; store: in a store, not in a bound or test."""
+
+    indices: tuple[loops.Expr, ...]
+    inside: frozenset[str]
+    store: bool
+
+
+def owned_dimensions(accesses: Sequence[Access], axes: frozenset[str]) -> tuple[int, ...]:
     """The dimensions whose coordinate is the number of the item on an axis, in all accesses; () unless they tell all axes.
 
-    axes: the variables of the thread loops.
+    axes: the variables of the thread loops. Outside of the loops over an axis a group stores once, which its first item does.
     """
-    if not accesses:
-        return ()
-    told: dict[int, str] = {}
-    for d, e in enumerate(accesses[0]):
-        if isinstance(e, loops.Var) and e.name in axes and all(a[d] == e for a in accesses):
-            told[d] = e.name
+    told = {d: name for d in range(len(accesses[0].indices) if accesses else 0) if (name := _told(accesses, d)) in axes}
     return tuple(told) if set(told.values()) == axes else ()
+
+
+def _told(accesses: Sequence[Access], d: int) -> str | None:
+    """The variable that is the coordinate of dimension d in all accesses, or would be."""
+    name = next((e.name for a in accesses if isinstance(e := a.indices[d], loops.Var)), None)
+    first = loops.const(0)
+    own = all(a.indices[d] == loops.Var(name) or (a.indices[d] == first and a.store and name not in a.inside)
+              for a in accesses) if name is not None else False
+    return name if own else None
 
 
 def localise(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel whose private arrays outside of thread loops have no dimensions for the items."""
-    axes = frozenset(x.var for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread")
     dropped: dict[loops.Buffer, tuple[int, ...]] = {}
     for x in traverse.walk_stmt(kernel.body):
-        if isinstance(x, loops.Alloc) and x.buffer.space == "private" and _outside(x):
+        if isinstance(x, loops.Alloc) and x.buffer.space == "private" and (axes := _axes(x)):
             dropped[x.buffer] = owned_dimensions(accesses(x.body, x.buffer), axes)
     if not any(dropped.values()):
         return kernel
@@ -71,19 +83,35 @@ def localise(kernel: loops.Kernel) -> loops.Kernel:
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: traverse.map_expr(e, on_expr)))
 
 
-def _outside(s: loops.Alloc) -> bool:
-    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(s.body))
+def _axes(s: loops.Alloc) -> frozenset[str]:
+    """The variables of the thread loops inside."""
+    return frozenset(x.var for x in traverse.walk_stmt(s.body) if isinstance(x, loops.For) and x.kind == "thread")
 
 
 def _without(parts: tuple[T, ...], gone: tuple[int, ...]) -> tuple[T, ...]:
     return tuple(p for d, p in enumerate(parts) if d not in gone)
 
 
-def accesses(s: loops.Stmt, b: loops.Buffer) -> list[tuple[loops.Expr, ...]]:
-    """The indices of all loads and stores of a buffer."""
-    found: list[tuple[loops.Expr, ...]] = []
-    for x in traverse.walk_stmt(s):
-        if isinstance(x, loops.Store) and x.buffer == b:
-            found.append(x.indices)
-        found += [e.indices for top in traverse.expressions(x) for e, _ in traverse.loads(top) if e.buffer == b]
+def accesses(s: loops.Stmt, b: loops.Buffer) -> list[Access]:
+    """All loads and stores of a buffer."""
+    return accesses_of(s, frozenset((b.name,))).get(b.name, [])
+
+
+def accesses_of(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[Access]]:
+    """All loads and stores of the buffers of these names."""
+    found: dict[str, list[Access]] = {}
+
+    def visit(x: loops.Stmt, inside: frozenset[str]) -> None:
+        store = isinstance(x, loops.Store)
+        if isinstance(x, loops.Store) and x.buffer.name in names:
+            found.setdefault(x.buffer.name, []).append(Access(x.indices, inside, store))
+        for top in traverse.expressions(x):
+            for e, _ in traverse.loads(top):
+                if e.buffer.name in names:
+                    found.setdefault(e.buffer.name, []).append(Access(e.indices, inside, store))
+        inner = inside | {x.var} if isinstance(x, loops.For) else inside
+        for child in traverse.children(x):
+            visit(child, inner)
+
+    visit(s, frozenset())
     return found

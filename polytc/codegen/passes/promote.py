@@ -2,10 +2,10 @@
 
     for k { C[4*t, v] = C[4*t, v] + a * b }     ->     R[0] = C[4*t, v];  for k { R[0] = R[0] + a * b };  C[4*t, v] = R[0]
 
-A region is the body of a loop (or of the kernel) without parallel loops in it; each buffer is promoted at the outermost region
-whose inner loops do not move its addresses. The private array is indexed by constants, so that LLVM's SROA turns it into
-registers. Stores to scratch that nothing loads any more are then dead. Guarantees: every element of a buffer that is read
-afterwards has its final value.
+A region is the body of a loop (or of the kernel) without parallel, block or thread loops in it; each buffer is promoted at the
+outermost region whose inner loops do not move its addresses. The private array is indexed by constants, so that LLVM's SROA
+turns it into registers. Stores to scratch that nothing loads any more are then dead. Guarantees: every element of a buffer that
+is read afterwards has its final value.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[st
 
 def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
-    if any(isinstance(x, loops.For) and x.kind == "parallel" for x in traverse.walk_stmt(s)):
-        return _inside(s, facts, done)                               # threads would share the private array
+    if any(isinstance(x, loops.For) and x.kind in ("parallel", "block", "thread") for x in traverse.walk_stmt(s)):
+        return _inside(s, facts, done)                               # threads, or items, would share the private array
     uses: list[_Use] = []
     _collect(s, uses, looped=False, conditional=False)
     promoted, chosen = _chosen(s, uses, facts, done)
