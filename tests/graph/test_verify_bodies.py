@@ -54,3 +54,20 @@ def test_the_same_through_the_model(source) -> None:
     x = np.float32([2, 3, 0.5])
     np.testing.assert_allclose(polytc.load_onnx(source).compile(target="evaluate")(x),
                                -np.stack([x * x ** k for k in range(1, 5)]), rtol=1e-5)
+
+
+def test_a_model_in_which_rounding_decides(build) -> None:
+    """x -> 4x(1-x), sixty times: the logistic map doubles a difference in each step."""
+    step = [[N("Sub", ["one", f"x{k}"], [f"r{k}"]), N("Mul", [f"x{k}", f"r{k}"], [f"p{k}"]),
+             N("Mul", [f"p{k}", "four"], [f"x{k + 1}"])] for k in range(60)]
+    source = build([n for nodes in step for n in nodes], {"x0": (np.float32, [5])}, ["x60"],
+                   {"one": np.float32(1), "four": np.float32(4)})
+    feeds = {"x0": np.array([.1, .2, .3, .4, .6], np.float32)}
+    graph = verify.imported(source)
+    expected = verify.outputs(graph, feeds)
+    whole = verify.whole(graph, feeds, [e + np.float32(.1) for e in expected], "evaluate")  # as another order of terms would be
+    assert whole.moved > 1e-2
+    assert (whole.unstable, whole.wrong) == (True, False)
+    stable = verify.imported(build([N("Relu", ["x0"], ["y"])], {"x0": (np.float32, [5])}, ["y"], {}))
+    whole = verify.whole(stable, feeds, [e + np.float32(.1) for e in verify.outputs(stable, feeds)], "evaluate")
+    assert (whole.unstable, whole.wrong) == (False, True)
