@@ -20,12 +20,13 @@ from polytc.lang.linear import Linear, bounds, expression, linear
 from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.machine import Machine
-from polytc.schedule import blocks, operands, partials, teams
+from polytc.schedule import blocks, operands, partials, teams, turns
 from polytc.schedule.blocks import Blocking
 from polytc.schedule.cuts import Cut, substituted
 from polytc.schedule.groups import Group, partition, reduced_indices
 from polytc.schedule.operands import Operand
 from polytc.schedule.reductions import Reduction
+from polytc.schedule.turns import Turned
 
 AXES = ("block0", "block1", "block2")
 
@@ -50,11 +51,15 @@ def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Pr
     return replace(program, tensors=tuple(t for t in tensors if t.name in used), statements=tuple(statements))
 
 
-def _cut(program: pr.Program, group: Group, machine: Machine, taken: set[str], indices: set[str]) -> _Staged | Reduction | None:
+def _cut(program: pr.Program, group: Group, machine: Machine, taken: set[str], indices: set[str]
+         ) -> _Staged | Turned | Reduction | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     tiles = blocks.choose(program, group, machine) if machine.staging else None
     if tiles is not None:
         return _Staged(program, group, tiles, taken, indices)
+    turn = turns.choose(program, group, machine) if machine.staging else None
+    if turn is not None:
+        return Turned(program, group, turn, taken, indices)
     team, rows = teams.choose(program, group, machine), teams.row_tensors(group)
     return Reduction(program, group, team, rows, taken, indices) if team is not None and rows is not None else None
 

@@ -19,12 +19,13 @@ from polytc.lang.scalars import F32
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
+          ("B[i,j] = A[j,i] + A[i,j]", {"A": (37, 37)}),
           ("y[i] += x[i,j]", {"x": (5, 213)}),
           ("y[j] += x[i,j]", {"x": (300, 5)}),
           ("s += x[i]", {"x": (4500,)}),
           ("(M[i], J[i]) argmax= (X[i,j], j)", {"X": (3, 70)}),
           ("m[i] max= x[i,j]; y[i,j] = x[i,j] - m[i]; s[i] += y[i,j]; z[i,j] = y[i,j]*s[i] + s[i] -> (y, z)", {"x": (33, 19)})]
-"""What the strategy for GPUs makes barriers for: contractions in tiles, reductions by many items."""
+"""What the strategy for GPUs makes barriers for: contractions in tiles, turned tiles, reductions by many items."""
 
 
 def main(broken: bool) -> None:

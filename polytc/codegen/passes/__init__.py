@@ -8,6 +8,7 @@ from dataclasses import replace
 from polytc.codegen import loops
 from polytc.codegen.lower import kernel as rebuilt
 from polytc.codegen.passes import (
+    banks,
     barriers,
     chains,
     collapse,
@@ -51,6 +52,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         chains.shorten_kernel,
         reciprocal.use_reciprocals,
         collapse.collapse_kernel,
+        lambda k: banks.pad_kernel(k, machine),
         barriers.insert,
     ))
     kernels = (rebuilt(k.name, k.body, k.precise) for k in module.kernels if k.body != loops.Block(()))
