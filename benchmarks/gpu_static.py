@@ -38,7 +38,8 @@ COMPILERS: dict[str, Callable[[Source], dict[str, static.Resources]]] = {"nvidia
 
 def main() -> None:
     """Print the table."""
-    print(f"{'kernel':26}{'device':14}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}{'bytes':>7}")
+    print(f"{'kernel':26}{'device':14}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}"
+          f"{'bytes':>7}")
     for name, (text, shapes) in PROGRAMS.items():
         for device, check in COMPILERS.items():
             if static.clang() is None or (device.startswith("nvidia") and shutil.which("ptxas") is None):
