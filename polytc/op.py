@@ -207,8 +207,7 @@ class Op:
             raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "the others take open ones")
         found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), check_typical(typical), self._fixed)
         if set(found.dims) == {n for n in self.inputs if n not in self._numbers} and not self._numbers:
-            types = dict.fromkeys(self.inputs, DTYPES["f32"]) | self._dtypes
-            found.add(found.general(lambda s: self.program(s, types)), self.load)
+            found.add(found.general(lambda s: self.program(s, self._dtypes)), self.load)
         return found
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],

@@ -85,6 +85,17 @@ CASES = {
     "position": Case("(M[i], J[i]) argmax= (X[i,j], j)", {"X": ("R", "L")}),
     "recurrence": Case("def f(f32[L,D] X) -> (H) { H[t,d] = X[t,d]\nfor t in 1:L { H[t,d] = H[t-1,d]*0.5 + X[t,d] } }",
                        {"X": ("L", "D")}, valid=lambda s: s["L"] > 1),
+    "stencil": Case("def f(inout f64[M,N] A) { for t in 0:5 { B[i,j] = (A[i,j] + A[i-1,j] + A[i+1,j] + A[i,j-1] + A[i,j+1])/5\n"
+                    "A[i,j] = B[i,j] where i in 1:M-1, j in 1:N-1 } }", {"A": ("M", "N")}, {"A": "f64"},
+                    valid=lambda s: s["M"] > 2 and s["N"] > 2),
+    "in place": Case("def f(inout f64[M,N] A) { for i in 1:M-1 { for j in 1:N-1 {\n"
+                     "A[i,j] = (A[i-1,j-1] + A[i-1,j] + A[i,j-1] + A[i,j] + A[i,j+1] + A[i+1,j])/6 } } }",
+                     {"A": ("M", "N")}, {"A": "f64"}, valid=lambda s: s["M"] > 2 and s["N"] > 2),
+    "triangle": Case("def f(inout f64[N,N] A) { for k in 0:N-1 { A[i,k] = A[i,k]/(A[k,k]*A[k,k] + 9) where i in k+1:N\n"
+                     "A[i,j] -= A[i,k]*A[k,j] where i in k+1:N, j in k+1:N } }", {"A": ("N", "N")}, {"A": "f64"},
+                     valid=lambda s: s["N"] > 1),
+    "shortest paths": Case("def f(inout f32[N,N] A) { for k in 0:N { for i in 0:N { for j in 0:N {\n"
+                           "A[i,j] = min(A[i,j], A[i,k] + A[k,j]) } } } }", {"A": ("N", "N")}),
     "sparse": Case("y[i] += v[p]*x[col[p]] where i in 0:3, p in r[i]:r[i+1]",
                    {"v": ("P",), "col": ("P",), "r": (4,), "x": ("N",)}, {"col": "i32", "r": "i32"},
                    below={"col": "N", "r": "P"}),
@@ -191,6 +202,32 @@ def test_large_matrices_against_numpy() -> None:
     for m, k, n in ((1, 300, 1), (130, 257, 65), (511, 64, 513)):
         a, b = rng.random((m, k), dtype=np.float32), rng.random((k, n), dtype=np.float32)
         np.testing.assert_allclose(op(a, b), a @ b, rtol=1e-4)
+
+
+def test_for_loops_are_scheduled_for_all_sizes() -> None:
+    """As the loops of a program of fixed sizes are."""
+    case = CASES["stencil"]
+    for shapes in (case.shapes, {"A": (576, 512)}):
+        low = polytc.lower(case.text.replace("0:5", "0:90"), shapes=shapes, dtypes=case.dtypes)
+        assert "in wavefronts of t and i + 2*t" in low.schedule.how
+
+
+def test_for_loops_in_tiles_against_numpy() -> None:
+    op = opened(CASES["stencil"], "cpu")
+    for m, n in ((3, 300), (257, 131)):
+        a = np.random.default_rng(m).random((m, n))
+        expected = a.copy()
+        for _ in range(5):
+            expected[1:-1, 1:-1] = 0.2*(expected[1:-1, 1:-1] + expected[:-2, 1:-1] + expected[2:, 1:-1] + expected[1:-1, :-2]
+                                        + expected[1:-1, 2:])
+        op(a)
+        np.testing.assert_allclose(a, expected, rtol=1e-12)
+
+
+def test_declared_types_need_not_be_said_again() -> None:
+    op = polytc.compile("def f(f64[M] A, i32[M] B) -> (C) { C[i] = A[i] + B[i] }", symbolic=True, typical={"M": 100})
+    for m in (3, 7):
+        np.testing.assert_array_equal(op(np.arange(m, dtype=np.float64), np.ones(m, np.int32)), np.arange(m) + 1.0)
 
 
 # ---- printing

@@ -6,8 +6,9 @@ from polytc import errors
 from polytc.lang import generalise as sizes
 from polytc.machine import Machine
 from polytc.poly import isl
-from polytc.poly.dependences import Dependences
-from polytc.poly.scop import Scop
+from polytc.poly.dependences import Dependences, analyse
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop, extract
 from polytc.schedule import affine, cpu, fusion, gpu, sequential
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
@@ -36,6 +37,15 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
             return _given(text, scop, deps)
 
 
+def _of_loops(scop: Scop, deps: Dependences, machine: Machine, policy: str | None) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops; where sizes are open, that for the representative ones, which is to be proved for
+    all of them."""
+    if scop.program.sizes:
+        scop = extract(sizes.numeric(scop.program))
+        deps = analyse(scop)
+    return sequential.plan(scop, deps, machine, policy=policy)
+
+
 def replaceable(request: str | None, why: str) -> None:
     """Raises E706 if a text asked for the schedule whose loops isl cannot write in time."""
     if request not in (None, "program", "isl"):
@@ -61,8 +71,6 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
-    if scop.program.sequential and scop.program.sizes:
-        return Schedule(scop.original, "program order: `for` loops of sizes that are not fixed")
     if scop.program.sequential and machine.kind == "gpu":
         return Schedule(scop.original, "program order: `for` loops")
     if scop.program.sequential and scop.program.dynamic:  # isl sees the boxes of ranges in memory, and would scan them
@@ -70,7 +78,7 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     try:
         notes: list[str] = []
         if scop.program.sequential:
-            plan, notes = sequential.plan(scop, deps, machine, policy=policy)
+            plan, notes = _of_loops(scop, deps, machine, policy)
         else:
             fixed = sizes.numeric(scop.program)
             if machine.kind == "gpu":
