@@ -12,7 +12,6 @@ from polytc.arguments import (
     DTypes,
     OpenShapes,
     Shapes,
-    check_algebra,
     check_dtypes,
     check_entry,
     check_names,
@@ -20,7 +19,6 @@ from polytc.arguments import (
     check_shapes,
     check_target,
     check_text,
-    check_threads,
     open_shapes,
 )
 from polytc.contraction import einsum
@@ -30,6 +28,7 @@ from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.lang.program import Program
 from polytc.op import Op, request
+from polytc.options import check_algebra, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.runtime import devices as opencl
 from polytc.runtime.arrays import argument_error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ from polytc.lang.signatures import Signature
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.schedule.fusion import POLICIES
 from polytc.schedule.recipe import Recipe
-
-errors.register(E410="option is not valid")
 
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]
@@ -53,13 +50,6 @@ def open_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[in
     return found
 
 
-def check_typical(typical: Any) -> dict[str, int]:
-    """`typical` if it gives positive numbers for names; E410 else."""
-    if not isinstance(typical, Mapping) or not all(isinstance(v, (int, np.integer)) and v > 0 for v in typical.values()):
-        raise argument_error("E410", f"typical is a dict of sizes and positive integers, not {typical!r}")
-    return {str(n): int(v) for n, v in typical.items()}
-
-
 def check_names(text: str, signature: Signature, attrs: Any, scalars: Any, entry: str | None = None) -> None:
     """Refuse attributes (E107) and scalars (E401) that the program does not have."""
     for option, given in (("attrs", attrs), ("scalars", scalars)):
@@ -84,13 +74,6 @@ def check_entry(entry: Any) -> str | None:
     return entry
 
 
-def check_threads(threads: int | None) -> int | None:
-    """`threads` if it is None or a positive int; E410 else."""
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
-        raise argument_error("E410", f"threads must be a positive integer, not {threads!r}")
-    return None if threads is None else int(threads)
-
-
 def check_schedule(schedule: Any, fusion: Any = None) -> str | Recipe | None:
     """`schedule` if it is text, a Recipe or None; `fusion` if that is given; E410 else."""
     if fusion is not None:
@@ -101,16 +84,6 @@ def check_schedule(schedule: Any, fusion: Any = None) -> str | Recipe | None:
         raise argument_error("E410", f"a schedule is text or what polytc.schedule() gives, not {type(schedule).__name__}",
                              "for a file: Path(name).read_text()")
     return schedule
-
-
-def check_algebra(algebra: str | None) -> str:
-    """'fast' or 'direct'; for None what POLYTC_ALGEBRA says, else 'fast'. Raises ArgumentError E410."""
-    name = "algebra" if algebra is not None else "POLYTC_ALGEBRA"
-    value = algebra if algebra is not None else os.environ.get("POLYTC_ALGEBRA") or "fast"
-    if value not in ("fast", "direct"):
-        raise argument_error("E410", f"{name} is {value!r}, not 'fast' or 'direct'",
-                             "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
-    return value
 
 
 def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:

@@ -14,7 +14,6 @@ from polytc.arguments import (
     DTypes,
     OpenShapes,
     Shapes,
-    check_algebra,
     check_dtypes,
     check_entry,
     check_names,
@@ -22,8 +21,6 @@ from polytc.arguments import (
     check_shapes,
     check_target,
     check_text,
-    check_threads,
-    check_typical,
     open_shapes,
 )
 from polytc.codegen.target import Executable
@@ -31,6 +28,7 @@ from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.machine import Machine
+from polytc.options import check_algebra, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of

@@ -11,13 +11,13 @@ import typer
 
 import polytc
 from polytc import compiler
-from polytc.arguments import check_algebra
 from polytc.cli import options
 from polytc.cli.model import progress, shapes_for
 from polytc.codegen.target import Target
 from polytc.export import bundle, opencl
 from polytc.export.bundle import Bundle
 from polytc.graph import ahead
+from polytc.options import check_algebra
 
 
 class Language(str, Enum):

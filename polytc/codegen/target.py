@@ -145,7 +145,15 @@ class Held:
         self._buffers[position] = array
 
 
-class Target(Protocol):
+class Loads(Protocol):
+    """What makes binaries run."""
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """Code on the device. threads: how many may run a parallel loop."""
+        ...
+
+
+class Target(Loads, Protocol):
     """A row of the target registry."""
 
     @property
@@ -171,10 +179,6 @@ class Target(Protocol):
 
     def build(self, source: Source) -> Binary:
         """Pure: the slow part of making code, whose result can be kept."""
-        ...
-
-    def load(self, binary: Binary, threads: int) -> Executable:
-        """Code on the device. threads: how many may run a parallel loop."""
         ...
 
 

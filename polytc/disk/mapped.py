@@ -41,13 +41,26 @@ def file_of(array: np.ndarray) -> mmap.mmap | None:
     return whole if isinstance(whole, mmap.mmap) and whole in _STAMPS else None
 
 
+def origin(array: np.ndarray) -> tuple[Path, os.stat_result] | None:
+    """The mapped file whose bytes an array shows, and what the system said about it when it was mapped; None for
+    other arrays."""
+    whole = file_of(array)
+    return _STAMPS[whole] if whole is not None else None
+
+
+def offset(array: np.ndarray) -> int:
+    """Bytes from the start of the mapped file whose bytes an array shows; 0 for other arrays."""
+    whole = file_of(array)
+    return int(array.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data) if whole is not None and array.size else 0
+
+
 def release(array: np.ndarray) -> None:
     """Give back the memory that holds the elements of an array, if they are a part of a mapped file: the next who touches them
     reads them again."""
     whole = file_of(array)
     if whole is None or not array.size or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    start = array.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
+    start = offset(array)
     first = start // mmap.PAGESIZE * mmap.PAGESIZE
     whole.madvise(mmap.MADV_DONTNEED, first, start + array.nbytes - first)
 

@@ -29,12 +29,19 @@ def file(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
     """The stamp of a file: what tells it from others and from itself before it was changed. None if there is no such file, or
     if it was changed just now."""
     try:
-        found = os.stat(path)
+        return settled(os.stat(path))
     except OSError:
         return None
-    if max(found.st_mtime, found.st_ctime) > time.time() - SETTLED:
-        return None
+
+
+def of(found: os.stat_result) -> tuple[int, ...]:
+    """The stamp of a file of which the system says this."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def settled(found: os.stat_result) -> tuple[int, ...] | None:
+    """As `of`, None for a file that was changed just now."""
+    return of(found) if max(found.st_mtime, found.st_ctime) < time.time() - SETTLED else None
 
 
 @functools.cache

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from polytc.graph import stored
 from polytc.graph.ir import Graph, Node, Value
 from polytc.graph.model import Model
-from polytc.graph.registry import register
+
+if TYPE_CHECKING:
+    from polytc.graph.registry import register
 
 __all__ = ["Graph", "Model", "Node", "Value", "load_onnx", "register"]
 
@@ -21,6 +24,20 @@ def load_onnx(source: Any, *, without: Collection[str] = (), strict: bool = Fals
     Raises ModelError: E601 to E604 for a file that cannot be read, E605 with every operator that polytc does not have, E606 and
     E607 for a malformed model, E620 for a pass that does not exist.
     """
-    from polytc.graph.importing import load  # the onnx library is optional and slow to import
+    origin = stored.origin(source, without, strict)
+    known = stored.graph(origin, lambda: _imported(source, without, strict, None)) if origin is not None else None
+    return known if known is not None else _imported(source, without, strict, origin)
 
-    return load(source, without, strict)
+
+def _imported(source: Any, without: Collection[str], strict: bool, origin: stored.Origin | None) -> Graph:
+    from polytc.graph import importing  # the onnx library is optional and slow to import
+
+    return importing.load(source, without, strict) if origin is None else importing.load_and_keep(origin, without, strict)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "register":
+        from polytc.graph.registry import register  # needs the front end, which models that are found on disk do without
+
+        return register
+    raise AttributeError(f"module 'polytc.graph' has no attribute {name!r}")

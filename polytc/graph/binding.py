@@ -22,6 +22,7 @@ from polytc import errors
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Node
 from polytc.graph.plan import Array
+from polytc.graph.stored import OWN_TEXTS
 from polytc.lang.scalars import DType
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
@@ -180,10 +181,6 @@ class Site:
 
 
 # ---- texts
-
-OWN_TEXTS: dict[str, dict[str, str]] = {}
-"""'domain::Op' -> the whole text of a user, by the name of each operator in it (see graph/registry.py)."""
-
 
 @functools.cache
 def operators(file: str) -> dict[str, str]:

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
     from polytc.graph.ir import Graph, Node, Value
@@ -120,7 +119,10 @@ def _ordered(rows: list[list[int]], edges: Sequence[tuple[int, int]]) -> list[li
 
 def _text(text: str) -> str:
     """As XML text: escaped, without characters that XML forbids."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in text))
+    return "".join(_ESCAPED.get(c, c) if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def _short(text: str) -> str:
@@ -129,7 +131,7 @@ def _short(text: str) -> str:
 
 def _box(box: Box, x: float, y: float) -> str:
     middle = x + WIDTH / 2
-    return (f'<g class={quoteattr(box.kind)}><title>{_text(box.title)}</title>'
+    return (f'<g class="{box.kind}"><title>{_text(box.title)}</title>'
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH}" height="{HEIGHT}" rx="5" style="fill:{COLOURS[box.kind]}"/>'
             f'<text x="{middle:.1f}" y="{y + 14:.1f}">{_text(_short(box.name))}</text>'
             f'<text class="small" x="{middle:.1f}" y="{y + 27:.1f}">{_text(_short(box.detail))}</text></g>')

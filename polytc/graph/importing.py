@@ -6,13 +6,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
-from polytc.graph import fallback, passes
+from polytc.graph import fallback, keeping, passes
 from polytc.graph.bindings import TABLE
 from polytc.graph.control import CONTROL
 from polytc.graph.folding import foldable
 from polytc.graph.ir import Graph, Node, bodies
+from polytc.graph.stored import Origin
 
 errors.register(E600="the onnx library is not installed")
 
@@ -25,12 +28,24 @@ except ModuleNotFoundError as missing:
 
 def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
     """See `polytc.graph.load_onnx`."""
+    return read(source, without, strict)[0]
+
+
+def load_and_keep(found: Origin, without: Collection[str], strict: bool) -> Graph:
+    """As `load`, and note down for other processes what the graph declares."""
+    graph, files = read(found.path, without, strict)
+    keeping.keep_graph(found, graph, files)
+    return graph
+
+
+def read(source: Any, without: Collection[str], strict: bool) -> tuple[Graph, list[np.ndarray]]:
+    """The graph, and the bytes of all files that it was read from."""
     model, files = door.read_model(source)
     graph = door.import_model(door.expanded(model, _native), files)
     outside = refuse_missing(graph, strict)
     graph = passes.run(graph, without)
     files.release()
-    return replace(graph, outside=outside)
+    return replace(graph, outside=outside), [files.own, *files.beside.values()]
 
 
 def _native(op: str) -> bool:

@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from polytc.codegen.target import Bound
 from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
 from polytc.graph import memory
-from polytc.graph.executables import Compile
-from polytc.graph.plan import Array, Plan
+from polytc.graph.plan import Array, Call, Plan
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
 from polytc.runtime.chains import Chain, slots
 from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized
+
+if TYPE_CHECKING:
+    from polytc.graph.executables import Compile
+    from polytc.lang.program import Program
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""
@@ -35,6 +39,18 @@ class Place:
     step: Bound
     position: int
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The values that a step reads and writes, in the order of its arguments."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return self.inputs + self.outputs
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,30 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
     if arena.bytes > memory.LARGEST:
         raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                    notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
+    started = []
+    for k, (call, program) in enumerate(zip(plan.calls, programs(plan, direct), strict=True)):
+        if progress:
+            progress(k, len(plan.calls), call.label)
+        started.append(compile_(program))
+    made = bind(plan, [Link(c.inputs, c.outputs) for c in plan.calls], [future.result() for future in started], arena)
+    if progress:
+        progress(len(plan.calls), len(plan.calls), "")
+    return made
+
+
+def programs(plan: Plan, direct: bool) -> list[Program]:
+    """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
+    def constant(call: Call) -> tuple[str, ...]:
+        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+    return [replace(c.program, constants=constant(c), direct=direct) for c in plan.calls]
+
+
+def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> Instance:
+    """Code bound to memory. codes: Bindables, in order, that run on the values of the links; the plan's calls are not
+    looked at.
+
+    Raises ModelError E612 if that does not fit this machine.
+    """
     try:
         buffers = _buffers(plan, arena)
     except MemoryError as error:
@@ -116,23 +156,14 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
             buffers[base] = aligned_copy(plan.constants[base])
         return buffers[base].reshape(plan.types[name].shape)
 
-    started = []
-    for k, call in enumerate(plan.calls):
-        if progress:
-            progress(k, len(plan.calls), call.label)
-        fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
-        started.append(compile_(replace(call.program, constants=fixed, direct=direct)))
-    codes = [future.result() for future in started]
     workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
     steps = []
-    for code, call in zip(codes, plan.calls):
-        arguments = [argument(code, k, n) for k, n in enumerate((*call.inputs, *call.outputs))]
+    for code, link in zip(codes, links, strict=True):
+        arguments = [argument(code, k, n) for k, n in enumerate(link.values)]
         steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
-        for name in {plan.base(n) for n in call.inputs} & plan.constants.keys():  # in use is mostly what was made of it
+        for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
-    if progress:
-        progress(len(plan.calls), len(plan.calls), "")
-    return Instance(plan, tuple(steps), Chain(steps), arena, buffers, _places(plan, steps))
+    return Instance(plan, tuple(steps), Chain(steps), arena, buffers, _places(plan, links, steps))
 
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
@@ -149,12 +180,12 @@ def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
     return buffers
 
 
-def _places(plan: Plan, steps: Sequence[Bound]) -> dict[str, tuple[Place, ...]]:
+def _places(plan: Plan, links: Sequence[Link], steps: Sequence[Bound]) -> dict[str, tuple[Place, ...]]:
     """Where the steps use inputs of the graph, and the values behind its outputs."""
     outer = {*plan.inputs, *(plan.base(n) for n in plan.outputs)} - set(plan.constants)
     found: dict[str, list[Place]] = {name: [] for name in outer}
-    for step, call in zip(steps, plan.calls, strict=True):
-        for position, value in enumerate((*call.inputs, *call.outputs)):
+    for step, link in zip(steps, links, strict=True):
+        for position, value in enumerate(link.values):
             if plan.base(value) in outer:
                 found[plan.base(value)].append(Place(step, position, plan.types[value].shape))
     return {name: tuple(places) for name, places in found.items()}

@@ -8,7 +8,7 @@ or unknown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -109,6 +109,24 @@ class Graph:
         from polytc.graph.model import compile_graph  # the model builds on this module
 
         return compile_graph(self, target=target, threads=threads, shapes=shapes, **options)
+
+
+class Unread(Graph):
+    """A graph of which nodes, constants and values are read when they are first asked for. read: the whole graph."""
+
+    def __init__(self, name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], outside: tuple[str, ...],
+                 read: Callable[[], Graph]) -> None:
+        vars(self).update(name=name, inputs=inputs, outputs=outputs, outside=outside, _read=read)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("nodes", "constants", "values"):
+            raise AttributeError(name)
+        whole = vars(self)["_read"]()
+        vars(self).update(nodes=whole.nodes, constants=whole.constants, values=whole.values)
+        return vars(self)[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Graph, (self.name, self.nodes, self.inputs, self.outputs, self.constants, self.values, self.outside)
 
 
 def bodies(node: Node) -> list[Graph]:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polytc import errors, processors
-from polytc.arguments import check_algebra, check_threads, check_typical
+from polytc import errors
 from polytc.errors import ArgumentError, fail
-from polytc.graph import profiling
-from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import compiler_for, machine_for
+from polytc.graph import stored
 from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
-from polytc.graph.opening import OpenKernels
-from polytc.graph.plan import Array
-from polytc.graph.profiling import Profile
-from polytc.graph.staging import Options, Ready, Staged, type_of
+from polytc.graph.plan import type_of
+from polytc.graph.stored import Choices, Start
+from polytc.options import check_algebra, check_threads, check_typical
 from polytc.runtime import forks
-from polytc.runtime.recent import Recent
-from polytc.runtime.threads import default_threads
+
+if TYPE_CHECKING:
+    from polytc.graph.compiled import Compiled
+    from polytc.graph.profiling import Profile
+    from polytc.graph.staging import Ready, Staged
+    from polytc.runtime.recent import Recent
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
@@ -43,19 +43,35 @@ class Model:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        start = compiler_for(target, threads)
-        self._kernels = OpenKernels(start) if symbolic and target != "evaluate" else None
-        self._options = Options(start if self._kernels is None else self._kernels.compile, check_algebra(algebra) == "direct",
-                                fusion, strict, progress, machine_for(target) if layouts else None, self._kernels,
-                                check_typical(typical or {}))
-        self._staged = Staged(graph, self._options)
+        self._choices = Choices(target, check_threads(threads), fusion, check_algebra(algebra), strict, layouts, symbolic,
+                                check_typical(typical or {}), progress)
+        self._start: Start | None = None
         self._lock = forks.Lock()
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        """The graph with what this process compiles of it, from now on instead of what was found on disk."""
+        from polytc.graph.compiled import Compiled  # the compiler is large, and models that are found on disk do without
+
+        made, before = Compiled(self.graph, self._choices), self._start
+        if before is not None:
+            made.prepare({n: before.instance.plan.types[n].shape for n in before.instance.plan.inputs})
+        self._start = None
+        return made
+
+    @property
+    def _staged(self) -> Staged:
+        return self._compiled.staged
 
     def session(self) -> Model:
         """Another model of the same graph and options with memory of its own for intermediate values: each may run in a thread
         of its own at the same time. Compiled code and weights are shared."""
         other = copy.copy(self)
-        other._staged, other._lock = Staged(self.graph, self._options), forks.Lock()
+        other._lock = forks.Lock()
+        if self._start is not None:
+            other._start = self._start.again()
+        else:
+            vars(other)["_compiled"] = self._compiled.again()
         return other
 
     @property
@@ -73,8 +89,18 @@ class Model:
         chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs if v.dtype is not None}
         with self._lock:
             self._check_dims(chosen)
-            return self._staged.prepare({v.name: None if v.dtype is None else Array(v.dtype, chosen[v.name])
-                                         for v in self.inputs}, arrays)
+            return self._compiled.prepare(chosen, arrays)
+
+    def prepare_early(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Have code for these shapes of all inputs, as an earlier process made it or made now; or later, where values of inputs
+        decide shapes."""
+        chosen = {v.name: tuple(int(d) for d in shapes[v.name]) for v in self.inputs if v.dtype is not None}
+        with self._lock:
+            self._check_dims(chosen)
+            if "_compiled" not in vars(self) and self._start is None:
+                self._start = stored.start(self.graph, self._choices, chosen)
+            if self._start is None:
+                self._compiled.prepare_early(chosen)
 
     def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Given shapes agree with the declared ones; equal names mean equal extents."""
@@ -95,6 +121,11 @@ class Model:
                 raise fail("E611", f"the input {v.name!r} has the shape {list(shape)}", kind=ArgumentError,
                            notes=[f"the model declares {v}"])
 
+    def check(self) -> None:
+        """Raise TargetError E502 now, if there is no such target."""
+        if self._start is None:
+            self._compiled  # noqa: B018
+
     # ---- running
 
     def run(self, output_names: Iterable[str] | None, feeds: Mapping[str, Any]) -> list[np.ndarray]:
@@ -104,7 +135,7 @@ class Model:
         """
         if output_names is None and type(feeds) is dict:
             with self._lock:
-                found = self._staged.quickly(feeds)
+                found = self._staged.quickly(feeds) if self._start is None else self._start.quickly(feeds)
             if found is not None:
                 return found
         arrays = self._checked(feeds)
@@ -120,6 +151,8 @@ class Model:
         shapes = {n: a.shape for n, a in arrays.items() if type_of(a) is not None}
         with self._lock:
             self._check_dims(shapes)
+            if self._start is not None and self._start.fits(arrays):
+                return self._start.instance.run(arrays, wanted)
             return self._staged.run(arrays, wanted)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,11 +206,12 @@ class Model:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values; what runs
         between the parts of a model whose data decide shapes; and every node left to onnx's evaluator, with the reason."""
         lines = [f"model {self.graph.name} for {self.target}"]
+        kernels = self._compiled.kernels
         for depth, ready in self._staged.parts():
             lines += ["  " * (depth + 1) + line for line in _described(ready)]
-        if self._kernels is not None:
-            lines.append(f"  {self._kernels.kernels} kernels for all sizes")
-            lines += [f"  {label} is compiled for each set of sizes: {why}" for label, why in self._kernels.fixed.items()]
+        if kernels is not None:
+            lines.append(f"  {kernels.kernels} kernels for all sizes")
+            lines += [f"  {label} is compiled for each set of sizes: {why}" for label, why in kernels.fixed.items()]
         return "\n".join([*lines, *(f"  onnx's evaluator runs the {each}" for each in self.fallbacks())])
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 10) -> Profile:
@@ -189,9 +223,7 @@ class Model:
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise fail("E610", f"runs is {runs!r}, not a number from 1 on", kind=ArgumentError)
         with self._lock:
-            parts = list(self._staged.through(arrays))
-            return profiling.profile(parts, check_threads(self.threads) or default_threads(processors.usable()), runs,
-                                     roofs=self.target == "cpu")
+            return self._compiled.profile(arrays, runs)
 
     def __str__(self) -> str:
         return self.report()
@@ -242,6 +274,7 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
             raise fail("E611", f"shapes is {shapes!r}, not a dict of input names and shapes", kind=ArgumentError,
                        notes=["or a list of such dicts"])
         _prepare(model, dict(each or {}), dict(typical or {}) if symbolic else {})
+    model.check()
     return model
 
 
@@ -260,8 +293,7 @@ def _prepare(model: Model, given: dict[str, Sequence[int]], typical: Mapping[str
     known = {v.name: tuple(given[v.name]) if v.name in given else _static(v, typical) if v.dtype is not None else ()
              for v in graph.inputs}
     if all(s is not None for s in known.values()):
-        with contextlib.suppress(NeedsValue):
-            model.prepare({n: s for n, s in known.items() if s is not None})
+        model.prepare_early({n: s for n, s in known.items() if s is not None})
 
 
 def _static(v: Value, typical: Mapping[str, int]) -> tuple[int, ...] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from polytc.lang.program import Program
-from polytc.lang.scalars import DType
+from polytc.lang.scalars import DType, from_numpy
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Plan:
-    """calls: in order. types: of every value. aliases: value -> the value whose elements it shows under its own shape.
-    constants: values known now. inputs, outputs: of the graph; an output may be any value."""
+    """calls: in order; none where their code was found on disk (stored.py). types: of every value. aliases: value -> the value
+    whose elements it shows under its own shape. constants: values known now. inputs, outputs: of the graph; an output may be
+    any value."""
 
     name: str
     calls: tuple[Call, ...]
@@ -62,3 +64,9 @@ class Plan:
             outputs = ", ".join(f"{n}: {self.types[n]}" for n in c.outputs)
             lines.append(f"    {outputs} = {c.label}({', '.join(c.inputs)})")
         return "\n".join([*lines, f"    return {', '.join(self.outputs)}"])
+
+
+def type_of(value: Any) -> Array | None:
+    """The type of a tensor, None for any other value."""
+    dtype = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
+    return Array(dtype, value.shape) if dtype is not None else None

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from polytc.graph.binding import OWN_TEXTS, Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
+from polytc.graph.binding import Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
 from polytc.graph.bindings import TABLE
+from polytc.graph.stored import OWN_TEXTS
 from polytc.lang import calls, signature
 from polytc.lang.signatures import Signature
 

@@ -24,11 +24,10 @@ from polytc.graph.instance import Instance, Progress
 from polytc.graph.ir import Graph, sources
 from polytc.graph.opening import OpenKernels
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Array, Plan
+from polytc.graph.plan import Array, Plan, type_of
 from polytc.graph.quick import QuickRun, quick_run
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
-from polytc.lang.scalars import from_numpy
 from polytc.machine import Machine
 from polytc.runtime.recent import Recent
 
@@ -320,9 +319,3 @@ def _worked(host: Host, work: Work, values: Sequence[Any]) -> Sequence[Any]:
     if len(found) < len(host.outputs):
         raise fail("E609", f"{host.label} has {len(host.outputs)} outputs, the operator gives {len(found)}", kind=ModelError)
     return found
-
-
-def type_of(value: Any) -> Array | None:
-    """The type of a tensor, None for any other value."""
-    dtype = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
-    return Array(dtype, value.shape) if dtype is not None else None

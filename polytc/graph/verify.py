@@ -19,9 +19,9 @@ from polytc.graph.binding import NeedsValue
 from polytc.graph.comparison import allowed_error, largest_error
 from polytc.graph.folding import RANDOM, evaluate, foldable
 from polytc.graph.ir import Graph, Node, Value, captured, reads
+from polytc.graph.plan import type_of
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import specialise
-from polytc.graph.staging import type_of
 from polytc.lang.scalars import from_numpy
 
 

@@ -8,7 +8,7 @@ so that the entries there are copied beside ours.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -59,9 +59,10 @@ def _write(entries: dict[str, str]) -> Path:
 
 def _installed(distribution: str, name: str) -> Path | None:
     """A file that a distribution installed, or None."""
+    metadata = importlib.import_module("importlib.metadata")  # slow to import
     try:
-        files = importlib.metadata.files(distribution) or []
-    except importlib.metadata.PackageNotFoundError:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
         return None
     found = next((Path(str(f.locate())).resolve() for f in files if f.name == name), None)
     return found if found is not None and found.exists() else None

@@ -10,13 +10,13 @@ import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
-from polytc.codegen.target import Binary, Bound, Executable, Held, Resizable, Target
+from polytc.codegen.target import Binary, Bound, Executable, Held, Loads, Resizable
 from polytc.runtime.aligned import aligned_bytes, origin
 from polytc.runtime.lasting import lasting_bytes
 from polytc.runtime.sized import Sized
 
 
-def load(package: Package, target: Target, threads: int) -> Executable:
+def load(package: Package, target: Loads, threads: int) -> Executable:
     """The package's code as an executable on the caller's arrays."""
     main = target.load(package.main.binary, threads)
     own = len(package.main.arrays)

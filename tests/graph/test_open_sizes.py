@@ -106,7 +106,7 @@ def test_one_compilation_serves_all_sizes(name: str, build: Any, reference: Any,
             compiled.clear()
     assert compiled == []
     assert "for each set of sizes" not in model.report()
-    assert f"{model._kernels.kernels} kernels for all sizes" in model.report()
+    assert f"{model._compiled.kernels.kernels} kernels for all sizes" in model.report()
 
 
 @pytest.mark.parametrize("name", CASES)

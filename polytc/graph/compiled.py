@@ -1,0 +1,60 @@
+"""The compiler's side of a Model: all that it needs beyond running what was found on disk.
+
+Large to import, so that `graph.model` does it late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from polytc import processors
+from polytc.graph import keeping, profiling
+from polytc.graph.binding import NeedsValue
+from polytc.graph.executables import compiler_for, machine_for
+from polytc.graph.ir import Graph
+from polytc.graph.opening import OpenKernels
+from polytc.graph.plan import Array
+from polytc.graph.profiling import Profile
+from polytc.graph.staging import Options, Ready, Staged
+from polytc.graph.stored import Choices
+from polytc.runtime.threads import default_threads
+
+
+class Compiled:
+    """A graph with what was compiled of it. kernels: those for all sizes, where sizes stay open."""
+
+    def __init__(self, graph: Graph, choices: Choices) -> None:
+        self.graph, self.choices = graph, choices
+        c, start = choices, compiler_for(choices.target, choices.threads)
+        self.kernels = OpenKernels(start) if c.symbolic and c.target != "evaluate" else None
+        self.options = Options(start if self.kernels is None else self.kernels.compile, c.algebra == "direct", c.fusion,
+                               c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical)
+        self.staged = Staged(graph, self.options)
+
+    def again(self) -> Compiled:
+        """The same with memory of its own."""
+        other = object.__new__(Compiled)
+        other.__dict__.update(self.__dict__)
+        other.staged = Staged(self.graph, self.options)
+        return other
+
+    def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Ready:
+        """See `Model.prepare`."""
+        types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes[v.name])) for v in self.graph.inputs}
+        return self.staged.prepare(types, arrays)
+
+    def prepare_early(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Compile for these shapes, if that is all one needs to know, and keep it for other processes."""
+        with suppress(NeedsValue):
+            ready = self.prepare(shapes)
+            if self.kernels is None:
+                keeping.keep_start(self.graph, self.choices, shapes, ready)
+
+    def profile(self, arrays: Mapping[str, Any], runs: int) -> Profile:
+        """See `Model.profile`."""
+        threads = self.choices.threads or default_threads(processors.usable())
+        return profiling.profile(list(self.staged.through(arrays)), threads, runs, roofs=self.choices.target == "cpu")

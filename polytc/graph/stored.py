@@ -1,0 +1,222 @@
+"""What this machine knows of a model from an earlier process: found on disk by the model's file and the options, and run
+without the compiler and without the onnx library.
+
+    file of the model, stamp, passes      ->  what the graph declares            (`graph`)
+    that, target, threads, options, shapes ->  its steps, bound to its weights    (`start`)
+
+The graph itself is read from the file when somebody looks at it. Weights are read where they are, in the model's files, which
+must be as they were; what the passes made of them is kept. Only models that are one native call are kept (keeping.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polytc import processors
+from polytc.codegen.llvm.executable import Executable
+from polytc.codegen.package import Package
+from polytc.codegen.target import Binary
+from polytc.disk import cache, mapped, stamps
+from polytc.errors import ModelError, fail
+from polytc.graph import memory
+from polytc.graph.instance import Instance, Link, Progress, bind
+from polytc.graph.ir import Graph, Unread, Value
+from polytc.graph.plan import Array, Plan
+from polytc.graph.quick import QuickRun, quick_run
+from polytc.lang.scalars import DTYPES
+from polytc.runtime import packages
+from polytc.runtime.aligned import aligned_copy
+from polytc.runtime.threads import default_threads
+
+OWN_TEXTS: dict[str, dict[str, str]] = {}
+"""'domain::Op' -> the whole text of a user, by the name of each operator in it (registry.py). Nothing is found beside it."""
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a graph becomes a model; see `model.compile_graph`."""
+
+    target: str
+    threads: int | None = None
+    fusion: bool = True
+    algebra: str = "fast"
+    strict: bool = False
+    layouts: bool = True
+    symbolic: bool = False
+    typical: Mapping[str, int] = field(default_factory=dict)
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a graph comes from. path: of the model's file, stamp: of it, key: of these and of how it was loaded."""
+
+    path: str
+    stamp: tuple[int, ...]
+    key: str
+
+
+# ---- the graph
+
+def origin(source: Any, without: Collection[str], strict: bool) -> Origin | None:
+    """Of the model in a file; None for other sources, and where nothing is kept."""
+    asked = os.environ.get("POLYTC_DUMP") or os.environ.get("POLYTC_CHECK") == "1"  # for stages, which would not run
+    if asked or OWN_TEXTS or not isinstance(source, str | os.PathLike) or cache.place() is None:
+        return None
+    path, around = os.path.realpath(source), stamps.compilation()
+    stamp = stamps.file(path) if around is not None else None
+    if stamp is None:
+        return None
+    return Origin(path, stamp, _digest("graph", around, path, stamp, sorted(map(str, without)), strict))
+
+
+def graph(found: Origin, read: Callable[[], Graph]) -> Graph | None:
+    """The graph of a file that was loaded before; `read` is called when more is asked of it than what it declares."""
+    data = cache.get(found.key)
+    if data is None:
+        return None
+    try:
+        head = json.loads(data)
+        files = [(str(path), tuple(stamp)) for path, stamp in head["files"]]
+        inputs, outputs = (tuple(map(_value, head[side])) for side in ("inputs", "outputs"))
+        name, outside = str(head["name"]), tuple(map(str, head["outside"]))
+    except (ValueError, LookupError, TypeError):
+        cache.drop(found.key)
+        return None
+    if any(stamps.file(path) != stamp for path, stamp in files):
+        return None
+
+    def unchanged() -> Graph:
+        if stamps.file(found.path) != found.stamp:
+            raise fail("E614", f"{found.path} was written to after the model was loaded", kind=ModelError,
+                       notes=["nodes are read from the file when they are needed; load the model again"])
+        return read()
+    made = Unread(name, inputs, outputs, outside, unchanged)
+    mark(made, found, files)
+    return made
+
+
+def mark(made: Graph, found: Origin, files: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+    """Note down where a graph comes from: on this one, not on what is made of it. files: all that it was read from."""
+    vars(made)["origin"] = _digest(found.key, sorted(files))
+
+
+def _value(row: Sequence[Any]) -> Value:
+    name, dtype, shape, tensor = row
+    return Value(name, None if dtype is None else DTYPES[dtype], None if shape is None else tuple(shape), tensor)
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256("\n".join(map(repr, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ---- the model
+
+class Start:
+    """A model for one set of shapes, ready to run. quick: see quick.py."""
+
+    def __init__(self, plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> None:
+        self._parts = plan, links, codes, arena
+        self.instance: Instance = bind(plan, links, codes, arena)
+        self.quick: QuickRun | None = quick_run(self.instance)
+
+    def again(self) -> Start:
+        """The same with memory of its own for intermediate values."""
+        return Start(*self._parts)
+
+    def quickly(self, feeds: Mapping[str, Any]) -> list[np.ndarray] | None:
+        """All outputs as fresh arrays; None, with nothing done, where the arrays are of another kind."""
+        names = self.instance.plan.inputs
+        if self.quick is None or len(feeds) != len(names) or not all(n in feeds for n in names):
+            return None
+        return self.quick([feeds[n] for n in names])
+
+    def fits(self, arrays: Mapping[str, Any]) -> bool:
+        """Are the arrays of the types that it is for?"""
+        plan = self.instance.plan
+        return all(isinstance(a, np.ndarray) and (a.shape, a.dtype) == (plan.types[n].shape, plan.types[n].dtype.numpy)
+                   for n, a in arrays.items())
+
+
+def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> str | None:
+    """Under which the model is kept; None for one that never is."""
+    token = vars(of).get("origin")
+    if token is None or choices.symbolic or choices.target != "cpu":
+        return None
+    threads = choices.threads or default_threads(processors.usable())
+    return _digest("start", token, threads, choices.fusion, choices.algebra, choices.strict, choices.layouts,
+                   sorted((n, tuple(map(int, s))) for n, s in shapes.items()))
+
+
+def start(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> Start | None:
+    """The model as an earlier process compiled it, if it did."""
+    key = start_key(of, choices, shapes)
+    data = cache.get(key) if key is not None else None
+    if key is None or data is None:
+        return None
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+        head = json.loads(data[_LENGTH.size:_LENGTH.size + length])
+        return _start(head, memoryview(data)[_LENGTH.size + length:], choices)
+    except (ValueError, LookupError, TypeError, struct.error):
+        cache.drop(key)
+        return None
+
+
+def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start | None:
+    """None where something that it needs is no longer there."""
+    if head["tiles"] and not processors.allow_tiles():
+        return None
+    threads = choices.threads or default_threads(processors.usable())
+    files = [_file(path, tuple(stamp)) for path, stamp in head["files"]]
+    kernels = [_kernel(key, threads) for key in head["kernels"]]
+    if any(f is None for f in files) or any(k is None for k in kernels):
+        return None
+    types = {n: Array(DTYPES[dtype], tuple(shape)) for n, (dtype, shape) in head["types"].items()}
+    constants = {n: _constant(types[n], blob if file is None else files[file], at)
+                 for n, (file, at) in head["constants"].items()}
+    plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants)
+    links = [Link(tuple(inputs), tuple(outputs)) for _, inputs, outputs in head["links"]]
+    return Start(plan, links, [kernels[number] for number, *_ in head["links"]],
+                 memory.Arena({n: int(at) for n, at in head["offsets"].items()}, int(head["arena"])))
+
+
+def _file(path: str, stamp: tuple[int, ...]) -> np.ndarray | None:
+    """The bytes of a file, if they are those of the stamp."""
+    try:
+        found = mapped.mapped(Path(path))
+    except OSError:
+        return None
+    known = mapped.origin(found)
+    return found if known is not None and stamps.of(known[1]) == stamp else None
+
+
+def _kernel(key: str, threads: int) -> Any:
+    data = cache.get(key)
+    return None if data is None else packages.load(Package.from_bytes(data), _Loader(), threads)
+
+
+def _constant(t: Array, source: np.ndarray | memoryview | None, at: int) -> np.ndarray:
+    """A part of a file, or of what is kept with the model."""
+    assert source is not None, "files were looked at before"
+    found = np.frombuffer(source, np.uint8)[at:at + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+    return aligned_copy(found) if isinstance(source, memoryview) else found
+
+
+class _Loader:
+    """What the target cpu loads, without its compiler."""
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """See codegen.target.Loads."""
+        return Executable(binary, max(1, threads))

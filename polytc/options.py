@@ -1,0 +1,41 @@
+"""Options that compiled code depends on as much as the compiler: checked where neither needs the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from polytc.errors import ArgumentError, fail, register
+
+register(E410="option is not valid")
+
+
+def check_typical(typical: Any) -> dict[str, int]:
+    """`typical` if it gives positive numbers for names; E410 else."""
+    if not isinstance(typical, Mapping) or not all(isinstance(v, (int, np.integer)) and v > 0 for v in typical.values()):
+        raise _refused(f"typical is a dict of sizes and positive integers, not {typical!r}")
+    return {str(n): int(v) for n, v in typical.items()}
+
+
+def check_threads(threads: int | None) -> int | None:
+    """`threads` if it is None or a positive int; E410 else."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
+        raise _refused(f"threads must be a positive integer, not {threads!r}")
+    return None if threads is None else int(threads)
+
+
+def check_algebra(algebra: str | None) -> str:
+    """'fast' or 'direct'; for None what POLYTC_ALGEBRA says, else 'fast'. Raises ArgumentError E410."""
+    name = "algebra" if algebra is not None else "POLYTC_ALGEBRA"
+    value = algebra if algebra is not None else os.environ.get("POLYTC_ALGEBRA") or "fast"
+    if value not in ("fast", "direct"):
+        raise _refused(f"{name} is {value!r}, not 'fast' or 'direct'",
+                       "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
+    return value
+
+
+def _refused(message: str, *notes: str) -> Exception:
+    return fail("E410", message, kind=ArgumentError, notes=notes)

@@ -1,0 +1,175 @@
+"""Models that an earlier process compiled: found on disk, run without the compiler, and never taken for another model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from polytc.disk import folder
+
+pytestmark = pytest.mark.skipif(not folder.SUPPORTED or not Path("/proc/cpuinfo").exists(), reason="models are kept on Linux")
+
+HEAVY = ("islpy", "llvmlite", "lark", "onnx", "google.protobuf", "sympy", "rich", "pyopencl", "polytc.compiler",
+         "polytc.schedule", "polytc.poly", "polytc.lang.building", "polytc.lang.parser", "polytc.lang.evaluator",
+         "polytc.graph.staging", "polytc.graph.importing", "polytc.graph.passes", "polytc.graph.bindings")
+"""What a start from the cache does without."""
+
+RUN = """
+import json, sys
+import numpy as np
+from polytc.disk import stamps
+stamps.SETTLED = -1000.0  # files of tests were written just now
+import polytc.graph
+graph = polytc.graph.load_onnx(sys.argv[1])
+model = graph.compile(threads=int(sys.argv[2]))
+x = np.load(sys.argv[3])
+(y,) = model.run(None, {"x": x})
+(again,) = model.run(["y"], {"x": np.asfortranarray(x)})
+assert np.array_equal(y, again)
+print(json.dumps({"y": y.tolist(), "modules": sorted(sys.modules), "started": model._start is not None}))
+"""
+MORE = RUN + """
+session = model.session()
+assert np.array_equal(session.run(None, {"x": x})[0], y)
+assert model._start is not None and session._start is not None
+for bad in ({"x": x[:1]}, {"x": x.astype("f8")}, {"z": x}, {}):
+    try:
+        model.run(None, bad)
+        raise SystemExit(f"no error for {bad}")
+    except polytc.ArgumentError as error:
+        assert "E61" in str(error)
+assert model._start is not None
+assert model.kernels > 0 and "programs" in model.report() and model._start is None
+assert np.array_equal(model.run(None, {"x": x})[0], y)
+assert len(model.profile({"x": x}, runs=1).kernels) == model.kernels
+assert [n.op for n in graph.nodes].count("MatMul") == 2
+assert "Relu" in str(graph) and "w" in graph.constants
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    x = np.random.default_rng(5).standard_normal((3, 40)).astype("f4")
+    np.save(tmp_path / "x.npy", x)
+    return tmp_path, x
+
+
+def save(path: Path, seed: int, external: bool = False) -> dict[str, np.ndarray]:
+    """y = relu(x @ w + b) @ v * 2 + b[:7], with weights of that seed."""
+    rng = np.random.default_rng(seed)
+    weights = {"w": rng.standard_normal((40, 64)), "b": rng.standard_normal(64), "v": rng.standard_normal((64, 7))}
+    weights = {n: a.astype("f4") for n, a in weights.items()}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["s"]),
+             helper.make_node("Relu", ["s"], ["r"]), helper.make_node("MatMul", ["r", "v"], ["p"]),
+             helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.float32(2), "two")),
+             helper.make_node("Mul", ["p", "two"], ["y"])]
+    graph = helper.make_graph(nodes, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 40])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 7])],
+                              [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (path.parent / "weights.bin").unlink(missing_ok=True)  # onnx writes behind what is there
+    onnx.save_model(model, str(path), save_as_external_data=external, location="weights.bin", size_threshold=0)
+    return weights
+
+
+def expected(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
+    return np.maximum(x @ weights["w"] + weights["b"], 0) @ weights["v"] * 2
+
+
+def run(files: tuple[Path, np.ndarray], script: str = RUN, threads: int = 1, **environment: str) -> dict[str, Any]:
+    """What another process makes of the model."""
+    folder_, _ = files
+    around = {n: v for n, v in os.environ.items() if n not in ("POLYTC_CHECK", "POLYTC_CACHE", "POLYTC_DUMP")}
+    around |= {"POLYTC_CACHE_DIR": str(folder_ / "cache")} | environment
+    done = subprocess.run([sys.executable, "-c", script, str(folder_ / "model.onnx"), str(threads), str(folder_ / "x.npy")],
+                          env=around, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_second_start_needs_no_compiler(files: tuple[Path, np.ndarray]) -> None:
+    weights = save(files[0] / "model.onnx", 1)
+    first = run(files)
+    second = run(files)
+    assert not first["started"]
+    assert second["started"]
+    np.testing.assert_allclose(second["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
+    assert second["y"] == first["y"]
+    loaded = [m for m in second["modules"] for heavy in HEAVY if m == heavy or m.startswith(heavy + ".")]
+    assert not loaded
+    run(files, MORE)
+    assert not run(files, POLYTC_CHECK="1")["started"]
+    assert not run(files, threads=2)["started"]
+    assert run(files, threads=2)["y"] == first["y"]
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarray], external: bool) -> None:
+    save(files[0] / "model.onnx", 1, external)
+    run(files)
+    assert run(files)["started"]
+    before = os.stat(files[0] / "model.onnx")
+    weights = save(files[0] / "model.onnx", 2, external)
+    os.utime(files[0] / "model.onnx", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(files[0] / "model.onnx").st_size == before.st_size
+    found = run(files)
+    assert not found["started"]
+    np.testing.assert_allclose(found["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
+    if external:
+        other = np.fromfile(files[0] / "weights.bin", "f4") * 0
+        other.tofile(files[0] / "weights.bin")
+        assert not np.any(run(files)["y"])
+
+
+def test_broken_entries_are_made_again(files: tuple[Path, np.ndarray]) -> None:
+    weights = save(files[0] / "model.onnx", 3)
+    run(files)
+    entries = sorted((files[0] / "cache" / "code").glob("*.bin"))
+    assert len(entries) >= 3
+    for n, entry in enumerate(entries):
+        data = bytearray(entry.read_bytes())
+        data[-1 - n % 7] ^= 0x5A
+        entry.write_bytes(data if n % 2 else data[:len(data) // 2])
+    np.testing.assert_allclose(run(files)["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
+    assert run(files)["started"]
+
+
+def test_a_missing_kernel_means_compiling(files: tuple[Path, np.ndarray]) -> None:
+    weights = save(files[0] / "model.onnx", 4)
+    run(files)
+    for entry in (files[0] / "cache" / "code").glob("*.bin"):
+        if b"parts" in entry.read_bytes()[:200]:  # a package: see codegen/package.py
+            entry.unlink()
+    found = run(files)
+    assert not found["started"]
+    np.testing.assert_allclose(found["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_that_was_changed_just_now_is_not_kept(files: tuple[Path, np.ndarray]) -> None:
+    save(files[0] / "model.onnx", 5)
+    soon = RUN.replace("-1000.0", "1000.0")
+    run(files, soon)
+    assert not run(files, soon)["started"]
+
+
+def test_nodes_are_read_from_the_file_that_was_loaded(files: tuple[Path, np.ndarray]) -> None:
+    save(files[0] / "model.onnx", 6)
+    run(files)
+    run(files, RUN + """
+open(sys.argv[1], "ab").write(b"x")
+try:
+    graph.nodes
+    raise SystemExit("no error")
+except polytc.ModelError as error:
+    assert "E614" in str(error)
+""")
