@@ -65,7 +65,17 @@ SAMPLING = [
          pooled_shape=[2, 3], spatial_scale=0.5),
     case("DeformConv", f(2, 4, 5, 6), f(6, 2, 3, 2), f(2, 24, 3, 5) * np.float32(1.5), f(6), f(2, 12, 3, 5), group=2,
          offset_group=2, opset=22),
-    case("DeformConv", f(1, 2, 5, 6), f(3, 2, 2, 2), f(1, 8, 3, 3), pads=[1, 0, 0, 1], strides=[2, 2], dilations=[1, 1])]
+    case("DeformConv", f(1, 2, 5, 6), f(3, 2, 2, 2), f(1, 8, 3, 3), pads=[1, 0, 0, 1], strides=[2, 2], dilations=[1, 1]),
+    # enough channels that they are read all at once
+    case("GridSample", f(2, 17, 5, 4), f(2, 3, 2, 2) * np.float32(1.3), mode="linear", padding_mode="reflection"),
+    case("GridSample", f(1, 16, 2, 4, 5), f(1, 2, 2, 3, 3), mode="cubic", padding_mode="zeros"),
+    case("GridSample", f(1, 16, 3, 4).astype(np.float16), f(1, 2, 2, 2), mode="linear"),
+    case("RoiAlign", f(2, 18, 8, 9), np.float32([[1, 1, 6, 5], [0, 2, 8.5, 7.5], [3, 3, 4, 4]]), numbers(0, 1, 1),
+         output_height=2, output_width=3),
+    case("RoiAlign", f(2, 16, 8, 9), np.float32([[1, 1, 6, 5], [0, 2, 8.5, 7.5]]), numbers(1, 0), output_height=2,
+         output_width=2, sampling_ratio=2, mode="max"),
+    case("DeformConv", f(2, 16, 5, 6), f(6, 8, 3, 2), f(2, 12, 3, 5) * np.float32(1.5), f(6), f(2, 6, 3, 5), group=2, opset=22),
+    case("DeformConv", f(1, 32, 5, 6), f(4, 32, 3, 2), f(1, 24, 3, 5), offset_group=2)]
 
 PADDING = [
     case("Pad", f(3, 4), numbers(7, -1, 1, 9), constant=(1,), mode=mode, opset=19) for mode in ("wrap", "edge")] + [

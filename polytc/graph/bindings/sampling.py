@@ -86,11 +86,16 @@ def grid_sample(site: Site) -> Lowering:
         texts = _axis_places(extent, mode, padding, corners, point, dict(zip(names, grid[:-1])), _wide(site.dtype(0)))
         steps.append(Apply("sampling.GridPlaces", (1,), (f"i{a}", f"w{a}"), attrs={"taps": _TAPS[mode]}, spell=texts))
         tables += [f"i{a}", f"w{a}"]
-    at = [f"{spell(names)}, t{a}" for a in range(n)]
-    steps.append(Apply("sampling.Sample", (0, *tables), ("y",), spell={
-        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": spell(["n", "c", *names[1:]]),
-        "x": spell(["n", "c", *(f"I{a}[{at[a]}]" for a in range(n))]),
+    at, last = [f"{spell(names)}, t{a}" for a in range(n)], image[1] >= CHANNELS
+    places, samples = [f"I{a}[{at[a]}]" for a in range(n)], spell([*names, "c"] if last else ["n", "c", *names[1:]])
+    if last:
+        steps.append(_channels_last(n))
+    steps.append(Apply("sampling.Sample", ("last" if last else 0, *tables), ("s" if last else "y",), spell={
+        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": samples,
+        "x": spell(["n", *places, "c"] if last else ["n", "c", *places]),
         "weights": " * ".join(f"W{a}[{at[a]}]" for a in range(n))}))
+    if last:
+        steps.append(Apply("movement.Permute", ("s",), ("y",), spell={"x": samples, "y": spell(["n", "c", *names[1:]])}))
     return _finished(site.dtype(0), steps)
 
 
@@ -130,8 +135,26 @@ def roi_align(site: Site) -> Lowering:
                  "a": 1 - a, "b": 3 - a}
         steps.append(Apply("sampling.RoiPlaces", (1,), (f"i{a}", f"w{a}", f"c{a}"), attrs=attrs, spell={
             "extent": "E[r]" if half else "max(E[r], 1)", "count": f"{count} + 0 * i64(R[r, 0])" if ratio else count}))
-    entry = "sampling.RoiAverage" if mode == "avg" else "sampling.RoiMaximum"
-    return _finished(site.dtype(0), [*steps, Apply(entry, (0, 2, "i0", "w0", "c0", "i1", "w1", "c1"), ("y",))])
+    last, at = image[1] >= CHANNELS, "I[r, p, s, t], J[r, q, u, v]"
+    if last:
+        steps.append(_channels_last(2))
+    steps.append(Apply(
+        "sampling.RoiAverage" if mode == "avg" else "sampling.RoiMaximum",
+        ("last" if last else 0, 2, "i0", "w0", "c0", "i1", "w1", "c1"), ("s" if last else "y",),
+        spell={"y": "r, p, q, c", "x": f"B[r], {at}, c"} if last else {"y": "r, c, p, q", "x": f"B[r], c, {at}"}))
+    if last:
+        steps.append(Apply("movement.Permute", ("s",), ("y",), spell={"x": "r, p, q, c", "y": "r, c, p, q"}))
+    return _finished(site.dtype(0), steps)
+
+
+CHANNELS = 16
+"""So many fill a vector: then images are read with their channels last, all of them at once at each place."""
+
+
+def _channels_last(n: int) -> Step:
+    """The image, of n spatial axes, with its channels last, as `last`."""
+    h = indices(n, "h")
+    return Apply("movement.Permute", (0,), ("last",), spell={"x": spell(["n", "c", *h]), "y": spell(["n", *h, "c"])})
 
 
 def max_roi_pool(site: Site) -> Lowering:
@@ -167,19 +190,24 @@ def deformable(site: Site) -> Lowering:
         texts = _axis_places(extent, "linear", "zeros", True, point, box, _wide(site.dtype(0)))
         steps.append(Apply("sampling.GridPlaces", ("offsets",), (f"i{a}", f"w{a}"), attrs={"taps": 2}, spell=texts))
         tables += [f"i{a}", f"w{a}"]
-    each = image[1] // parts
-    at = [f"{spell(['n', f'c // {each}', *k, *h])}, t{a}" for a in range(n)]
-    steps.append(Apply("sampling.Sample", (0, *tables), ("s",), spell={
-        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": spell(["n", "c", *k, *h]),
-        "x": spell(["n", "c", *(f"I{a}[{at[a]}]" for a in range(n))]),
+    last = image[1] >= CHANNELS and parts == 1
+    if last:
+        steps.append(_channels_last(n))
+    table = spell(["n", "0" if last else f"c // {image[1] // parts}", *k, *h])
+    at = [f"{table}, t{a}" for a in range(n)]
+    places, samples = [f"I{a}[{at[a]}]" for a in range(n)], ["n", *h, *k, "c"] if last else ["n", "c", *k, *h]
+    steps.append(Apply("sampling.Sample", ("last" if last else 0, *tables), ("s",), spell={
+        "tables": spell(f"I{a}, W{a}" for a in range(n)), "y": spell(samples),
+        "x": spell(["n", *places, "c"] if last else ["n", "c", *places]),
         "weights": " * ".join(f"W{a}[{at[a]}]" for a in range(n))}))
     source = "s"
     if site.has(4):
-        steps += [View(4, (image[0], parts, *kernel, *out), "mask"), Apply("sampling.Masked", ("s", "mask"), ("m",), spell={
-            "y": spell(["n", "c", *k, *h]), "m": spell(["n", f"c // {each}", *k, *h])})]
+        steps += [View(4, (image[0], parts, *kernel, *out), "mask"),
+                  Apply("sampling.Masked", ("s", "mask"), ("m",), spell={"y": spell(samples), "m": table})]
         source = "m"
-    steps.append(Apply("sampling.DeformedProducts", (source, 1), ("p",), spell={"k": spell(k), "h": spell(h)}, attrs={
-        "G": groups, "M": weights[0] // groups, "C": weights[1]}))
+    steps.append(Apply("sampling.DeformedProducts", (source, 1), ("p",), attrs={
+        "G": groups, "M": weights[0] // groups, "C": weights[1]}, spell={
+        "s": spell(s if s != "c" else "g*C + c" for s in samples), "k": spell(k), "h": spell(h)}))
     if site.has(3):
         steps.append(Apply("convolution.Bias", ("p", 3), ("b",)))
     return _finished(site.dtype(0), steps)
