@@ -1,4 +1,4 @@
-"""Prefetches: the next panel of a large packed operand is fetched while tiles of rows use this one."""
+"""Prefetches: the next panel of a large packed operand while tiles of rows use this one, what comes next of one used once."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ def test_a_large_packed_operand_is_fetched_ahead(machine: Machine) -> None:
     assert all(n % 64 == 0 and n >= 8 << 10 for n in distances)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_an_operand_that_is_used_once_is_fetched_some_kilobytes_ahead(rows: int) -> None:
+    text = lowered(product(rows, 1024, 1024)).source.text
+    assert CALL in text
+    assert {int(n) for n in re.findall(r"getelementptr i8, ptr %\S+, i64 (\d+)", text)} >= {prefetch.DISTANCE}
+
+
 @pytest.mark.parametrize("program", [
     product(128, 64, 64),                                                      # stays in the cache
-    product(8, 768, 768),                                                      # one tile of rows: nothing is used again
-    build("C[i] = A[i]*2", {"A": (1 << 20,)}, {"A": "f32"}),                   # nothing is reused
+    product(8, 256, 768),                                                      # used once, and stays in the cache
 ])
 def test_others_are_not(program: Program) -> None:
     assert CALL not in lowered(program).source.text
@@ -72,7 +78,7 @@ def test_all_lines_of_the_next_panel_are_fetched_in_their_order(turns: int, widt
     assert [*dict.fromkeys(fetched)] == sorted({*fetched})
 
 
-@pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 768, 768), (37, 1000, 515)])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(128, 768, 768), (37, 1000, 515), (3, 1000, 777)])
 def test_results(rows: int, columns: int, depth: int) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((rows, depth), (depth, columns)))

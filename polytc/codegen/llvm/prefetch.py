@@ -9,6 +9,8 @@ looks some lines ahead, no further than the end of a page (Callahan, Kennedy & P
 1991). Lines are asked for in the order in which they lie: then it does look ahead of the prefetches, with the buffers of the
 second cache, of which there are more than those that a prefetch occupies. A prefetch never faults, so that the panel after
 the last one needs no care.
+
+If all rows are one tile, each line is used once, and what lies some kilobytes ahead is fetched while it is.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ PART = 4
 """An operand is large if it takes more than this part of the second cache."""
 MOST = 2
 """Lines fetched in an iteration at most: more would take the place of loads."""
+DISTANCE = 8 << 10
+"""Bytes between a line and what is fetched meanwhile, where each line is used once."""
 SHIFT = 24
 """Binary places of the lines for each element."""
 
@@ -76,16 +80,31 @@ def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str]
     return tuple(found)
 
 
+def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
+    """The prefetches for an innermost loop that walks through an operand of which each element is read once: what comes
+    DISTANCE bytes later. around: the loops outside of it."""
+    if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
+        return ()
+    found = []
+    for buffer, form, width in _streams(loop, written, machine.caches[1].bytes):
+        if form.coefficient(loop.var) * loop.step == width and all(_trip(x) == 1 or form.mentions(x.var) for x in around):
+            size = buffer.dtype.bytes
+            found.append(Ahead(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
+    return tuple(found)
+
+
 def emit(body: expressions.Body, ahead: Ahead) -> None:
     """The prefetches of one iteration, at the start of its loop's body."""
     fn, size = body.fn, ahead.buffer.dtype.bytes
     fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
     start = expressions.pointer(body, ahead.buffer, ahead.start)
-    done = fn.binary("mul", expressions.offset(body, ahead.passed), ir.constant(ahead.rate, "i64"))
-    first = fn.binary("mul", fn.binary("lshr", done, ir.constant(SHIFT, "i64")), ir.constant(LINE, "i64"))
+    first = None
+    if ahead.passed.terms:
+        done = fn.binary("mul", expressions.offset(body, ahead.passed), ir.constant(ahead.rate, "i64"))
+        first = fn.binary("mul", fn.binary("lshr", done, ir.constant(SHIFT, "i64")), ir.constant(LINE, "i64"))
     for k in range(ahead.each):
-        offset = fn.binary("add", first, ir.constant(ahead.distance * size + LINE * k, "i64"))
-        place = fn.emit("ptr", f"getelementptr i8, {start}, {offset}")
+        distance = ir.constant(ahead.distance * size + LINE * k, "i64")
+        place = fn.emit("ptr", f"getelementptr i8, {start}, {distance if first is None else fn.binary('add', first, distance)}")
         fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
 
 

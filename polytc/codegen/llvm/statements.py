@@ -120,10 +120,11 @@ class Writer:
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
-        around, ahead = self.around, self.ahead
-        self.ahead += prefetch.plan(s, around, frozenset(self.emission.kernel.writes), self.emission.machine)
+        around, ahead, writes = self.around, self.ahead, frozenset(self.emission.kernel.writes)
+        own = tuple(a for a in ahead if a.inner is s) or prefetch.stream(s, around, writes, self.emission.machine)
+        self.ahead += prefetch.plan(s, around, writes, self.emission.machine)
         self.around += (s,)
-        self._count(s.var, lower, upper, s.step, bounds, s.body, tuple(a for a in ahead if a.inner is s))
+        self._count(s.var, lower, upper, s.step, bounds, s.body, own)
         self.around, self.ahead = around, ahead
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
