@@ -18,7 +18,7 @@ import numpy as np
 
 from polytc.codegen.llvm.executable import aligned
 from polytc.codegen.target import Bound, Native
-from polytc.runtime import packages
+from polytc.runtime import modes, packages, regions
 from polytc.runtime import threads as pool
 from polytc.runtime.linking import Code, scalar_code
 from polytc.runtime.opencl_chains import DeviceWalk, on_device
@@ -30,12 +30,24 @@ _FIELDS = 4
 _CLOCK = getattr(time, "CLOCK_MONOTONIC", 1)
 """The clock of time.monotonic_ns."""
 
-TEXT = f"""\
+
+def text(architecture: str = "", flushing: bool = True) -> str:
+    """walk(steps, count, launch, pool, stamps): run the steps. stamps: null, or gets times before the first and after each.
+
+    architecture: as in regions. flushing: no result is subnormal, see modes.py.
+    """
+    there = (architecture or regions.here()) if flushing else ""
+    return _WALK_TEXT.format(declarations=modes.declarations(there), flush=modes.flush(there), restore=modes.restore(there),
+                             clock=_CLOCK, fields=_FIELDS)
+
+
+_WALK_TEXT = """\
+{declarations}\
 %time = type {{ i64, i64 }}
 declare i32 @clock_gettime(i32, ptr)
 define internal void @stamp(ptr %stamps, i64 %k) {{
   %now = alloca %time
-  %r = call i32 @clock_gettime(i32 {_CLOCK}, ptr %now)
+  %r = call i32 @clock_gettime(i32 {clock}, ptr %now)
   %s.p = getelementptr %time, ptr %now, i64 0, i32 0
   %n.p = getelementptr %time, ptr %now, i64 0, i32 1
   %s = load i64, ptr %s.p
@@ -47,6 +59,7 @@ define internal void @stamp(ptr %stamps, i64 %k) {{
   ret void
 }}
 define void @walk(ptr %steps, i64 %count, ptr %launch, ptr %pool, ptr %stamps) {{
+{flush}\
   %timed = icmp ne ptr %stamps, null
   br i1 %timed, label %first, label %next
 first:
@@ -57,7 +70,7 @@ next:
   %more = icmp slt i64 %k, %count
   br i1 %more, label %step, label %done
 step:
-  %at = mul i64 %k, {_FIELDS}
+  %at = mul i64 %k, {fields}
   %entry.p = getelementptr i64, ptr %steps, i64 %at
   %table.p = getelementptr i64, ptr %entry.p, i64 1
   %arena.p = getelementptr i64, ptr %entry.p, i64 2
@@ -78,15 +91,15 @@ clock:
 after:
   br label %next
 done:
+{restore}\
   ret void
 }}
 """
-"""walk(steps, count, launch, pool, stamps): run the steps. stamps: null, or gets times before the first and after each."""
 
 
 @functools.cache
 def _code() -> tuple[Code, Callable[..., None]]:
-    code = scalar_code(TEXT)
+    code = scalar_code(text(flushing=modes.flushing()))
     return code, _WALK(code.address("walk"))
 
 

@@ -7,6 +7,8 @@ worker sees the region closed or the caller sees the worker active, so that no w
 Note [Hands]. The iterations of a region are dealt to the threads, the same part to the same thread in every region of as many:
 neighbouring kernels find what they read in the caches of the one that wrote it, and threads do not write into each other's
 cache lines. Each hand has a counter of its own; whoever is through with his takes what is left of the others'.
+
+Workers take over the caller's floating-point mode, see modes.py.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Sequence
+
+from polytc.runtime import modes
 
 SPINS = 10000
 """Pauses of a worker before it sleeps: some hundred microseconds, longer than Python takes between the calls of a loop."""
@@ -28,7 +32,7 @@ LINE = 64
 """Bytes of a cache line: what several threads write lies on lines of its own."""
 
 _FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "taken",
-           "body", "context", "count", "hands", "threads", "arena", "arena_bytes")
+           "body", "context", "count", "hands", "threads", "arena", "arena_bytes", "mode")
 OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:6])} | {
     name: 6 * LINE + i * 8 for i, name in enumerate(_FIELDS[7:])} | {"taken": 8 * LINE}
 """Of each field; `taken` is a line for each hand."""
@@ -39,9 +43,10 @@ BYTES = OFFSET["taken"] + HANDS * LINE
 def text(architecture: str = "") -> str:
     """The module: `launch` and `nudge` for callers, `worker` for the pool's threads. architecture: 'x86_64' or 'aarch64', for
     Linux; '' is this system."""
-    there = architecture or _machine()
+    there = architecture or here()
     linux = bool(architecture) or sys.platform.startswith("linux")
-    return _pause_declaration(there) + _sleep_and_wake(there, linux) + _nudge() + _chunks() + _launch(there) + _worker(there)
+    declared = _pause_declaration(there) + modes.declarations(there)
+    return declared + _sleep_and_wake(there, linux) + _nudge() + _chunks() + _launch(there) + _worker(there)
 
 
 def _at(name: str, stem: str) -> str:
@@ -52,7 +57,8 @@ def _fields(*names: str) -> str:
     return "".join(_at(n, f"p.{n}") for n in names)
 
 
-def _machine() -> str:
+def here() -> str:
+    """This system's architecture, by the names of `text`."""
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
 
 
@@ -200,6 +206,7 @@ region:
   store i64 %threads, ptr %p.threads
   store ptr %arena, ptr %p.arena
   store i64 %arena_bytes, ptr %p.arena_bytes
+{modes.read(architecture, "%p.mode")}\
   br label %deal
 deal:
   %h = phi i64 [ 0, %region ], [ %h1, %deal ]
@@ -255,7 +262,7 @@ def _worker(architecture: str) -> str:
     """worker(pool, slot): serve regions until `stop`. A region with too few threads for this slot is left alone, asleep."""
     return f"""\
 define void @worker(ptr %pool, i64 %slot) {{
-{_fields("signal", "open", "active", "sleepers", "stop", "threads")}\
+{_fields("signal", "open", "active", "sleepers", "stop", "threads", "mode")}\
   %place = call i64 @llvm.smin.i64(i64 %slot, i64 31)
   %narrow = trunc i64 %place to i32
   %bits = shl i32 1, %narrow
@@ -278,6 +285,7 @@ pass:
   %p = atomicrmw sub ptr %p.active, i32 1 seq_cst
   br label %sleep
 work:
+{modes.write(architecture, "%p.mode")}\
   call void @chunks(ptr %pool, i64 %slot)
   br label %part
 part:

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from polytc.runtime import chains
+from polytc.runtime import chains, modes
 from polytc.runtime import threads as pool
 from polytc.runtime.chains import Chain
 from polytc.runtime.linking import Code, scalar_code
@@ -93,7 +93,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 @functools.cache
 def _code() -> tuple[Code, Callable[..., int]]:
-    code = scalar_code(chains.TEXT + TEXT)
+    code = scalar_code(chains.text(flushing=modes.flushing()) + TEXT)
     return code, _ROUNDS(code.address("rounds"))
 
 

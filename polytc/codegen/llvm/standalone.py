@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Source
-from polytc.runtime import chains, regions
+from polytc.runtime import chains, modes, regions
 
 WEIGHTS, ARENA, SCRATCH = 0, 1, 2
 """The areas that the model owns; those of the caller's arrays follow."""
@@ -71,7 +71,8 @@ def object_file(chain: Chain, target: LLVMTarget, triple: str = "") -> bytes:
     """The object file. triple: of the system it is for, '' for this one."""
     architecture = target.machine.architecture
     kernels = [(_renamed(s.text, f"{chain.name}.kernel{k}"), s) for k, s in enumerate(chain.sources)]
-    support = _internal(regions.text(architecture)) + _internal(chains.TEXT)
+    walk = chains.text(architecture).removeprefix(modes.declarations(architecture))  # those of the pool's part
+    support = _internal(regions.text(architecture)) + _internal(walk)
     return target.standalone([(support + driver(chain), None), *kernels], triple)
 
 
