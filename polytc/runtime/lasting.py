@@ -55,6 +55,8 @@ def lasting_bytes(size: int) -> np.ndarray:
         return _SHARED.take(size)
     whole = _mapping(size + HUGE)
     start = _start(whole)
+    with suppress(OSError):  # a huge page for the last bytes would take memory for those that are not there
+        whole.madvise(mmap.MADV_NOHUGEPAGE, start + size // HUGE * HUGE)
     return np.frombuffer(whole, np.uint8)[start:start + size]
 
 
