@@ -25,7 +25,7 @@ from versus.worker import Worker
 
 RUN = Path(__file__).parent.parent / "benchmarks" / "run.py"
 TINY = {"gemm": "256x256x256 constant", "conv": "efficientnet_b0 1x1 32->8 1x1", "memory": "layernorm 16 KB",
-        "ansor": "NRM N=1 256x256", "dtypes": "i8 to i32 256x256x256", "tc": "MLP3"}
+        "ansor": "NRM N=1 256x256", "dtypes": "i8 to i32 256x256x256", "tc": "MLP3", "opencl": "softmax"}
 LIMITS = machine.Limits("a processor", 1, 100.0, 10.0)
 
 

@@ -56,6 +56,7 @@ class Case:
     onnx: nodes with the same names; onnx_constants: further tensors that they need, such as axes.
     torch, jax, numpy: functions of their module, then of the inputs; with a parameter `out` where they write to given arrays.
     numba: name of a function in versus/numba_loops.py.  c: the body of a C function of the inputs, then outputs.
+    clblast: name of a routine in versus/peers/clblast_peer.py.  loopy: name of a function in versus/loopy_kernels.py.
     flops: floating-point operations of the direct computation, 0 where bytes count.  bytes: the least that must be read and
     written; the sizes of all tensors where nothing is said.
     group: which of the set's goals it belongs to.  tolerance: of differences, relative to the largest magnitude.
@@ -74,6 +75,8 @@ class Case:
     numpy: Callable[..., Any] | None = None
     numba: str = ""
     c: str = ""
+    clblast: str = ""
+    loopy: str = ""
     flops: float = 0.0
     bytes: int = 0
     group: str = ""

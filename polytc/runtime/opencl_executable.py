@@ -41,8 +41,9 @@ class Session:
         alignment: what the source needs (0: no more than the elements)."""
         if self.device.kind != "cpu":
             return 0
-        # Intel's runtime assumes nothing about a buffer's address; others may
-        return max(alignment, 8) if "intel" in self.device.platform.lower() else ALIGNMENT
+        # these runtimes assume nothing about a buffer's address; others may
+        known = any(name in self.device.platform.lower() for name in ("intel", "portable computing"))
+        return max(alignment, 8) if known else ALIGNMENT
 
 
 @functools.cache
@@ -83,12 +84,14 @@ class OpenCLExecutable:
                 memory = self._scratch | self._numbers
                 for b, array in zip(m.args, buffers, strict=True):
                     memory[b.name] = self._to_device(b.name, array)
+                queue = self._session.queue
                 for kernel, launch in self._kernels:
-                    kernel(self._session.queue, launch.global_size, launch.local_size, *(memory[a] for a in launch.args))
+                    kernel.set_args(*(memory[a] for a in launch.args))
+                    cl.enqueue_nd_range_kernel(queue, kernel, launch.global_size, launch.local_size)
                 for b, array in zip(m.args, buffers, strict=True):
                     if b.name in m.outputs and array.size:
                         self._to_host(array, memory[b.name])
-                self._session.queue.finish()
+                queue.finish()
             except cl.Error as e:
                 raise self.failure(e) from e
 

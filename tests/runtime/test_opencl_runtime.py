@@ -96,6 +96,21 @@ def test_no_memory_left_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.code == "E508"
 
 
+@pytest.mark.parametrize("shift", [0, 8, 24])
+def test_arrays_may_begin_anywhere(shift: int) -> None:
+    """Runtimes for CPUs compute in the host's arrays, wherever whole vectors begin in them."""
+    def array(*shape: int) -> np.ndarray:
+        size = 4 * shape[0] * shape[1]
+        memory = np.zeros(size + 128, np.uint8)
+        first = -memory.ctypes.data % 64 + shift
+        made = memory[first:first + size].view(np.float32).reshape(shape)
+        made[...] = random(*shape)
+        return made
+    a, b, c = array(70, 64), array(64, 96), array(70, 96)
+    polytc.compile(MATMUL, target="opencl")(a, b, out=c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+
+
 def test_arrays_of_the_device_are_used_where_they_are(queue) -> None:  # type: ignore[no-untyped-def]
     from pyopencl import array
     a, b = random(37, 19), random(19, 23, seed=1)

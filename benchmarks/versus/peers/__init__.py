@@ -5,8 +5,10 @@ Each has `prepare(case, inputs, threads) -> Prepared | None`, None where the cas
 
 from __future__ import annotations
 
+import ctypes.util
 import importlib
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,9 +40,13 @@ PEERS = ("onnxruntime", "openvino", "torch", "jax", "numpy", "numba", "c")
 
 
 def installed(peer: str) -> bool:
-    """Whether the library is here; for `c`, a compiler."""
+    """Whether the library is here; for `c`, a compiler; for `loopy`, the path of an interpreter that has it."""
     if peer == "c":
         return shutil.which("clang") is not None or shutil.which("gcc") is not None
+    if peer == "clblast":
+        return ctypes.util.find_library("clblast") is not None
+    if peer == "loopy":
+        return "LOOPY_PYTHON" in os.environ
     needs = {"onnxruntime": ("onnxruntime", "onnx"), "openvino": ("openvino", "onnx")}.get(peer, (peer,))
     return all(importlib.util.find_spec(n) is not None for n in needs)
 

@@ -11,7 +11,7 @@ from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.preamble import Preamble
 from polytc.codegen.opencl.text import comment
-from polytc.codegen.passes import items
+from polytc.codegen.passes import grain, items
 from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
@@ -50,8 +50,8 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             ) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     What they need is added to the preamble."""
-    kernels = tuple(part for k in module.kernels
-                    for part in ndrange.prepare(items.localise(replace(k, body=lanes.narrow(k.body, max(types.LANES))))))
+    narrow = (replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
+    kernels = tuple(part for k in narrow for part in ndrange.prepare(items.localise(grain.coarsen(k, machine))))
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes)

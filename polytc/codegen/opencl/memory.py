@@ -111,6 +111,10 @@ class Memory:
             return place.store_half(offset, lanes, value)
         if self._is_aligned(s.buffer, s.indices, lanes):
             return f"*({place.space} {place.ctype}{lanes}*)({_address(place.name, offset)}) = {value};"
+        if not self.wide:
+            # PoCL's vstoreN writes a vector in pieces
+            packed = write.preamble.packed(f"{place.ctype}{lanes}")
+            return f"(({place.space} {packed}*)({_address(place.name, offset)}))->v = {value};"
         return f"vstore{lanes}({value}, 0, {_address(place.name, offset)});"
 
     def _is_aligned(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> bool:

@@ -76,6 +76,12 @@ class Preamble:
         self._texts.setdefault(spelled, f"static inline {result} {spelled}({argument} a)\n{{\n    {body}\n}}\n")
         return spelled
 
+    def packed(self, ctype: str) -> str:
+        """A structure of one vector, for accesses to vectors of which only the elements are aligned."""
+        spelled = f"polytc_packed_{ctype}"
+        self._texts.setdefault(spelled, f"typedef struct __attribute__((packed)) {{\n    {ctype} v;\n}} {spelled};\n")
+        return spelled
+
     def _scalar(self, name: str, spelled: str, dtype: DType) -> str:
         arity, body = _SCALAR[name]
         t = types.scalar(dtype)
