@@ -3,10 +3,13 @@
     S1: C[i,j] += A[i,k]*B[k,j]   ->   S1_A: A_S1[i,k] = A[i,k];  S1: C[i,j] += A_S1[i,k]*B[k,j]
 
 A schedule with copies says so in comments at its head, `# copy S1 A 0,1`, so that its text is enough to make the program again.
+Iterations that run at once have copies of their own where several use one element: `# copy S1 A 0,1 j/16` has one for each
+value of j // 16.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from polytc import errors
@@ -21,15 +24,60 @@ HEAD = "# copy "
 
 
 @dataclass(frozen=True)
+class Piece:
+    """The value index // divisor % modulus of a loop, without the remainder if modulus is 0."""
+
+    index: str
+    divisor: int = 1
+    modulus: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.divisor}" + (f"%{self.modulus}" if self.modulus else "")
+
+    @property
+    def value(self) -> pr.Expr:
+        value: pr.Expr = pr.Index(self.index)
+        if self.divisor != 1:
+            value = pr.Binary("//", value, pr.Const(self.divisor, I64), I64)
+        return pr.Binary("%", value, pr.Const(self.modulus, I64), I64) if self.modulus else value
+
+    @staticmethod
+    def of(value: pr.Expr) -> Piece | None:
+        """The piece that has this value."""
+        match value:
+            case pr.Index(name=index):
+                return Piece(index)
+            case pr.Binary("//", pr.Index(name=index), pr.Const(value=divisor)):
+                return Piece(index, int(divisor))
+            case pr.Binary("%", inside, pr.Const(value=modulus)) if (whole := Piece.of(inside)) and not whole.modulus:
+                return replace(whole, modulus=int(modulus))
+            case _:
+                return None
+
+    @staticmethod
+    def read(text: str) -> Piece | None:
+        """The piece that prints so."""
+        found = re.fullmatch(r"([^/%]+)/([1-9]\d*)(?:%([1-9]\d*))?", text)
+        return Piece(found[1], int(found[2]), int(found[3] or 0)) if found else None
+
+    def range(self, lower: int, upper: int) -> tuple[int, int]:
+        """The half-open range of its values, of an index in lower..upper-1."""
+        return (0, self.modulus) if self.modulus else (lower // self.divisor, (upper - 1) // self.divisor + 1)
+
+
+@dataclass(frozen=True)
 class Copy:
-    """statement: the reader; tensor: what it reads; order: of the copy's dimensions, by the tensor's: (1, 0) transposes."""
+    """statement: the reader; tensor: what it reads; order: of the copy's dimensions, by the tensor's: (1, 0) transposes. each:
+    pieces of the reader's indices: there is a copy for each of their values."""
 
     statement: str
     tensor: str
     order: tuple[int, ...]
+    each: tuple[Piece, ...] = ()
 
     def __str__(self) -> str:
-        return f"{HEAD}{self.statement} {self.tensor} {','.join(map(str, self.order))}".rstrip()
+        order = ",".join(map(str, self.order)) or ("-" if self.each else "")
+        return " ".join([f"{HEAD}{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
 
 
 def of(text: str) -> tuple[Copy, ...]:
@@ -39,9 +87,10 @@ def of(text: str) -> tuple[Copy, ...]:
         if not line.startswith("#"):
             break
         words = line.removeprefix(HEAD).split() if line.startswith(HEAD) else []
-        if len(words) in (2, 3):
-            order = words[2].split(",") if len(words) == 3 else []
-            found.append(Copy(words[0], words[1], tuple(int(d) for d in order if d.isdigit())))
+        if len(words) >= 2:
+            order = words[2].split(",") if len(words) > 2 else []
+            each = tuple(p for word in words[3:] if (p := Piece.read(word)) is not None)
+            found.append(Copy(words[0], words[1], tuple(int(d) for d in order if d.isdigit()), each))
     return tuple(found)
 
 
@@ -84,19 +133,35 @@ def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list
     box = [_extent(s, reads, tensor, d) for d in range(len(tensor.shape))]
     indices = _indices(s, reads[0])
     ranges = tuple(pr.Range(i, low, high) for i, (low, high) in zip(indices, box, strict=True))
-    small = pr.Tensor(name, tensor.dtype, tuple(box[d][1] - box[d][0] for d in c.order), tuple(box[d][0] for d in c.order))
+    pieces = _pieces(s, c, set(indices))
+    box = [*box, *((r.lower, r.upper) for r in pieces)]
+    order = (*range(len(indices), len(box)), *c.order)
+    small = pr.Tensor(name, tensor.dtype, tuple(box[d][1] - box[d][0] for d in order), tuple(box[d][0] for d in order))
     cell = tuple(pr.Index(i) for i in indices)
-    make = pr.Statement(label, name, tuple(cell[d] for d in c.order), None, pr.Read(tensor.name, cell, tensor.dtype), ranges,
-                        span=s.span)
+    places = (*(pr.Index(r.index) for r in pieces), *(cell[d] for d in c.order))
+    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*pieces, *ranges), span=s.span)
 
     def moved(e: pr.Expr) -> pr.Expr:
         if isinstance(e, pr.Read) and e.tensor == tensor.name:
-            return replace(e, tensor=name, subscripts=tuple(e.subscripts[d] for d in c.order))
+            return replace(e, tensor=name, subscripts=(*(p.value for p in c.each), *(e.subscripts[d] for d in c.order)))
         return e
     reader = replace(s, value=pr.map_expr(s.value, moved), subscripts=tuple(pr.map_expr(x, moved) for x in s.subscripts))
     statements = tuple(y for x in program.statements for y in (
         *((make,) if x is first else ()), reader if x is s else x))
     return replace(program, tensors=(*program.tensors, small), statements=statements), make
+
+
+def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
+    """The ranges of what there is a copy for each value of. Raises E707 for an index that the reader does not have."""
+    found = []
+    for p in c.each:
+        r = next((x for x in s.ranges if x.index == p.index), None)
+        if r is None:
+            raise errors.fail("E707", f"{s.name} has no index {p.index!r}", notes=["the schedule asks for copies for its values"])
+        name = fresh(f"{p.index}_each", taken)
+        taken.add(name)
+        found.append(pr.Range(name, *p.range(r.lower, r.upper)))
+    return found
 
 
 def _extent(s: pr.Statement, reads: list[pr.Read], tensor: pr.Tensor, d: int) -> tuple[int, int]:

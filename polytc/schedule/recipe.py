@@ -44,24 +44,40 @@ class Recipe(Steps):
         None: all of it before the outermost loop. space: 'local' keeps the order of the dimensions; where each iteration of
         the loops outside uses elements of its own, code generation keeps only these, in memory of the thread (or private
         memory of a work-item). 'packed' has the dimensions in the order in which the loops walk them, the innermost last.
+        Inside of loops that are bound to a GPU's grid each work-group has a copy of its own, and with 'private' each item.
         Elements that one vector or register tile uses stay in registers without being asked for.
         Raises E707 for what the statement does not read, E708 where it changes meanwhile, E701 where a read would come first.
         """
-        if space not in ("local", "packed"):
+        if space not in ("local", "packed", "private"):
             raise errors.fail("E708", f"there is no space {space!r} for copies", notes=[
-                "the spaces are local and packed; what a register tile uses is in registers without being asked for"])
+                "the spaces are local, packed and private; what a register tile uses is in registers without being asked for"])
         depth = 0 if at is None else loopnest.depth(self.body, statement, at) + 1
         loopnest.loops(self.body, statement)
         rank = len(self.program.tensor(tensor).shape) if tensor in {t.name for t in self.program.tensors} else 0
         order = self._walked(statement, tensor) if space == "packed" else tuple(range(rank))
-        wanted = copies.Copy(statement, tensor, order)
+        wanted = copies.Copy(statement, tensor, order, self._apart(statement, tensor, depth, space == "private"))
         program, make = copies.apply(self.program, wanted)
         values = copies.source(program.statement(statement), make, make.target)
         instances = extents.domains(self.scop)
-        body = caching.place(self.body, statement, make, depth, values, lambda loop: extents.of(loop, instances)[0])
+        each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
+        body = caching.place(self.body, statement, make, depth, values, lambda loop: extents.of(loop, instances)[0], each)
         made = replace(start(program), exact=self.exact, steps=self.steps, base=self.base or self.program,
                        copied=(*self.copied, wanted), machine_of=self.machine_of)
         return made.step(f"cache {tensor} of {statement}" + (f" at {at}" if at is not None else ""), body)
+
+    def _apart(self, statement: str, tensor: str, depth: int, items: bool) -> tuple[copies.Piece, ...]:
+        """What there is a copy for each value of: the loops outside over work-groups, or items too, that elements do not tell.
+
+        depth: loops around the copy.
+        """
+        reads = [r for s in self.program.statements if s.name == statement for r in pr.reads(s) if r.tensor == tensor]
+        used = {e.name for r in reads for e in pr.walk(r) if isinstance(e, pr.Index)}
+        found = []
+        for loop in loopnest.loops(self.body, statement)[:depth]:
+            mapped = loop.kind.startswith("block") or items and loop.kind.startswith("thread")
+            piece = copies.Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
+            found += [piece] if piece is not None and piece.index not in used else []
+        return tuple(found)
 
     def _walked(self, statement: str, tensor: str) -> tuple[int, ...]:
         """The tensor's dimensions in the order in which the loops around the statement walk them."""

@@ -84,8 +84,8 @@ def _is_phase(s: loops.Stmt) -> bool:
     if isinstance(s, loops.Store):
         return True
     if isinstance(s, loops.For) and s.kind == "thread":
-        while isinstance(s, loops.For) and s.kind == "thread":
-            s = s.body
+        while isinstance(s, loops.For) and s.kind == "thread" or isinstance(s, loops.If) and s.orelse is None:
+            s = s.body if isinstance(s, loops.For) else s.then
         return not any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(s))
     return not any(isinstance(x, loops.Store | loops.Barrier) for x in traverse.walk_stmt(s))
 

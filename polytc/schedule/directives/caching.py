@@ -13,16 +13,17 @@ from polytc.schedule.loopnest import Body, Leaf, Loop, Row
 
 
 def place(body: Body, reader: str, make: pr.Statement, depth: int, values: Mapping[str, pr.Expr],
-          first: Callable[[Loop], int]) -> Body:
+          first: Callable[[Loop], int], each: Mapping[pr.Expr, pr.Expr]) -> Body:
     """Put the statement that makes a copy before its reader, inside the reader's outermost `depth` loops.
 
         for i.0: for i.1: S1[32*i.0 + i.1]   ->   for i.0: { for i: S1_A[i];  for i.1: S1[32*i.0 + i.1] }       with depth 1
 
     values: the reader's indices by the copy's, where the element tells them; first: the first iteration of a loop that the
-    element does not tell, in which it is copied then. Illegal if an element is read before it is copied.
+    element does not tell, in which it is copied then; each: the copy's index by the value of a loop of the reader's whose
+    iterations have copies of their own. Illegal if an element is read before it is copied.
     """
     around = loopnest.loops(body, reader)[:depth]
-    outside = [_row(x, reader, make.name, values, first) for x in around]
+    outside = [_row(x, reader, make.name, values, first, each) for x in around]
     taken = {r.name for r in outside}
     made: Body = (Leaf(make.name),)
     for r in reversed(make.ranges):
@@ -43,10 +44,13 @@ def place(body: Body, reader: str, make: pr.Statement, depth: int, values: Mappi
     return insert(body, 0)
 
 
-def _row(x: Loop, reader: str, name: str, values: Mapping[str, pr.Expr], first: Callable[[Loop], int]) -> Row:
+def _row(x: Loop, reader: str, name: str, values: Mapping[str, pr.Expr], first: Callable[[Loop], int],
+         each: Mapping[pr.Expr, pr.Expr]) -> Row:
     """A loop of the reader's as the copy sees it."""
     row = next(r for r in x.rows if r.statement == reader)
     indices = {e.name for e in pr.walk(row.value) if isinstance(e, pr.Index)}
+    if row.value in each:
+        return loopnest.row(Row(name, row.name, each[row.value]), each[row.value])
     value = pr.substitute(row.value, dict(values)) if indices <= values.keys() else pr.Const(first(x), I64)
     return loopnest.row(Row(name, row.name, value), value)
 
