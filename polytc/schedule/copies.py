@@ -157,7 +157,8 @@ def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
     for p in c.each:
         r = next((x for x in s.ranges if x.index == p.index), None)
         if r is None:
-            raise errors.fail("E707", f"{s.name} has no index {p.index!r}", notes=["the schedule asks for copies for its values"])
+            raise errors.fail("E707", f"{s.name} has no index {p.index!r}",
+                              notes=["the schedule asks for copies for its values"])
         name = fresh(f"{p.index}_each", taken)
         taken.add(name)
         found.append(pr.Range(name, *p.range(r.lower, r.upper)))
