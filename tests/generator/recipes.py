@@ -83,7 +83,8 @@ def step(s: Recipe, c: Choices) -> Recipe:
             return s.vectorize(a, loop, c.of([2, 4, 8]))
         case "cache":
             reads = [r.tensor for r in pr.reads(s.program.statement(a))]
-            return s if not reads else s.cache(a, c.of(reads), at=c.of([None, loop]), space=c.of(["local", "packed", "private"]))
+            space = c.of(["local", "packed", "private"])
+            return s if not reads else s.cache(a, c.of(reads), at=c.of([None, loop]), space=space)
         case "sequential":
             return s.sequential(a, loop)
         case _:
