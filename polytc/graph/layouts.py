@@ -20,13 +20,15 @@ from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear, linear
 from polytc.lang.rewrites import axes
-from polytc.lang.scalars import F32
+from polytc.lang.scalars import F32, I8, I32, U8
 from polytc.machine import Machine
 
 STRIDED = 2.0
 """Vectors of a convolution along an image in strides, in those along a contiguous one."""
 SCATTERED = 1.15
 """Vectors along the filters that are stored one by one, in those that are stored as they are."""
+QUANTISED = (I8, U8, I32)
+"""Integers that images and their sums of products are made of."""
 CROSSING = 1.0
 """Cycles for an element of a value that is read in one layout and written in the other."""
 
@@ -66,8 +68,8 @@ def _candidates(plan: Plan) -> set[str]:
     seen = {*plan.inputs, *plan.outputs, *plan.aliases, *map(plan.base, (*plan.outputs, *plan.aliases))}
     fixed = {v for c in plan.calls if not axes.movable(c.program) for v in (*c.inputs, *c.outputs)}
     made = {v for c in plan.calls for v in c.outputs} - seen - fixed
-    return {v for v in made if len(plan.types[v].shape) >= 3 and plan.types[v].dtype.is_float
-            and plan.types[v].shape[1] > 1 and prod(plan.types[v].shape[2:]) > 1}
+    return {v for v in made if (t := plan.types[v]).dtype.is_float or t.dtype in QUANTISED
+            if len(t.shape) >= 3 and t.shape[1] > 1 and prod(t.shape[2:]) > 1}
 
 
 def _regions(plan: Plan, candidates: set[str]) -> list[list[str]]:
@@ -131,7 +133,7 @@ def _slidings(program: pr.Program, s: pr.Statement, product: pr.Binary) -> Itera
     """The statement as a sum along an image, if it is one: in each dimension from the third on the result has a place, and the
     data that place, or a multiple of it and the taps of a window."""
     target = [linear(sub) for sub in s.subscripts]
-    for data in (product.a, product.b):
+    for data in map(_widened, (product.a, product.b)):
         if not isinstance(data, pr.Read) or len(target) < 3 or len(data.subscripts) != len(target):
             continue
         image = [linear(sub) for sub in data.subscripts]
@@ -148,6 +150,11 @@ def _slidings(program: pr.Program, s: pr.Statement, product: pr.Binary) -> Itera
                       tuple(extent[t.plain] for t, _ in pairs[2:] if t.plain is not None), s.points,
                       any(len(d.terms) > 1 for _, d in pairs[2:]), abs(inner[-1]) > 1)
         return
+
+
+def _widened(e: pr.Expr) -> pr.Expr:
+    """What a cast has for its operand."""
+    return e.a if isinstance(e, pr.Cast) else e
 
 
 def _slides(place: Linear, data: Linear) -> bool:

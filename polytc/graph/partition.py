@@ -3,6 +3,7 @@
     conv -> bias -> relu                     becomes one program
     matmul -> add -> gelu                    becomes one program
     add -> softmax                           becomes one program
+    conv -> dequantize, add (elsewhere)      becomes conv, and dequantize -> add
     matmul -> add -> softmax -> matmul       becomes one program, with the transpositions around it, if all of it is done for
                                              many heads: the scores of one head then never leave the caches
 
@@ -12,19 +13,20 @@ Only the grouping is decided here; loops are fused, and inner values contracted,
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from polytc.graph.access import Shape, aligned, moves, plain, shape_of, stacked, tensors
 from polytc.graph.plan import Call, Plan
+from polytc.graph.recomputing import recompute
 from polytc.lang import program as pr
 from polytc.lang.compose import Part, concatenate
-from polytc.lang.scalars import I64
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
 LARGEST_CHAIN = 32
 """Statements of a chain of products."""
-MATRIX = 2
-"""Rank of a matrix; the products of a chain have operands of more axes, which they share."""
 
 
 @dataclass
@@ -51,60 +53,14 @@ class Group:
         return [c for c in self.calls if not shape_of(c.program).light]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What fusion needs to know of a call. pointwise: every statement is `=` over its own result's indices; light: as in Group;
-    size: points of its largest statement."""
-
-    pointwise: bool
-    light: bool
-    size: int
-
-
 def fuse(plan: Plan) -> Plan:
     """The plan with fewer, larger calls, in an order in which every value is computed before it is used."""
     return _Fusion(plan).run()
 
 
-def shape_of(p: pr.Program) -> Shape:
-    """Classify a program."""
-    sizes = {s.name: s.points for s in p.statements}
-    updates = [s for s in p.statements if s.op is not None]
-    light = all(_reads_once(p, s, sizes[s.name]) for s in updates)
-    pointwise = not updates and all(_plain(s.subscripts) for s in p.statements)
-    return Shape(pointwise, light, max(sizes.values(), default=0))
-
-
-def _reads_once(p: pr.Program, s: pr.Statement, points: int) -> bool:
-    """Does an update touch each element of the largest array that it reads only once?"""
-    sizes = [p.tensor(r.tensor).size for r in pr.reads(s)]
-    return bool(sizes) and points <= max(sizes)
-
-
-def _plain(subscripts: tuple[pr.Expr, ...]) -> bool:
-    """Distinct bare indices, and zeros for axes of extent 1."""
-    names = [e.name for e in subscripts if isinstance(e, pr.Index)]
-    return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, I64) for e in subscripts)
-
-
-def moves(p: pr.Program) -> bool:
-    """Does a program do nothing but put elements in another order?"""
-    if len(p.statements) != 1:
-        return False
-    s = p.statements[0]
-    return s.op is None and _plain(s.subscripts) and isinstance(s.value, pr.Read) and s.value.default is None \
-        and len(pr.reads(s)) == 1
-
-
-def stacked(call: Call, name: str) -> bool:
-    """Does a product read `name` at plain indices, as one of many matrices? The ranks tell, so that all sizes are alike."""
-    tensor = next(t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name)
-    for s in call.program.statements:
-        reads = pr.reads(s)
-        if s.op is not None and tensor in {r.tensor for r in reads}:
-            plain = all(r.default is None and _plain(r.subscripts) for r in reads if r.tensor == tensor)
-            return plain and len(reads) > 1 and all(len(r.subscripts) > MATRIX for r in reads)
-    return False
+def _readers(plan: Plan, calls: Iterable[Call]) -> dict[str, int]:
+    """How many calls read each value, or a view of it."""
+    return dict(Counter(plan.base(name) for call in calls for name in dict.fromkeys(call.inputs)))
 
 
 class _Fusion:
@@ -112,10 +68,7 @@ class _Fusion:
         self.plan = plan
         self.maker: dict[str, Group] = {}
         self.groups: list[Group] = []
-        self.readers: dict[str, int] = {}
-        for call in plan.calls:
-            for name in dict.fromkeys(call.inputs):
-                self.readers[plan.base(name)] = self.readers.get(plan.base(name), 0) + 1
+        self.readers = _readers(plan, plan.calls)
         self.kept = {plan.base(n) for n in plan.outputs}
 
     def run(self) -> Plan:
@@ -127,6 +80,9 @@ class _Fusion:
                 self.pull(group, call)
             if not shape.light:
                 self.link(group, call)
+        self.plan = recompute(self.plan, [g.calls for g in self.groups])
+        self.maker = {n: g for g in self.groups for c in g.calls for n in c.outputs}
+        self.readers = _readers(self.plan, [c for g in self.groups for c in g.calls])
         calls = tuple(self.merge(g) for g in self.order())
         return replace(self.plan, calls=calls)
 
@@ -163,7 +119,7 @@ class _Fusion:
             return True
         rows = group.light and group.reduces and shape.light
         return rows and shape.size in (group.size, *(self.elements(n) for n in inner)) and all(
-            self.aligned(call, n) for n in inner)
+            aligned(call, n) for n in inner)
 
     def elements(self, name: str) -> int:
         n = 1
@@ -177,18 +133,10 @@ class _Fusion:
             return False
         maker = next(c for c in group.calls if name in c.outputs)
         written = maker.program.outputs[maker.outputs.index(name)]
-        if not all(_plain(s.subscripts) for s in maker.program.statements if s.target == written):
+        if not all(plain(s.subscripts) for s in maker.program.statements if s.target == written):
             return False
-        return all(r.subscripts == s.subscripts and r.default is None for t in self.tensors(call, name)
+        return all(r.subscripts == s.subscripts and r.default is None for t in tensors(call, name)
                    for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
-
-    def aligned(self, call: Call, name: str) -> bool:
-        """Does the call read `name` at bare indices (or 0) only, so that rows meet rows?"""
-        return all(_plain(r.subscripts) and r.default is None for t in self.tensors(call, name)
-                   for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
-
-    def tensors(self, call: Call, name: str) -> list[str]:
-        return [t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name]
 
     def circular(self, call: Call, group: Group) -> bool:
         """Would the group then need something that needs the group? A view of its own values counts: it must lie in memory."""
@@ -223,7 +171,7 @@ class _Fusion:
         """Join the element-wise groups whose only reader is this call, which reads each of their elements once."""
         for name in dict.fromkeys(call.inputs):
             maker = self.maker.get(name)
-            if maker is None or maker is group or maker.reduces or not self.aligned(call, name):
+            if maker is None or maker is group or maker.reduces or not aligned(call, name):
                 continue
             if not self.private(name, maker) or maker.size > group.size or maker.statements + group.statements > LARGEST_GROUP:
                 continue

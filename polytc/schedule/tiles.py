@@ -28,6 +28,8 @@ STRAIGHT = 256
 """Vector operations of a tile with its whole reduction, above which straight code would be too much of it."""
 MATRIX = 16
 """Rows, columns and words of a tile of the matrix unit, and the cycles of its product."""
+_HEIGHTS = (*range(1, MATRIX + 1), *range(MATRIX + 2, 2 * MATRIX + 1, 2))
+"""Rows of one tile of the matrix unit, or of two."""
 WIDEST = 8
 """Vectors side by side."""
 
@@ -81,21 +83,41 @@ def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared
     """Two by two tiles of the matrix unit (codegen.llvm.amx), if there is one: one operand walks along the reduction, the other
     along the vectors."""
     reduced, extent = reduced_indices(s), {r.index: r.extent for r in s.ranges}
-    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or len(reduced) != 1 or len(accesses) != 3:
+    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced or len(accesses) != 3 \
+            or extent[reduced[-1]] < MATRIX:
         return []
     found = []
     for vector, jam in ((v, j) for v in shared for j in shared if v != j):
         column = next((a for a in accesses[1:] if a.stride(vector) == 1), None)
-        row = next((a for a in accesses[1:] if a.stride(reduced[0]) == 1), None)
+        row = next((a for a in accesses[1:] if a.stride(reduced[-1]) == 1), None)
         if column is None or row is None or column is row or accesses[0].stride(vector) != 1 \
                 or (column.stride(jam), row.stride(vector)) != (0, 0) or row.stride(jam) in (0, None):
             continue
-        blocks = [-(-extent[i] // MATRIX) for i in (vector, jam, reduced[0])]
-        outer = prod(extent[i] for i in shared if i not in (vector, jam))
-        cycles = prod(blocks) * MATRIX * 2.0 + blocks[0] * blocks[1] * 4 * MATRIX
+        steps = prod(extent[i] for i in reduced[:-1]) * -(-extent[reduced[-1]] // MATRIX)
+        strips, outer = -(-extent[vector] // (2 * MATRIX)), prod(extent[i] for i in shared if i not in (vector, jam))
+        rows, cycles = min(((n, _on_tiles(extent[jam], n)) for n in _HEIGHTS if n <= extent[jam]),
+                           key=lambda x: (x[1], -x[0]))
+        stores = strips * -(-extent[jam] // MATRIX) * 8 * MATRIX
         widths = _widths(s, vector, lanes)
-        found.append(RegisterTile(vector, jam, min(2 * MATRIX, extent[jam]), 2 if 2 in widths else widths[0], cycles * outer))
+        found.append(RegisterTile(vector, jam, rows, 2 if 2 in widths else widths[0],
+                                  (cycles * steps * strips + stores) * outer))
     return found
+
+
+def edge(rows: int) -> int:
+    """Rows of a tile of the matrix unit where a loop is unrolled so far: one tile, or two."""
+    return rows if rows <= MATRIX else rows // 2
+
+
+def _on_tiles(extent: int, rows: int) -> float:
+    """Cycles of one step, 16 words of the reduction, of two tiles of columns with `extent` rows, `rows` of them at a time. A
+    product takes as many cycles as its rows, loading a row half of one; the rows that fill no tile are dot products of
+    vectors, which wait for each other."""
+    high = edge(rows)
+    pairs, rest = divmod(extent, rows)
+    single, left = divmod(rest, high)
+    block = max(4.0 * high, high + MATRIX) if rows > high else max(2.0 * high, high / 2 + MATRIX)
+    return pairs * block + single * max(2.0 * high, high / 2 + MATRIX) + (max(left, 5) * MATRIX if left else 0)
 
 
 def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:

@@ -167,3 +167,23 @@ def test_equal_layers_have_equal_texts(build) -> None:
     graph = polytc.load_onnx(build(nodes, {"x": (np.float32, [4, 4])}, ["y"], {"a": array(4, 4), "b": array(4, 4)}))
     first, second = planned(graph).calls
     assert str(first.program) == str(second.program)
+
+
+QUANTISED = {"s": np.float32(0.1), "z": np.uint8(120), "w": array(3, 3, 1, 1)}
+
+
+def test_what_is_dequantised_is_computed_again_by_each_reader(build, runtime) -> None:
+    """Bytes lie in memory between the programs, not the f32 made of them; a convolution reads f32 as it lies."""
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("QuantizeLinear", ["c", "s", "z"], ["q"]),
+             N("DequantizeLinear", ["q", "s", "z"], ["d"]), N("Conv", ["d", "w"], ["e"]), N("Add", ["e", "d"], ["f"]),
+             N("GlobalAveragePool", ["f"], ["g"]), N("Mul", ["g", "d"], ["y"])]
+    without = [n for n in nodes if n.output[0] not in ("e", "f")]
+    without[3] = N("GlobalAveragePool", ["x"], ["g"])
+    for chosen, values in ((nodes, {"c": 1, "d": 1}), (without, {"d": 0})):
+        m = build(chosen, {"x": (np.float32, [1, 3, 6, 6])}, ["y"], QUANTISED, 21)
+        plan = planned(polytc.load_onnx(m))
+        made = [n for c in plan.calls for n in c.outputs]
+        assert made.count("d") == values["d"], made
+        x = array(1, 3, 6, 6)
+        got = polytc.load_onnx(m).compile().run(None, {"x": x})[0]
+        np.testing.assert_allclose(got, runtime(m, {"x": x})[0], rtol=1e-5, atol=1e-5)

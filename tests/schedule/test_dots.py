@@ -187,12 +187,13 @@ def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], ins
 
 
 def test_matrix_units_take_two_by_two_tiles() -> None:
-    """Four products for two loads of each operand; rows and columns beyond whole tiles are vector code."""
+    """Four products for two loads of each operand; columns beyond whole tiles are vector code. 70 rows are 5 tiles of 14."""
     program = build(MATMUL, {"A": (70, 150), "B": (150, 90)}, {"A": "u8", "B": "i8"})
     text = lower_program(program, LLVMTarget(AMX)).source.text
     assert "u32[70, 48] A_words" in str(lower_program(program, LLVMTarget(AMX)).rewritten), "38 words are 3 whole tiles"
-    assert text.count("= call x86_amx @llvm.x86.tdpbusd.internal(") == 6, "2 x 2 tiles, and 2 x 1 in the last columns"
-    assert text.count("= call x86_amx @llvm.x86.tileloadd64.internal(") == 4 + 2 + 2 + 2 + 2 + 1
+    assert text.count("= call x86_amx @llvm.x86.tdpbusd.internal(i16 14, ") == 4 + 2 + 2 + 1, "two by two, and less"
+    assert text.count("= call x86_amx @llvm.x86.tileloadd64.internal(") == 4 + 3 + 3 + 2
+    assert text.count("= call x86_amx @llvm.x86.tilezero.internal(") == 4 + 2 + 2 + 1
     assert "llvm.x86.avx512.vpdpbusd.512" in text
 
 
@@ -204,6 +205,60 @@ def test_any_extents_compile_for_a_matrix_unit(m: int, n: int, k: int, dtype: st
     text = MATMUL.replace("i32", "f32") if dtype == "bf16" else MATMUL
     program = replace(build(text, {"A": (m, k), "B": (k, n)}, {"A": dtype, "B": dtype}), constants=constants)
     source = lower_program(program, LLVMTarget(AMX)).source
+    jit.assembly(source.text, "sapphirerapids", AMX.features, jit.Tuning(slp=False, vectorize=False, level=1),
+                 "x86_64-unknown-linux-gnu")
+
+
+IMAGE = ("O[h,w,m] += i32(X[{stride}*h+r-{pad}, {stride}*w+s-{pad}, c] else 3) * i32(W[m,c,r,s])"
+         " where h in 0:{high}, w in 0:{wide}")
+
+
+def image_program(high: int, wide: int, channels: int, filters: int, window: int, stride: int) -> pr.Program:
+    """A convolution of bytes, with channels last, that keeps the image's extents but for the stride."""
+    text = IMAGE.format(stride=stride, pad=window // 2, high=-(-high // stride), wide=-(-wide // stride))
+    shapes = {"X": (high, wide, channels), "W": (filters, channels, window, window)}
+    return replace(build(text, shapes, {"X": "u8", "W": "i8"}), constants=("W",))
+
+
+def image_result(x: np.ndarray, w: np.ndarray, stride: int) -> np.ndarray:
+    window = w.shape[-1]
+    padded = np.pad(x.astype(np.int64), (*[(window // 2,) * 2] * 2, (0, 0)), constant_values=3)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (0, 1))[::stride, ::stride]
+    return np.einsum("hwcrs,mcrs->hwm", windows, w.astype(np.int64)).astype(np.int32)
+
+
+@pytest.mark.parametrize("target", ["cpu", "AMX"])
+@pytest.mark.parametrize(("high", "wide", "channels", "filters", "window", "stride"), [
+    (5, 14, 64, 64, 3, 1), (3, 28, 64, 32, 3, 1), (7, 7, 64, 48, 3, 1), (4, 29, 128, 33, 3, 2), (2, 47, 68, 40, 3, 1),
+    (7, 7, 128, 64, 1, 1), (5, 32, 100, 16, 1, 1), (9, 9, 3, 32, 5, 2)])
+def test_images_with_channels_last(target: str, high: int, wide: int, channels: int, filters: int, window: int, stride: int
+                                   ) -> None:
+    """Sums over windows and channels: tiles as high as rows of images allow, and what is left beside them."""
+    program = image_program(high, wide, channels, filters, window, stride)
+    rng = np.random.default_rng(0)
+    arrays = {n: numbers(rng, program.tensor(n).dtype.name, program.tensor(n).shape, False) for n in "XW"}
+    expected = image_result(arrays["X"], arrays["W"], stride)
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+
+
+def test_sums_over_windows_stay_in_tiles() -> None:
+    """The tiles of results begin with zeros, go through all loops of the reduction, and are stored once; 28 rows are two tiles
+    of 14."""
+    text = lower_program(image_program(3, 28, 64, 32, 3, 1), LLVMTarget(AMX)).source.text
+    assert text.count("= call x86_amx @llvm.x86.tilezero.internal(i16 14, i16 64)") == 4
+    assert text.count("= call x86_amx @llvm.x86.tdpbusd.internal(i16 14, ") == 4
+    assert text.count("call void @llvm.x86.tilestored64.internal(") == 4
+    assert text.count("phi x86_amx") == 4 * 3
+    assert "vpdpbusd" not in text, "nothing is left to vector code"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 60), st.integers(16, 140), st.integers(1, 70), st.sampled_from([1, 3]),
+       st.sampled_from([1, 2]))
+def test_any_image_compiles_for_a_matrix_unit(high: int, wide: int, channels: int, filters: int, window: int, stride: int
+                                              ) -> None:
+    """LLVM aborts where tiles run out."""
+    source = lower_program(image_program(high, wide, channels, filters, window, stride), LLVMTarget(AMX)).source
     jit.assembly(source.text, "sapphirerapids", AMX.features, jit.Tuning(slp=False, vectorize=False, level=1),
                  "x86_64-unknown-linux-gnu")
 

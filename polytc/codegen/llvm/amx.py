@@ -1,12 +1,13 @@
 """Reduction loops over dot products of words as products of tiles, on the matrix unit that x86 calls AMX.
 
-    for k { R[n, v] = R[n, v] + dot(x16(A[i + n, k]), B[k, j + v]) }, for all rows n of a register tile
-    ->  t = tile R;  for k in steps of 16 { t += tile A * tile B };  R = t
+    for r, k { R[n, v] = R[n, v] + dot(x16(A[i + n, r, k]), B[r, k, j + v]) }, for all rows n of a register tile
+    ->  t = tile R;  for r, k in steps of 16 { t += tile A * tile B };  R = t
 
-A tile is 16 rows of 16 words. There are eight, which two by two of results and two of each operand take. A function fixes the
-extents of each for all of its code, and LLVM aborts where eight are not enough: so only whole tiles run here, four at most of
-results in a loop nest. Rows, columns and steps beyond them, and what starts and uses the accumulators, are vector code. (Intel
-64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
+A tile is up to 16 rows of 16 words. There are eight, which two by two of results and two of each operand take. A function
+fixes the extents of each for all of its code, and LLVM aborts where eight are not enough: so a function has tiles of one height
+for results and rows (schedule.tiles.edge), and four at most of results in a loop nest. Rows, columns and steps beyond them, and
+what starts and uses the accumulators, are vector code. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+chapter 18.)
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.llvm import affine, ir
+from polytc.codegen.llvm import affine, expressions, ir
 from polytc.codegen.llvm.expressions import Body, pointer
 from polytc.machine import Machine
+from polytc.schedule import tiles
 
 EDGE, WORD = 16, 4
 """Rows, and words in a row, of a tile; bytes of a word."""
@@ -56,32 +58,88 @@ class _Chunk:
         return self.cells[0]
 
 
-def emit(body: Body, s: loops.For) -> list[loops.For] | None:
-    """Emit what tiles can do of a loop; the loops that are left to do, None if that is all of it."""
-    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const) or s.step != 1 or s.kind != "sequential":
+def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] | None:
+    """Emit what tiles can do of a loop, or of a nest of loops around one; the loops that are left to do, None if that is all
+    of it.
+
+    zeros: stores of zeros that come right before and are not emitted yet. Those of rows that tiles begin with are taken out.
+    """
+    nest = _nest(s)
+    if nest is None:
         return None
-    lower, upper = int(s.lower.value), int(s.upper.value)
+    last = nest[-1]
+    lower, upper = _bounds(last)
     whole = lower + (upper - lower) // EDGE * EDGE
-    stores = s.body.stmts if isinstance(s.body, loops.Block) else (s.body,)
-    cells = [_cell(x, s.var, body.machine) for x in stores]
+    stores = last.body.stmts if isinstance(last.body, loops.Block) else (last.body,)
+    cells = [_cell(x, last.var, body.machine) for x in stores]
     if whole == lower or not any(cells) or not all(isinstance(x, loops.Store) for x in stores):
         return None
     strips: dict[object, list[_Cell]] = {}
     for c in cells:
         if c is not None:
             strips.setdefault((c.store.buffer, c.b), []).append(c)
+    body.tile_rows = body.tile_rows or tiles.edge(min(max(map(len, strips.values())), SIDE * EDGE))
     groups: dict[object, list[list[_Chunk]]] = {}
     for strip in strips.values():
-        groups.setdefault(tuple((c.a, c.instruction) for c in strip), []).append(_chunks(strip)[:SIDE])
+        groups.setdefault(tuple((c.a, c.instruction) for c in strip), []).append(_chunks(strip, body.tile_rows)[:SIDE])
     columns = next(iter(groups.values()))[:SIDE]
     if not columns[0]:
         return None
-    _block(body, s.var, range(lower, whole, EDGE), columns)
+    ranges = [(x.var, range(*_bounds(x))) for x in nest[:-1]]
+    taken = [_taken(zeros, chunk) for column in columns for chunk in column]
+    for x in zeros:
+        expressions.store(body, x)
+    zeros.clear()
+    _block(body, (*ranges, (last.var, range(lower, whole, EDGE))), columns, taken)
     done = {id(c.store) for column in columns for chunk in column for c in chunk.cells}
-    rest = [replace(s, body=loops.block(*(x for x in stores if id(x) not in done)))] if len(done) < len(stores) else []
+    rest = [_inside(nest, loops.block(*(x for x in stores if id(x) not in done)))] if len(done) < len(stores) else []
     if whole < upper:
-        rest.append(replace(s, lower=loops.const(whole), body=loops.block(*(x for x in stores if id(x) in done))))
+        tail = replace(last, lower=loops.const(whole))
+        rest.append(_inside((*nest[:-1], tail), loops.block(*(x for x in stores if id(x) in done))))
     return rest
+
+
+def is_zero(s: loops.Stmt) -> bool:
+    """Does the statement begin a row of accumulators?"""
+    if not isinstance(s, loops.Store) or s.buffer.space != "private" or len(s.indices) != 2 or s.buffer.shape[1:] != (EDGE,):
+        return False
+    value = s.value.a if isinstance(s.value, loops.Broadcast) else s.value
+    return isinstance(value, loops.Const) and value.value == 0 and s.buffer.dtype.bits == 8 * WORD
+
+
+def _taken(zeros: list[loops.Store], chunk: _Chunk) -> bool:
+    """Are all rows of the chunk zero? Their stores are then no longer among `zeros`."""
+    places = [(c.store.buffer, c.store.indices) for c in chunk.cells]
+    found = [x for x in zeros if (x.buffer, x.indices) in places]
+    if len({x.indices for x in found}) < len(places):
+        return False
+    zeros[:] = [x for x in zeros if x not in found]
+    return True
+
+
+def _nest(s: loops.For) -> tuple[loops.For, ...] | None:
+    """The loop and those that are all of its body, innermost last; None if tiles cannot go through them."""
+    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const) or s.step != 1 \
+            or s.kind != "sequential" or s.lower.value >= s.upper.value:
+        return None
+    if not isinstance(s.body, loops.For):
+        return (s,)
+    inner = _nest(s.body)
+    return None if inner is None else (s, *inner)
+
+
+def _bounds(s: loops.For) -> tuple[int, int]:
+    assert isinstance(s.lower, loops.Const)
+    assert isinstance(s.upper, loops.Const)
+    return int(s.lower.value), int(s.upper.value)
+
+
+def _inside(nest: Sequence[loops.For], inner: loops.Stmt) -> loops.For:
+    """The nest around another statement."""
+    for x in reversed(nest):
+        inner = replace(x, body=inner)
+    assert isinstance(inner, loops.For), "the outermost loop"
+    return inner
 
 
 def _cell(x: loops.Stmt, var: str, machine: Machine) -> _Cell | None:
@@ -112,12 +170,13 @@ def _moved(load: loops.Load, var: str) -> tuple[affine.Affine, int] | None:
     return form, dict(form.terms).get(loops.Var(var), 0)
 
 
-def _chunks(strip: list[_Cell]) -> list[_Chunk]:
-    """Rows at equal distances, 16 at a time, from the first on."""
+def _chunks(strip: list[_Cell], high: int) -> list[_Chunk]:
+    """Rows at equal distances, `high` at a time, from the first on."""
     out: list[_Chunk] = []
-    for n in range(0, len(strip) - EDGE + 1, EDGE):
-        rows = strip[n:n + EDGE]
-        numbers, steps = rows[1].number - rows[0].number, rows[1].a[1].offset - rows[0].a[1].offset
+    for n in range(0, len(strip) - high + 1, high):
+        rows = strip[n:n + high]
+        second = rows[min(1, high - 1)]
+        numbers, steps = second.number - rows[0].number, second.a[1].offset - rows[0].a[1].offset
         even = all(c.number == rows[0].number + i * numbers and c.a[0] == rows[0].a[0]
                    and c.a[1] == replace(rows[0].a[1], offset=rows[0].a[1].offset + i * steps) for i, c in enumerate(rows))
         if not even:
@@ -126,11 +185,26 @@ def _chunks(strip: list[_Cell]) -> list[_Chunk]:
     return out
 
 
-def _block(body: Body, var: str, steps: range, columns: Sequence[Sequence[_Chunk]]) -> None:
-    """All steps for up to two by two tiles of results. columns: the chunks of each strip of columns, of the same rows."""
+def _block(body: Body, nest: Sequence[tuple[str, range]], columns: Sequence[Sequence[_Chunk]], zero: Sequence[bool]) -> None:
+    """All steps for up to two by two tiles of results. nest: variables and their ranges, innermost last; columns: the chunks of
+    each strip of columns, of the same rows; zero: which of them begin with zeros."""
     fn = body.fn
     chunks = [chunk for column in columns for chunk in column]
-    totals = [_load(fn, *_place(body, chunk)) for chunk in chunks]
+    totals = [fn.call("llvm.x86.tilezero.internal", "x86_amx", _shape(chunk)) if none
+              else _load(fn, _shape(chunk), *_place(body, chunk)) for chunk, none in zip(chunks, zero, strict=True)]
+    for chunk, total in zip(chunks, _sums(body, nest, columns, totals), strict=True):
+        at, stride = _place(body, chunk)
+        fn.call_void("llvm.x86.tilestored64.internal", (*_shape(chunk), at, ir.constant(stride, "i64"), total))
+        body.loaded.pop(chunk.first.store.buffer.name, None)
+
+
+def _sums(body: Body, nest: Sequence[tuple[str, range]], columns: Sequence[Sequence[_Chunk]], totals: Sequence[ir.Value]
+          ) -> list[ir.Value]:
+    """The sums after all iterations of a nest, which go through its loops in registers."""
+    if not nest:
+        return _step(body, columns, totals)
+    (var, steps), inner = nest[0], nest[1:]
+    fn = body.fn
     before, loop, end = fn.block, fn.fresh("tiles"), fn.fresh("done")
     fn.do(f"br label %{loop}")
     fn.start(loop)
@@ -138,34 +212,36 @@ def _block(body: Body, var: str, steps: range, columns: Sequence[Sequence[_Chunk
     held = [ir.Value("x86_amx", f"%{fn.fresh('t')}") for _ in totals]
     for _ in (at, *held):
         fn.do("")  # the phis, whose second sources are known after the step
-    new = _step(body, var, at, columns, held)
-    after = fn.binary("add nsw", at, ir.constant(EDGE, "i64"))
-    for n, (value, initial, update) in enumerate([(at, ir.constant(steps.start, "i64"), after),
-                                                  *zip(held, totals, new, strict=True)]):
-        fn.lines[start + n] = f"  {value.ref} = phi {value.type} [ {initial.ref}, %{before} ], [ {update.ref}, %{loop} ]"
-    fn.do(f"br {fn.compare('icmp slt', after, ir.constant(steps.stop, 'i64'))}, label %{loop}, label %{end}")
-    fn.start(end)
-    for chunk, total in zip(chunks, new, strict=True):
-        at, stride = _place(body, chunk)
-        fn.call_void("llvm.x86.tilestored64.internal", (*WHOLE, at, ir.constant(stride, "i64"), total))
-        body.loaded.pop(chunk.first.store.buffer.name, None)
-
-
-def _step(body: Body, var: str, at: ir.Value, columns: Sequence[Sequence[_Chunk]], totals: Sequence[ir.Value]
-          ) -> list[ir.Value]:
-    """The sums after 16 steps from `at` on."""
-    fn, saved = body.fn, body.values.get(var)
+    saved = body.values.get(var)
     body.values[var] = at
     body.scopes.append({})
-    rows = [_load(fn, pointer(body, *c.first.a), c.a_step * WORD) for c in columns[0]]
-    wide = [_load(fn, pointer(body, *column[0].first.b), column[0].first.stride * WORD) for column in columns]
+    new = _sums(body, inner, columns, held)
     body.scopes.pop()
     if saved is not None:
         body.values[var] = saved
+    after = fn.binary("add nsw", at, ir.constant(steps.step, "i64"))
+    for n, (value, initial, update) in enumerate([(at, ir.constant(steps.start, "i64"), after),
+                                                  *zip(held, totals, new, strict=True)]):
+        fn.lines[start + n] = f"  {value.ref} = phi {value.type} [ {initial.ref}, %{before} ], [ {update.ref}, %{fn.block} ]"
+    fn.do(f"br {fn.compare('icmp slt', after, ir.constant(steps.stop, 'i64'))}, label %{loop}, label %{end}")
+    fn.start(end)
+    return new
+
+
+def _step(body: Body, columns: Sequence[Sequence[_Chunk]], totals: Sequence[ir.Value]) -> list[ir.Value]:
+    """The sums after 16 steps."""
+    fn = body.fn
+    rows = [_load(fn, _shape(c), pointer(body, *c.first.a), c.a_step * WORD) for c in columns[0]]
+    wide = [_load(fn, WHOLE, pointer(body, *column[0].first.b), column[0].first.stride * WORD) for column in columns]
     sides = [(chunk, row, column) for chunks, column in zip(columns, wide, strict=True)
              for chunk, row in zip(chunks, rows, strict=True)]
-    return [fn.call(f"llvm.x86.{chunk.first.instruction}.internal", "x86_amx", (*WHOLE, WHOLE[1], total, row, column))
+    return [fn.call(f"llvm.x86.{chunk.first.instruction}.internal", "x86_amx", (*_shape(chunk), WHOLE[1], total, row, column))
             for total, (chunk, row, column) in zip(totals, sides, strict=True)]
+
+
+def _shape(c: _Chunk) -> tuple[ir.Value, ir.Value]:
+    """Rows, and bytes in a row, of the tile of a chunk."""
+    return ir.Value("i16", str(len(c.cells))), WHOLE[1]
 
 
 def _place(body: Body, c: _Chunk) -> tuple[ir.Value, int]:
@@ -174,6 +250,6 @@ def _place(body: Body, c: _Chunk) -> tuple[ir.Value, int]:
     return pointer(body, array, affine.Affine(offset=c.first.number * EDGE)), c.number_step * EDGE * WORD
 
 
-def _load(fn: ir.Function, at: ir.Value, stride: int) -> ir.Value:
+def _load(fn: ir.Function, shape: tuple[ir.Value, ir.Value], at: ir.Value, stride: int) -> ir.Value:
     """A tile. stride: bytes from one row to the next."""
-    return fn.call("llvm.x86.tileloadd64.internal", "x86_amx", (*WHOLE, at, ir.constant(stride, "i64")))
+    return fn.call("llvm.x86.tileloadd64.internal", "x86_amx", (*shape, at, ir.constant(stride, "i64")))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import affine, arithmetic, dots, intrinsics, ir, memory
+from polytc.codegen.llvm import affine, arithmetic, dots, intrinsics, ir, memory, quotients, rounding
 from polytc.lang import words
-from polytc.lang.scalars import BF16, F32, I64
+from polytc.lang.scalars import BF16, F32, I32, I64
 from polytc.machine import Machine
 
 
@@ -19,6 +19,7 @@ class Body:
     flags: of float operations. values: the loop variables. bounds: what they lie between. pointers: the buffers.
     scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
+    tile_rows: of the tiles of the matrix unit, 0 before the first.
     """
 
     fn: ir.Function
@@ -31,6 +32,7 @@ class Body:
     mask: ir.Value | None = None
     loaded: dict[str, dict[tuple[affine.Affine, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
+    tile_rows: int = 0
 
 
 def emit(body: Body, e: loops.Expr) -> ir.Value:
@@ -50,6 +52,10 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
             return _binary(body, e)
         case loops.Call() if e.fn in words.DOTS:
             return _dot(body, e, None)
+        case loops.Call() if rounding.is_small(e):
+            return rounding.nearest(body.fn, _wide(body, e.args[0], e.lanes))
+        case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
+            return rounding.nearest_integer(body.fn, _wide(body, traverse.operands(e.a)[0], e.lanes))
         case loops.Call():
             args = [_wide(body, a, e.lanes) for a in e.args]
             return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
@@ -96,6 +102,11 @@ def _binary(body: Body, e: loops.Binary) -> ir.Value:
     a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
     if e.op in ("<<", ">>") and e.b.dtype.bits != dtype.bits:
         b = arithmetic.cast(body.fn, b, e.b.dtype, dtype)
+    divisor = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+    if e.op == "/" and body.flags and body.machine.has_fma and isinstance(divisor, loops.Const):
+        quotient = quotients.by_number(body.fn, a, float(divisor.value))
+        if quotient is not None:
+            return quotient
     natural = e.op in ("//", "%") and dtype == I64 and intervals.interval(e.a, body.bounds).is_natural
     return arithmetic.binary(body.fn, e.op, a, b, dtype, body.flags, nonnegative=natural)
 

@@ -8,7 +8,7 @@ Where sequential loops lie around parallel ones, the threads run them together, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, traverse
@@ -98,8 +98,7 @@ class Writer:
             case loops.Store():
                 expressions.store(self.body, s)
             case loops.Block():
-                for x in s.stmts:
-                    self.statement(x)
+                self._block(s)
             case loops.Alloc():
                 self._alloc(s)
             case loops.Barrier():
@@ -112,8 +111,33 @@ class Writer:
         self.statement(s)
         self.body.scopes.pop()
 
-    def _loop(self, s: loops.For) -> None:
-        rest = amx.emit(self.body, s)
+    def _block(self, s: loops.Block) -> None:
+        zeros: list[loops.Store] = []
+        for x in s.stmts:
+            if isinstance(x, loops.Store) and amx.is_zero(x):
+                zeros.append(x)
+                continue
+            if isinstance(x, loops.For) and x.kind == "sequential" and self._alone(x):
+                self._loop(x, zeros)
+            else:
+                self._stores(zeros)
+                self.statement(x)
+            zeros = []
+        self._stores(zeros)
+
+    def _alone(self, s: loops.For) -> bool:
+        """Does one thread run the loop, as part of what it does?"""
+        return self.team is None and (self.parallel or not teams.is_team(s))
+
+    def _stores(self, stores: Sequence[loops.Store]) -> None:
+        for x in stores:
+            expressions.store(self.body, x)
+
+    def _loop(self, s: loops.For, zeros: Sequence[loops.Store] = ()) -> None:
+        """zeros: stores right before the loop, see amx.emit."""
+        left = list(zeros)
+        rest = amx.emit(self.body, s, left)
+        self._stores(left)
         for x in (s,) if rest is None else rest:
             self._plain_loop(x)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polytc.lang.program import Program
-from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, scan, unit
+from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, rounding, scan, unit
 
 
 def run(program: Program) -> Program:
@@ -11,7 +11,7 @@ def run(program: Program) -> Program:
     Programs with `for` loops, or with ranges in memory, stay as they are."""
     if program.sequential or program.dynamic:
         return program
-    program = inline.inline(program)
+    program = rounding.cut_first(inline.inline(program))
     program = unit.drop_unit_indices(program)
     program = digits.split(program)
     program = scan.simplify_prefixes(pad.drop_guards(program))

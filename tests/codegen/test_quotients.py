@@ -1,0 +1,42 @@
+"""Divisions by known numbers: the rounded quotient, by multiplications."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.compiler import lower_program
+from polytc.lang import build
+from polytc.machine import AVX512
+
+R = np.random.default_rng(3)
+
+
+def dividends() -> np.ndarray:
+    """Numbers of all magnitudes, and the ends: zeros, infinities, NaN, the largest."""
+    significands = R.integers(0, 2**23, 1 << 16, np.uint32)
+    exponents = R.integers(40, 220, 1 << 16, np.uint32)
+    signs = R.integers(0, 2, 1 << 16, np.uint32)
+    numbers = (signs << 31 | exponents << 23 | significands).view(np.float32)
+    ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, 3.4028235e38, -3.4028235e38, 1, 1e-30], np.float32)
+    return np.concatenate([numbers, ends])
+
+
+@pytest.mark.parametrize("divisor", [3.0, 10.0, 0.1, 255.0, 0.0068754046224057674, -0.3, 1.9999999, 1.9999998, 0.5, 1e-10])
+def test_quotients_are_rounded_once(divisor: float) -> None:
+    x = dividends()
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = x / np.float32(divisor)
+    got = polytc.compile(f"Y[i] = X[i] / {divisor}")(x)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_no_division_is_left() -> None:
+    program = build("Y[i] = X[i] / 3", {"X": (64,)})
+    avx = lower_program(program, LLVMTarget(replace(AVX512, features="+avx512f,+fma")))
+    assert "fdiv" not in avx.source.text
+    assert "fdiv" in lower_program(replace(program, precise=True), LLVMTarget(AVX512)).source.text
