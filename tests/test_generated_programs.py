@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from polytc import compiler, errors
 from polytc.codegen import astgen, loops
 from polytc.lang import build, evaluate
+from polytc.lang.program import Program
 from polytc.poly import isl
 from polytc.poly.scop import Scop
 from polytc.schedule import recipe
@@ -83,6 +84,27 @@ def test_a_wrong_result_a_hang_and_a_crash_are_seen(monkeypatch: pytest.MonkeyPa
     found = judge(case)
     assert found.kind == "wrong"
     assert "expected" in found.detail
+
+
+def test_open_sizes_are_those_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At several sizes; a result for one of them is seen to be wrong."""
+    text = "def f(f32[N5,3] A) -> (C) { C[i,j] = 2*A[i,j] where i in 0:N5 }"
+    case = Case(text, (Input("A", (5, 3), "f32"),), (), 0, "interp", "automatic", open=("N5",))
+    compiled, seen = list[bool](), list[int]()
+    compile_, evaluate_ = compiler.compile_program, evaluate
+    monkeypatch.setattr(compiler, "compile_program", lambda p, *rest: compiled.append(bool(p.sizes)) or compile_(p, *rest))
+    assert judge(case) == Outcome("right")
+    assert compiled == [True]
+
+    def wrong(program: Program, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        seen.append(len(inputs["A"]))
+        return {n: a + (seen[-1] == 18) for n, a in evaluate_(program, inputs).items()}
+    monkeypatch.setattr("tests.generator.judge.evaluate", wrong)
+    found = judge(case)
+    assert found.kind == "wrong"
+    assert "larger by (13, 2)" in found.detail
+    assert seen == [5, 6, 5, 18]
+    assert any(programs.case(choices.seeded(seed)).open for seed in range(30))
 
 
 TRUE = Case("""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +26,8 @@ class Input:
 @dataclass(frozen=True)
 class Case:
     """schedule: 'automatic', 'program', 'isl', or 'user' for the transformations that `steps` choose; values: seed of the
-    inputs; smooth: the results depend on rounding."""
+    inputs; smooth: the results depend on rounding. open: sizes that stay open, N7 for all extents of inputs that are 7; the
+    program runs for some more of their values, from one kernel."""
 
     text: str
     inputs: tuple[Input, ...]
@@ -36,6 +38,16 @@ class Case:
     threads: int = 1
     smooth: bool = False
     steps: tuple[int, ...] = ()
+    open: tuple[str, ...] = ()
+
+    def larger(self, steps: Sequence[int]) -> Case:
+        """The case with open sizes that are larger by these steps."""
+        sizes = {int(n[1:]): int(n[1:]) + step for n, step in zip(self.open, steps, strict=True)}
+        return replace(self, inputs=tuple(replace(x, shape=tuple(sizes.get(n, n) for n in x.shape)) for x in self.inputs))
+
+    def dims(self) -> dict[str, tuple[int | str, ...]]:
+        """The shapes of the inputs with the names of the open sizes."""
+        return {x.name: tuple(f"N{n}" if f"N{n}" in self.open else n for n in x.shape) for x in self.inputs}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The inputs by name, the same every time."""
@@ -51,7 +63,7 @@ examine(Case("""
 """, inputs=(
     {" ".join(f"{x!r},".replace(", values=('any',)", "").replace(", fine=False", "") for x in self.inputs)}
 ), scalars={self.scalars}, values={self.values}, target={self.target!r}, schedule={self.schedule!r}, threads={self.threads},
-    smooth={self.smooth}, steps={self.steps}))'''
+    smooth={self.smooth}, steps={self.steps}, open={self.open}))'''
 
 
 def array(x: Input, rng: np.random.Generator) -> np.ndarray:

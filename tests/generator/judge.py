@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc import api, compiler, errors
 from polytc.codegen.opencl.target import OpenCLTarget
-from polytc.codegen.target import Target
+from polytc.codegen.target import Executable, Target
 from polytc.lang import evaluate, scalars
 from polytc.lang.program import Program, walk
 from polytc.runtime import devices
@@ -47,10 +47,41 @@ def judge(case: Case) -> Outcome:
         try:
             program = _program(case)
         except errors.PolytcError as refusal:
-            return Outcome("refused", " ".join(sorted({d.code for d in getattr(refusal, "diagnostics", ())})))
-        return _compared(case, program)
+            return _refused(refusal)
+        return _opened(case) if case.open else _compared(case, program)
     except Exception:
         return Outcome("failed", traceback.format_exc())
+
+
+GROWTH = ((0, 0), (1, 4), (0, 1), (13, 2))
+"""By how much open sizes are larger in each run."""
+
+
+def _refused(refusal: errors.PolytcError) -> Outcome:
+    return Outcome("refused", " ".join(sorted({d.code for d in getattr(refusal, "diagnostics", ())})))
+
+
+def _opened(case: Case) -> Outcome:
+    """A case with open sizes at several of them; those that the program does not allow are left out."""
+    try:
+        op = api.compile(case.text, case.target, shapes=case.dims(), dtypes={x.name: x.dtype for x in case.inputs},
+                         scalars=dict(case.scalars), threads=case.threads,
+                         schedule=None if case.schedule == "automatic" else case.schedule)
+    except errors.PolytcError as refusal:
+        return _refused(refusal)
+    kinds = []
+    for steps in GROWTH:
+        each = case.larger(steps[:len(case.open)])
+        try:
+            program = _program(each)
+        except errors.PolytcError:
+            continue
+        made = op.specialise({x.name: x.shape for x in each.inputs}, {x.name: x.dtype for x in each.inputs})
+        found = _compared(each, program, made.executable)
+        if found.bad:
+            return replace(found, detail=f"larger by {steps}: {found.detail}")
+        kinds.append(found.kind)
+    return Outcome("right" if "right" in kinds else kinds[0])
 
 
 def driven(case: Case) -> Outcome:
@@ -78,7 +109,8 @@ def _schedule(case: Case, program: Program) -> str | None:
     return chosen.yaml() if case.steps[-1] % 2 else chosen.request(target(case).machine)
 
 
-def _compared(case: Case, program: Program) -> Outcome:
+def _compared(case: Case, program: Program, made: Executable | None = None) -> Outcome:
+    """made: code of the program; else it is compiled."""
     inputs = case.arrays()
     try:
         expected = evaluate(program, inputs)
@@ -90,14 +122,15 @@ def _compared(case: Case, program: Program) -> Outcome:
     known = None if special else oracle.run(case.text, program, inputs, dict(case.scalars), case.smooth)
     if known is not None and known.sure and (difference := _differs(case, program, expected, known.values, known)):
         return Outcome("wrong", f"the evaluator against the interpreter of the tests: {difference}")
-    schedule = _schedule(case, program)
+    schedule = _schedule(case, program) if made is None else None
     given = {n: a.copy() for n, a in inputs.items()}
     for name in program.outputs:
         if name not in given:
             t = program.tensor(name)
             given[name] = np.full(t.shape, 77, t.dtype.numpy)
     try:
-        compiler.compile_program(program, target(case), case.threads, schedule).run([given[n] for n in program.arrays])
+        code = made or compiler.compile_program(program, target(case), case.threads, schedule)
+        code.run([given[n] for n in program.arrays])
     except errors.PolytcError as refusal:
         codes = {d.code for d in getattr(refusal, "diagnostics", ())}
         if codes <= {"E530", "E505"}:  # this machine, not the program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.generator.case import Case, Input
 from tests.generator.choices import Choices
@@ -34,8 +35,16 @@ def case(c: Choices) -> Case:
         target = "interp"
     schedule = c.of(["automatic", "automatic", "program", "isl", "user", "user"])
     used = {n: v for n, v in state.scalars.items() if re.search(rf"\b{n}\b", text)}
-    return Case(text, inputs, tuple(used.items()), c.below(1000), target, schedule, c.of([1, 2]), state.smooth,
+    made = Case(text, inputs, tuple(used.items()), c.below(1000), target, schedule, c.of([1, 2]), state.smooth,
                 tuple(c.below(1000) for _ in range(40)) if schedule == "user" else ())
+    return replace(made, open=_open(state, made)) if target != "gpu" and schedule != "user" and c.likely(40) else made
+
+
+def _open(state: State, made: Case) -> tuple[str, ...]:
+    """Up to two sizes to leave open: those that a `def` names, or any extents of inputs."""
+    extents = {n for x in made.inputs for n in x.shape if n > 1}
+    named = sorted(n for n in extents if not state.whole or re.search(rf"\bN{n}\b", made.text))
+    return tuple(f"N{n}" for n in state.c.some(named, 2))
 
 
 def block(state: State, depth: int) -> list[str]:

@@ -86,6 +86,8 @@ def _variants(case: Case) -> Iterator[Case]:
         yield replace(case, target="interp")
     if case.schedule == "user":
         yield replace(case, schedule="automatic", steps=())
+    for k in range(len(case.open)):
+        yield replace(case, open=case.open[:k] + case.open[k + 1:])
     lines = case.text.splitlines()
     for k in range(len(lines)):
         yield replace(case, text="\n".join(lines[:k] + lines[k + 1:]))
