@@ -1,8 +1,8 @@
 """Is a piece of work large enough for several threads?
 
-What one thread wrote another must fetch from its cache, and so must the next kernel, if that runs on one thread: kernels below
-some ten microseconds are not faster with two threads, and slow their neighbours down. Work is counted in elements that a
-thread moves; arithmetic counts where there is more of it than of them.
+What one thread wrote another must fetch from its cache, at a tenth of the speed of its own. So a kernel that runs on one thread
+among others that run on several is slower than its own work says, and only those stay on one that take no longer than opening
+a region does. Work is counted in elements that a thread moves; arithmetic counts where there is more of it than of them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from polytc.lang import program as pr
 from polytc.schedule.groups import is_contraction, reduced_indices
 
-SHARED = 100_000
-"""Elements moved, from which several threads are faster: some ten microseconds of one."""
+SHARED = 25_000
+"""Elements moved, from which several threads are faster: some three microseconds of one."""
 REUSE, REDUCTION = 16, 4
 """Multiply-adds of a register tile, and steps of another reduction, that take as long as moving an element."""
 ELEMENTARY = 8

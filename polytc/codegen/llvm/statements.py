@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import amx, expressions, ir, prefetch, teams
+from polytc.codegen.llvm import amx, bodies, expressions, ir, prefetch, teams
 from polytc.codegen.llvm.expressions import Body
+from polytc.codegen.passes import accesses
 from polytc.machine import Machine
 
 STACK_BYTES = 16 << 10
@@ -97,6 +98,9 @@ class Writer:
                 self._if(s)
             case loops.Store():
                 expressions.store(self.body, s)
+            case loops.Block() if not self.parallel and self.team is None:
+                for run in accesses.together(s.stmts):
+                    self._together(run)
             case loops.Block():
                 self._block(s)
             case loops.Alloc():
@@ -209,29 +213,48 @@ class Writer:
 
     # ---- parallel loops
 
+    def _together(self, run: tuple[loops.Stmt, ...]) -> None:
+        """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another."""
+        members = [s for s in run if isinstance(s, loops.For) and not _runs_once(s)] if len(run) > 1 else []
+        if len(members) < len(run):
+            for s in run:
+                self.statement(s)
+            return
+        fields, calls, total = list[ir.Value](), list[str](), ir.constant(0, "i64")
+        for s in members:
+            call, own, count = self._prepared(s)
+            fields += [self._context(own), count]
+            total = self.body.fn.binary("add nsw", total, count)
+            calls.append(call)
+        name = self._name()
+        bodies.in_turn(self.emission.text, name, calls)
+        self._launch(name, fields, total)
+
     def _parallel(self, s: loops.For) -> None:
         """Outline the loop, put what it needs into a context, and launch it."""
+        self._launch(*self._prepared(s))
+
+    def _prepared(self, s: loops.For) -> tuple[str, list[ir.Value], ir.Value]:
+        """Outline the loop: the name of its function, what that needs in its context, and the number of iterations."""
         fn = self.body.fn
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         buffers, names = _needs(s, self.body)
         fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
         name = self._name()
         self._outline(s, name, buffers, names)
-        self._unpack(name, len(buffers), len(names) + 2)
+        bodies.unpack(self.emission.text, name, len(buffers), len(names) + 2)
         span = fn.binary("sub nsw", upper, lower)
         rounded = fn.binary("add nsw", span, ir.constant(s.step - 1, "i64"))
-        count = rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
-        single = fn.compare("icmp sle", ir.Value("i64", "%threads"), ir.constant(1, "i64"))
-        few = fn.compare("icmp sle", count, ir.constant(1, "i64"))
-        self._launch(name, fields, count, fn.binary("or", single, few))
+        return name, fields, rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
 
-    def _launch(self, name: str, fields: list[ir.Value], count: ir.Value, alone: ir.Value) -> None:
-        """Run the function `name` on 0..count with a context of these fields; without other threads if `alone`."""
+    def _launch(self, name: str, fields: list[ir.Value], count: ir.Value) -> None:
+        """Run the function `name` on 0..count with a context of these fields; without other threads if there are none, or no
+        more than one iteration."""
         fn = self.body.fn
-        context = fn.alloca("i64", len(fields), 8)
-        for i, value in enumerate(fields):
-            at = fn.emit("ptr", f"getelementptr inbounds i64, {context}, i64 {i}")
-            fn.do(f"store {value}, {at}, align 8")
+        one = ir.constant(1, "i64")
+        single, few = fn.compare("icmp sle", ir.Value("i64", "%threads"), one), fn.compare("icmp sle", count, one)
+        alone = fn.binary("or", single, few)
+        context = self._context(fields)
         here, team, end = fn.fresh("alone"), fn.fresh("team"), fn.fresh("done")
         fn.do(f"br {alone}, label %{here}, label %{team}")
         fn.start(here)
@@ -242,6 +265,15 @@ class Writer:
         fn.do(f"call void %launch(ptr %pool, ptr @{name}, {context}, {count}, i64 %threads, ptr %arena, {arena})")
         fn.do(f"br label %{end}")
         fn.start(end)
+
+    def _context(self, fields: list[ir.Value]) -> ir.Value:
+        """Memory with these fields."""
+        fn = self.body.fn
+        context = fn.alloca("i64", len(fields), 8)
+        for i, value in enumerate(fields):
+            at = fn.emit("ptr", f"getelementptr inbounds i64, {context}, i64 {i}")
+            fn.do(f"store {value}, {at}, align 8")
+        return context
 
     def _name(self) -> str:
         """A name for the next function beside the kernel's."""
@@ -302,8 +334,8 @@ class Writer:
         team = teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
         Writer(self.emission, self._inside(inner, buffers, names), self.used, False, team).statement(s)
         inner.do("ret void")
-        self._unpack(name, len(buffers) + 1, len(names) + 1)
-        self._launch(name, fields, hands, fn.compare("icmp sle", hands, ir.constant(1, "i64")))
+        bodies.unpack(self.emission.text, name, len(buffers) + 1, len(names) + 1)
+        self._launch(name, fields, hands)
 
     def outlined(self, s: loops.For) -> Callable[[ir.Value, ir.Value, ir.Value, ir.Value], None]:
         """A parallel loop of a team as a function; how to call it for iterations begin..end, given lower and upper."""
@@ -323,16 +355,6 @@ class Writer:
         self.team, team, self.parallel, parallel = None, self.team, True, self.parallel
         self._scoped(s)
         self.team, self.parallel = team, parallel
-
-    def _unpack(self, name: str, pointers: int, numbers: int) -> None:
-        fn = ir.Function(self.emission.text, name, ["i64 %begin", "i64 %end", "ptr %context", "ptr %arena"])
-        args = []
-        for i in range(pointers + numbers):
-            at = fn.emit("ptr", f"getelementptr inbounds i64, ptr %context, i64 {i}")
-            type_ = "ptr" if i < pointers else "i64"
-            args.append(fn.emit(type_, f"load {type_}, {at}, align 8"))
-        fn.do(f"call void @{name}.loop(i64 %begin, i64 %end, {''.join(f'{a}, ' for a in args)}ptr %arena)")
-        fn.do("ret void")
 
 
 def _runs_once(s: loops.For) -> bool:

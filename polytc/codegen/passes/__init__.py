@@ -51,7 +51,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         simplify.simplify_kernel,
         chains.shorten_kernel,
         reciprocal.use_reciprocals,
-        collapse.collapse_kernel,
+        lambda k: collapse.collapse_kernel(k, machine),
         lambda k: banks.pad_kernel(k, machine),
         barriers.insert,
     ))

@@ -11,23 +11,13 @@ Guarantees: every load finds the value it found before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import accesses, simplify
 
 STATEMENTS = 16
 """Stores of a fused loop at most: what passes between them should fit the registers."""
-
-
-@dataclass(frozen=True)
-class _Use:
-    """One access of a statement: the smallest and largest coordinate in each dimension, None where unknown."""
-
-    buffer: loops.Buffer
-    indices: tuple[loops.Expr, ...]
-    store: bool
-    box: tuple[simplify.Interval, ...]
 
 
 def fuse_kernel(kernel: loops.Kernel) -> loops.Kernel:
@@ -38,7 +28,7 @@ def fuse_kernel(kernel: loops.Kernel) -> loops.Kernel:
 def _inside(s: loops.Stmt, known: dict[str, simplify.Interval]) -> loops.Stmt:
     match s:
         case loops.For():
-            return replace(s, body=_inside(s.body, known | {s.var: _values(s, known)}))
+            return replace(s, body=_inside(s.body, known | {s.var: simplify.values(s, known)}))
         case loops.Block():
             return loops.block(*_fused([_inside(x, known) for x in s.stmts], known))
         case loops.Alloc():
@@ -47,11 +37,6 @@ def _inside(s: loops.Stmt, known: dict[str, simplify.Interval]) -> loops.Stmt:
             return replace(s, then=_inside(s.then, known), orelse=_inside(s.orelse, known) if s.orelse is not None else None)
         case _:
             return s
-
-
-def _values(s: loops.For, known: dict[str, simplify.Interval]) -> simplify.Interval:
-    high = simplify.interval(s.upper, known)[1]
-    return simplify.interval(s.lower, known)[0], None if high is None else high - 1
 
 
 def _fused(stmts: list[loops.Stmt], known: dict[str, simplify.Interval]) -> list[loops.Stmt]:
@@ -69,8 +54,8 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
     first = done[at]
     if not (isinstance(first, loops.For) and isinstance(second, loops.For)) or not _alike(first, second):
         return None
-    inside = known | {first.var: _values(first, known)}
-    mine, other = _uses(first.body, inside), _uses(second.body, inside)
+    inside = known | {first.var: simplify.values(first, known)}
+    mine, other = accesses.of(first.body, inside), accesses.of(second.body, inside)
     if not {u.buffer for u in mine if u.store} & {u.buffer for u in other if not u.store}:
         return None
     if not all(_same_iteration(a, b, first.var) for a in mine for b in other if a.buffer == b.buffer and (a.store or b.store)):
@@ -78,10 +63,10 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
     before: list[loops.Stmt] = []
     after: list[loops.Stmt] = []
     for x in done[at + 1:]:
-        uses = _uses(x, known)
-        if not _conflict(uses, other):
+        touched = accesses.of(x, known)
+        if not accesses.conflict(touched, other):
             after.append(x)
-        elif _conflict(uses, mine) or any(_conflict(uses, _uses(y, known)) for y in after):
+        elif accesses.conflict(touched, mine) or any(accesses.conflict(touched, accesses.of(y, known)) for y in after):
             return None
         else:
             before.append(x)
@@ -97,45 +82,9 @@ def _alike(a: loops.For, b: loops.For) -> bool:
         sum(isinstance(x, loops.Store) for x in stores) <= STATEMENTS
 
 
-def _uses(s: loops.Stmt, known: dict[str, simplify.Interval]) -> list[_Use]:
-    """All accesses of a statement."""
-    found = [_use(e.buffer, e.indices, False, known) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
-             if isinstance(e, loops.Load)]
-    if isinstance(s, loops.Store):
-        found.append(_use(s.buffer, s.indices, True, known))
-    inner = known | {s.var: _values(s, known)} if isinstance(s, loops.For) else known
-    return found + [u for x in traverse.children(s) for u in _uses(x, inner)]
-
-
-def _use(b: loops.Buffer, indices: tuple[loops.Expr, ...], store: bool, known: dict[str, simplify.Interval]) -> _Use:
-    return _Use(b, indices, store, tuple(_span(i, known) for i in indices))
-
-
-def _span(index: loops.Expr, known: dict[str, simplify.Interval]) -> simplify.Interval:
-    if isinstance(index, loops.Ramp):
-        low, high = simplify.interval(index.base, known)
-        reach = (index.reach - 1) * index.stride
-        return None if low is None else low + min(0, reach), None if high is None else high + max(0, reach)
-    return simplify.interval(index, known) if index.lanes == 1 else (None, None)
-
-
-def _conflict(a: list[_Use], b: list[_Use]) -> bool:
-    """May two statements touch one element, one of them storing?"""
-    return any(x.buffer == y.buffer and (x.store or y.store) and not _apart(x, y) for x in a for y in b)
-
-
-def _apart(x: _Use, y: _Use) -> bool:
-    """Do two accesses lie in different coordinates of some dimension?"""
-    return any(_below(p, q) or _below(q, p) for p, q in zip(x.box, y.box, strict=True))
-
-
-def _below(p: simplify.Interval, q: simplify.Interval) -> bool:
-    return p[1] is not None and q[0] is not None and p[1] < q[0]
-
-
-def _same_iteration(x: _Use, y: _Use, var: str) -> bool:
+def _same_iteration(x: accesses.Access, y: accesses.Access, var: str) -> bool:
     """Do two accesses meet in no element, or in elements that one iteration alone touches through both?"""
-    return _apart(x, y) or any(_steps(i, j, var) for i, j in zip(x.indices, y.indices, strict=True))
+    return accesses.apart(x, y) or any(_steps(i, j, var) for i, j in zip(x.indices, y.indices, strict=True))
 
 
 def _steps(i: loops.Expr, j: loops.Expr, var: str) -> bool:
