@@ -38,6 +38,7 @@ def text(architecture: str = "", flushing: bool = True) -> str:
     """
     there = (architecture or regions.here()) if flushing else ""
     return _WALK_TEXT.format(declarations=modes.declarations(there), flush=modes.flush(there), restore=modes.restore(there),
+                             begins=regions.occupied("%pool", 1), ends=regions.occupied("%pool", -1, "end."),
                              clock=_CLOCK, fields=_FIELDS)
 
 
@@ -60,13 +61,19 @@ define internal void @stamp(ptr %stamps, i64 %k) {{
 }}
 define void @walk(ptr %steps, i64 %count, ptr %launch, ptr %pool, ptr %stamps) {{
 {flush}\
+  %several = icmp ne ptr %pool, null
+  br i1 %several, label %begin, label %begun
+begin:
+{begins}\
+  br label %begun
+begun:
   %timed = icmp ne ptr %stamps, null
   br i1 %timed, label %first, label %next
 first:
   call void @stamp(ptr %stamps, i64 0)
   br label %next
 next:
-  %k = phi i64 [ 0, %0 ], [ 0, %first ], [ %k1, %after ]
+  %k = phi i64 [ 0, %begun ], [ 0, %first ], [ %k1, %after ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %step, label %done
 step:
@@ -91,6 +98,11 @@ clock:
 after:
   br label %next
 done:
+  br i1 %several, label %end, label %ended
+end:
+{ends}\
+  br label %ended
+ended:
 {restore}\
   ret void
 }}

@@ -22,6 +22,9 @@ from polytc.runtime import modes
 SPINS = 10000
 """Pauses of a worker before it sleeps: some hundred microseconds, longer than Python takes between the calls of a loop."""
 
+LONG = 50 * SPINS
+"""Pauses of a worker before it sleeps while a chain of steps is under way, some of which may need no other threads."""
+
 PARTS = 4
 """A chunk is this part of what is left of a hand."""
 
@@ -31,11 +34,11 @@ HANDS = 64
 LINE = 64
 """Bytes of a cache line: what several threads write lies on lines of its own."""
 
-_FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "taken",
+_FIELDS = ("lock", "signal", "open", "active", "sleepers", "stop", "busy", "taken",
            "body", "context", "count", "hands", "threads", "arena", "arena_bytes", "mode")
-OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:6])} | {
-    name: 6 * LINE + i * 8 for i, name in enumerate(_FIELDS[7:])} | {"taken": 8 * LINE}
-"""Of each field; `taken` is a line for each hand."""
+OFFSET = {name: i * LINE for i, name in enumerate(_FIELDS[:7])} | {
+    name: 7 * LINE + i * 8 for i, name in enumerate(_FIELDS[8:])} | {"taken": 8 * LINE}
+"""Of each field; `busy` is the number of chains that are under way, `taken` a line for each hand."""
 BYTES = OFFSET["taken"] + HANDS * LINE
 """Of the pool's state."""
 
@@ -112,6 +115,12 @@ define internal void @wake(ptr %pool, i32 %bits) {{
   ret void
 }}
 """
+
+
+def occupied(pool: str, by: int, prefix: str = "") -> str:
+    """Lines that say that a chain begins (by = 1) or ends (-1). pool: the pointer to the state; prefix: of the names made."""
+    return (f"  %{prefix}busy.p = getelementptr inbounds i8, ptr {pool}, i64 {OFFSET['busy']}\n"
+            f"  %{prefix}busy = atomicrmw add ptr %{prefix}busy.p, i32 {by} monotonic\n")
 
 
 def _nudge() -> str:
@@ -262,7 +271,7 @@ def _worker(architecture: str) -> str:
     """worker(pool, slot): serve regions until `stop`. A region with too few threads for this slot is left alone, asleep."""
     return f"""\
 define void @worker(ptr %pool, i64 %slot) {{
-{_fields("signal", "open", "active", "sleepers", "stop", "threads", "mode")}\
+{_fields("signal", "open", "active", "sleepers", "stop", "threads", "busy", "mode")}\
   %place = call i64 @llvm.smin.i64(i64 %slot, i64 31)
   %narrow = trunc i64 %place to i32
   %bits = shl i32 1, %narrow
@@ -292,14 +301,20 @@ part:
   %b = atomicrmw sub ptr %p.active, i32 1 seq_cst
   br label %spin
 spin:
-  %n = phi i32 [ 0, %part ], [ %n1, %idle ]
+  %n = phi i32 [ 0, %part ], [ %n1, %idle ], [ %n1, %late ]
   %now = load atomic i32, ptr %p.signal seq_cst, align 4
   %changed = icmp ne i32 %now, %seen
   br i1 %changed, label %fresh, label %idle
 idle:
 {pause(architecture)}  %n1 = add i32 %n, 1
   %tired = icmp sgt i32 %n1, {SPINS}
-  br i1 %tired, label %sleep, label %spin
+  br i1 %tired, label %late, label %spin
+late:
+  %chains = load atomic i32, ptr %p.busy monotonic, align 4
+  %between = icmp ne i32 %chains, 0
+  %early = icmp slt i32 %n1, {LONG}
+  %stay = and i1 %between, %early
+  br i1 %stay, label %spin, label %sleep
 sleep:
   %c = atomicrmw add ptr %p.sleepers, i32 1 seq_cst
   call void @sleep(ptr %pool, i32 %seen, i32 %bits)
