@@ -19,6 +19,8 @@ from versus.worker import Worker, limit_threads
 
 CONTENDERS = {"polytc": "native", "opencl": "OpenCL", "numpy": "numpy", "clblast": "CLBlast", "loopy": "loopy"}
 """Modules of versus.peers, and what the table calls them."""
+TURN = 50e-3
+"""Seconds of a turn: the first calls wake the driver's threads, which on a busy machine takes milliseconds."""
 
 
 def main() -> None:
@@ -53,7 +55,8 @@ def on_cpu(only: str, threads: int, seconds: float) -> None:
         print(f"{'':26}{'speed':>14}{'of limit':>10}" + "".join(f"{CONTENDERS[p]:>14}" for p in workers))
         for case in SETS["opencl"].cases:
             if only in case.name:
-                print(line(contest.compete("opencl", case, workers, seconds, limits), list(workers)), flush=True)
+                result = contest.compete("opencl", case, workers, seconds, limits, TURN)
+                print(line(result, list(workers)), flush=True)
     finally:
         for worker in (*workers.values(), survey):
             worker.stop()

@@ -78,13 +78,14 @@ class Result:
                          "times": {p: Timed(**t) for p, t in data["times"].items()}})
 
 
-def compete(table: str, case: Case, workers: Mapping[Peer, Worker], seconds: float, limits: Limits) -> Result:
-    """Measure a case. seconds: of timing, all contenders together."""
+def compete(table: str, case: Case, workers: Mapping[Peer, Worker], seconds: float, limits: Limits, least: float = TURN
+            ) -> Result:
+    """Measure a case. seconds: of timing, all contenders together; least: of work in one turn."""
     ready, failed = _prepare(table, case, workers)
     errors, wrong = _judge(case, ready)
     failed |= wrong
     active = {p: workers[p] for p in ready if p not in wrong}
-    taken = _take_turns(active, seconds, failed)
+    taken = _take_turns(active, seconds, failed, least)
     times = {p: Timed(statistics.median(t), min(t), len(t), errors[p], ready[p].seconds) for p, t in taken.items() if t}
     for peer, worker in workers.items():
         if peer in ready:
@@ -125,8 +126,9 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(x - y).max(initial=0.0) / max(np.abs(y).max(initial=0.0), 1e-30))
 
 
-def _take_turns(active: Mapping[Peer, Worker], seconds: float, failed: dict[Peer, str]) -> dict[Peer, list[float]]:
-    """Seconds of a call in each turn. Who is lost on the way joins the failed."""
+def _take_turns(active: Mapping[Peer, Worker], seconds: float, failed: dict[Peer, str], least: float
+                ) -> dict[Peer, list[float]]:
+    """Seconds of a call in each turn. Who is lost on the way joins the failed. least: seconds of work in a turn."""
     taken: dict[Peer, list[float]] = {p: [] for p in active}
 
     def turn(peer: Peer, count: int) -> None:
@@ -144,8 +146,8 @@ def _take_turns(active: Mapping[Peer, Worker], seconds: float, failed: dict[Peer
     fastest = min(first.values(), default=0.0)
     racing = [p for p in taken if first[p] <= HOPELESS * fastest or p == OURS and first[p] < seconds]
     for peer in racing:
-        turn(peer, max(1, int(TURN / first[peer])))
-    counts = {p: max(1, round(TURN / taken[p][-1])) for p in racing if p in taken}
+        turn(peer, max(1, int(least / first[peer])))
+    counts = {p: max(1, round(least / taken[p][-1])) for p in racing if p in taken}
     rounds = ROUNDS if sum(n * taken[p][-1] for p, n in counts.items()) <= seconds else SLOW_ROUNDS
     for peer in counts:
         taken[peer].clear()
