@@ -47,3 +47,21 @@ def test_nothing_is_kept_where_none_is_asked_for() -> None:
     boxes, scores = np.ones((1, 3, 4), np.float32), np.ones((1, 1, 3), np.float32)
     assert suppression._suppress(False, boxes, scores)[0].shape == (0, 3)
     assert suppression._suppress(False, boxes[:, :0], scores[:, :, :0], np.array(5))[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.25])
+def test_single_precision(threshold: float | None) -> None:
+    low = R.uniform(0, 30, (2, 300, 2))
+    boxes = np.concatenate([low, low + R.uniform(1, 9, low.shape)], 2).astype(np.float32)
+    scores = R.uniform(0, 1, (2, 3, 300)).astype(np.float32)
+    limits = None if threshold is None else np.array([threshold], np.float32)
+    found, = suppression._suppress(False, boxes, scores, np.array(40), np.float32([0.35]), limits)
+    assert found.tolist() == plain(boxes, scores, 40, 0.35, threshold)
+    assert len(found) == 240
+
+
+def test_scores_that_are_no_numbers_come_last_or_never() -> None:
+    boxes = np.float32([[[0, 0, 1, 1], [5, 5, 6, 6], [9, 9, 10, 10]]])
+    scores = np.float32([[[np.nan, 0.5, 0.75]]])
+    assert suppression._suppress(False, boxes, scores, np.array(9))[0][:, 2].tolist() == [2, 1, 0]
+    assert suppression._suppress(False, boxes, scores, np.array(9), None, np.array(0.1))[0][:, 2].tolist() == [2, 1]
