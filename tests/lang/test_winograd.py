@@ -252,3 +252,26 @@ def test_constant_weights_are_transformed_once() -> None:
     assert lowered.prologue is not None
     assert {s.target for s in lowered.prologue.program.statements} >= {"O_F", "O_U"}
     assert not {s.target for s in lowered.rewritten.statements} & {"O_F", "O_U"}
+
+
+SPATIAL = "O[m,d,h,w] += (X[c,{step}*d+q-1,h+r-1,w+s-1] else 0) * W[m,c,q,r,s] where d in 0:{depth}, h in 0:9, w in 0:8"
+
+
+def sums_in_space(x: np.ndarray, w: np.ndarray, step: int, depth: int) -> np.ndarray:
+    """The convolution of c,d,h,w by m,c,q,r,s, padded by 1, in f64: one in the plane for each tap of the depth."""
+    padded = np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    planes = [[sums(padded[None, :, step * d + q], w[:, :, q], (1, 1), x.shape[2:])[0] for q in range(3)] for d in range(depth)]
+    return np.stack([sum(taps) for taps in planes], 1)
+
+
+@pytest.mark.parametrize(("step", "depth", "extent"), [(1, 5, 5), (2, 3, 5), (2, 3, 6)])
+def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None:
+    x, w = random(7, extent, 9, 8), random(5, 7, 3, 3, 3)
+    program = build(SPATIAL.format(step=step, depth=depth), {"X": x.shape, "W": w.shape})
+    found, expected = rewritten(program, 4), sums_in_space(x, w, step, depth)
+    assert len(found.statements) > 20
+    assert found.tensor("O_P").shape[-1] == 7                                  # the channels, not the taps
+    close(evaluate(found, {"X": x, "W": w})["O"], expected)
+    result = np.empty((5, depth, 9, 8), np.float32)
+    compile_program(found, "cpu").run([x, w, result])
+    close(result, expected)

@@ -6,7 +6,8 @@
 
 with 16 products for each tile of 2 x 2 results or 36 for one of 4 x 4, where the sums as written take 36 or 144 (Lavin & Gray,
 Fast Algorithms for Convolutional Neural Networks, CVPR 2016). What is recognised is the form of the statement, with its indices
-in any order, any number of batch, group, channel and filter indices, and any padding by zeros. The text of the stages is made
+in any order, any number of batch, group, channel and filter indices, and any padding by zeros. Of a window in more dimensions
+the last two are transformed: the places along the others are a batch, their taps channels. The text of the stages is made
 by `winograd_text`; U follows from W alone, so for constant weights it is computed once. Results differ by rounding; an infinity
 or NaN spreads to the results of its whole tile (docs/accuracy.md).
 """
@@ -32,7 +33,7 @@ TAPS = 3
 
 @dataclass(frozen=True)
 class Convolution:
-    """A statement of the form above. windows: the two dimensions of the data that a window slides along, in their order;
+    """A statement of the form above. windows: the last two dimensions of the data that a window slides along, in their order;
     batch: indices of data and result; groups: of all three; channels: of data and weights, summed; filters: of weights and
     result."""
 
@@ -96,8 +97,9 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     ranges = {r.index: r for r in s.ranges}
     written = _indices(target)
     windows = [w for form in image if (w := _window(form, ranges, written, image, kernel)) is not None]
-    if len(windows) != 2 or not _meets(program.tensor(data.tensor), image, ranges):
+    if len(windows) < 2 or not _meets(program.tensor(data.tensor), image, ranges):
         return None
+    windows = windows[-2:]
     sliding = {i for w in windows for i in (w.place.index, w.tap.index)}
     kinds: dict[tuple[bool, bool, bool], list[pr.Range]] = {}
     for r in s.ranges:
@@ -106,6 +108,8 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     batch, groups, channels, filters = (tuple(kinds.pop(key, ())) for key in _KINDS)
     if kinds or not channels or not filters:
         return None
+    alone = {form.plain for form in image}
+    channels = tuple(sorted(channels, key=lambda r: r.index in alone))  # vectors run along the last ones, not along taps
     return Convolution(s, data, weights, (windows[0], windows[1]), batch, groups, channels, filters)
 
 
