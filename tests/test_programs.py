@@ -203,6 +203,7 @@ REGRESSIONS: dict[str, tuple[str, Shapes, tuple[str, ...]]] = {
     "padded copy of a tensor that changes": ("T[i] = X[i]; O[i] += (T[i+r-1] else 0)*W[r] where i in 0:20\n"
                                              "T[i] += X[i]; Q[i] += (T[i+r-1] else 0)*W[r] where i in 0:20\n-> (O,Q)",
                                              {"X": (20,), "W": (3,)}, ()),
+    "one sum of what lies outside, too": ("S += (X[61-i,i] else 1) where i in 0:57", {"X": (31, 62)}, ()),
     "constant tensor read before its last write": ("T[i] = W[i]*2; Y[i] = X[i]*T[i]; T[i] += W[i]; Z[i] = X[i]*T[i]\n-> (Y,Z)",
                                                    {"X": (20,), "W": (20,)}, ("W",)),
     "reduction of a constant": ("S[i] += X[i,j]; Y[i] = S[i]*Z[i]", {"X": (6, 70), "Z": (6,)}, ("X",)),

@@ -90,7 +90,7 @@ def _uniform(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
     index = last.plain if last is not None else None
     walked = next((r for r in s.ranges if r.index == index), None)
     inside = walked is not None and tensor.lower[-1] <= walked.lower and walked.upper <= tensor.lower[-1] + tensor.shape[-1]
-    return inside and walked is not None and walked.extent >= NEIGHBOURS and s.subscripts[-1] == pr.Index(walked.index)
+    return inside and walked is not None and walked.extent >= NEIGHBOURS and s.subscripts[-1:] == (pr.Index(walked.index),)
 
 
 def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
