@@ -5,8 +5,9 @@
 With channels last the vectors of a convolution run along its filters, whatever the extents of the image, its stride and its
 windows; with channels first along the image. An inner value is nobody's business but that of the programs that touch it, whose
 subscripts are exchanged, so that no operator is named here: what counts is the form of the sums. Values that are touched by
-one program are stored alike, so that nothing is copied between them; each such region is decided by its vectors. Inputs
-and outputs of the plan, constants, and values that are seen in another shape stay as they are.
+one program are stored alike, so that nothing is copied between them; each such region is decided by its vectors. Values that
+a program turns, a transposed image say, are no region: their second dimension is not that of the others. Inputs and outputs of
+the plan, constants, and values that are seen in another shape stay as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
+from typing import TypeAlias, TypeVar
 
 from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import program as pr
@@ -22,6 +24,10 @@ from polytc.lang.linear import Linear, linear
 from polytc.lang.rewrites import axes
 from polytc.lang.scalars import F32, I8, I32, U8
 from polytc.machine import Machine
+
+T = TypeVar("T")
+Dimension: TypeAlias = tuple[str, int]
+"""A tensor, and one of its dimensions."""
 
 STRIDED = 2.0
 """Vectors of a convolution along an image in strides, in those along a contiguous one."""
@@ -73,15 +79,58 @@ def _candidates(plan: Plan) -> set[str]:
 
 
 def _regions(plan: Plan, candidates: set[str]) -> list[list[str]]:
-    """The candidates, those that one program touches together."""
-    region: dict[str, list[str]] = {}
+    """The candidates, those together that one program touches without turning them."""
+    region: dict[str, list[str]] = {v: [v] for v in sorted(candidates)}
     for c in plan.calls:
-        joined: list[str] = []
-        for v in dict.fromkeys((*c.inputs, *c.outputs)):
-            if v in candidates and region.get(v) is not joined:
-                joined += region.get(v, [v])
-                region |= dict.fromkeys(joined, joined)
+        groups: list[list[str]] = []
+        for v in _arguments(c):
+            group = next((g for g in groups if not any(_turned(c, v, other) for other in g)), None)
+            if v in candidates and group is None:
+                groups.append([v])
+            elif v in candidates and group is not None:
+                _merge(region, group[0], v)
+                group.append(v)
     return list({id(found): found for found in region.values()}.values())
+
+
+def _merge(groups: dict[T, list[T]], a: T, b: T) -> None:
+    """Make the groups of two members one."""
+    if groups[a] is not groups[b]:
+        both = groups[a] + groups[b]
+        groups |= dict.fromkeys(both, both)
+
+
+def _arguments(call: Call) -> dict[str, str]:
+    """Value -> the argument that it is of the program, of several the last."""
+    return dict(zip((*call.inputs, *call.outputs), (*call.program.inputs, *call.program.outputs), strict=True))
+
+
+def _turned(call: Call, a: str, b: str) -> bool:
+    """Does the program see the second dimension of one value as another dimension of the other?"""
+    return _channels_at(call, a, b) not in (None, 1) or _channels_at(call, b, a) not in (None, 1)
+
+
+def _channels_at(call: Call, value: str, other: str) -> int | None:
+    """The dimension of another value that is the second of this one to the program, if there is one."""
+    one, two = (_arguments(call)[v] for v in (value, other))
+    same = _dimensions(call.program).get((one, 1), [])
+    return next((d for tensor, d in same if tensor == two), None)
+
+
+@lru_cache(maxsize=1024)
+def _dimensions(program: pr.Program) -> Mapping[Dimension, list[Dimension]]:
+    """The dimensions of tensors that are the same to a program: subscripts of one statement have an index in common."""
+    found: dict[Dimension, list[Dimension]] = {}
+    for s in program.statements:
+        first: dict[str, Dimension] = {}
+        for tensor, subscripts in ((s.target, s.subscripts), *((r.tensor, r.subscripts) for r in pr.reads(s))):
+            for d, form in enumerate(map(linear, subscripts)):
+                found.setdefault((tensor, d), [(tensor, d)])
+                for index, _ in form.terms if form is not None else ():
+                    _merge(found, first.setdefault(index, (tensor, d)), (tensor, d))
+    return found
+
+
 
 
 # ---- what it is worth
@@ -94,16 +143,21 @@ def _gain(plan: Plan, region: list[str], lanes: int) -> float:
         sums = _sums(c.program) if touched else ()
         gain += sum(_first(s, lanes) - _last(s, lanes) for s in sums)
         if touched:
-            gain -= CROSSING * sum(_crosses(plan, v, own, bool(sums)) for v in c.outputs)
-            gain -= CROSSING * sum(_crosses(plan, v, own, False) for v in dict.fromkeys(c.inputs)) if not sums else 0.0
+            others = c.outputs if sums else tuple(dict.fromkeys((*c.inputs, *c.outputs)))
+            gain -= CROSSING * sum(_crosses(plan, c, v, touched, bool(sums)) for v in others)
     return gain
 
 
-def _crosses(plan: Plan, value: str, region: set[str], summed: bool) -> int:
-    """Elements of a value beside the region that keeps the order of its dimensions. summed: many products make an element."""
+def _crosses(plan: Plan, call: Call, value: str, touched: set[str], summed: bool) -> int:
+    """Elements of a value beside the region that keeps the order of its dimensions: as many more are copied out of order, or
+    fewer if the program turns it, so that its channels are last. touched: what the call has of the region. summed: many
+    products make an element."""
     t = plan.types[value]
     image = len(t.shape) >= 3 and t.shape[1] > 1 and prod(t.shape[2:]) > 1
-    return prod(t.shape) if image and value not in region and value not in plan.constants and not summed else 0
+    if not image or value in touched or value in plan.constants or summed:
+        return 0
+    turned = any(_channels_at(call, v, value) == len(t.shape) - 1 for v in touched)
+    return -prod(t.shape) if turned else prod(t.shape)
 
 
 def _first(s: Sliding, lanes: int) -> float:

@@ -56,6 +56,31 @@ def test_reductions_walk_along_the_channels(build) -> None:
     assert [r.index for s in sums for r in s.ranges] == ["h0", "h1", "m", "r0", "r1", "c"]
 
 
+def block(build: Callable[..., onnx.ModelProto]) -> onnx.ModelProto:
+    """As in ConvNeXt: x -> c, a convolution; its transpose t is normalised and goes through two products of matrices, o; o is
+    turned back and added to c, which another convolution reads."""
+    nodes = [N("Conv", ["x", "w"], ["c"], **CONV3), N("Transpose", ["c"], ["t"], perm=[0, 2, 3, 1]),
+             N("LayerNormalization", ["t", "scale"], ["n"]), N("MatMul", ["n", "up"], ["u"]), N("Relu", ["u"], ["a"]),
+             N("MatMul", ["a", "down"], ["o"]), N("Transpose", ["o"], ["b"], perm=[0, 3, 1, 2]), N("Add", ["b", "c"], ["s"]),
+             N("Conv", ["s", "v"], ["y"], **CONV3)]
+    constants = {"w": array(32, 3, 3, 3), "v": array(16, 32, 3, 3), "scale": array(32), "up": array(32, 64),
+                 "down": array(64, 32)}
+    return build(nodes, {"x": (np.float32, [1, 3, 16, 16])}, ["y"], constants)
+
+
+def test_what_a_program_turns_is_no_region(build) -> None:
+    plan = planned(block(build))
+    stored = layouts.choose(plan, WIDE)
+    moved = {n for n in "ctnuaobs" if stored.types[n].shape != plan.types[n].shape}
+    assert moved == {"c", "b", "s"}
+
+
+def test_results_of_what_is_turned(build, runtime) -> None:
+    model, x = block(build), array(1, 3, 16, 16)
+    (found,), (expected,) = polytc.load_onnx(model).compile().run(None, {"x": x}), runtime(model, {"x": x})
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(("channels", "size"), [(5, 64), (3, 32)])
 def test_few_channels_stay_first(build, channels: int, size: int) -> None:
     plan = planned(residual(build, channels, size))
