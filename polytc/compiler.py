@@ -116,8 +116,9 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         dependences = stage("deps", lambda: deps.analyse(scop))
         if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
             raise isl.QuotaExceeded(dependences.coarse)
+        operations = isl.budget(len(scop.program.statements))
         chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
-        return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen), verify.verify)
+        return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen, operations), verify.verify)
 
     try:
         scop, dependences, chosen, raw = scanned(stage("scop", lambda: polyhedra.extract(rewritten)))

@@ -24,9 +24,17 @@ _RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "mi
 BUDGET = 1_000_000
 """isl operations that one stage may take, half a second to three seconds; ordinary programs need 1 000 to 300 000."""
 
+EACH = 50_000
+"""isl operations for each statement of a long program: what a hundred contractions need, some seconds."""
+
 
 LARGEST = 4
 """Coefficients of rows that the scheduler looks for at most: skews of stencils."""
+
+
+def budget(statements: int) -> int:
+    """isl operations that a stage may take for a program of so many statements."""
+    return max(BUDGET, EACH * statements)
 
 
 class QuotaExceeded(Exception):

@@ -89,7 +89,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
                 plan = cpu.nest(fixed, machine, fusion=shared)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
-        return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(Schedule(scop.tree(plan), how), deps))
+        budget = isl.budget(len(scop.program.statements))
+        return isl.bounded(scop.ctx, budget, lambda: checked(Schedule(scop.tree(plan), how), deps))
     except errors.IllegalTransform as e:
         reason = f"the {machine.kind} strategy was refused ({e.diagnostics[0].message})"
     except isl.QuotaExceeded as e:

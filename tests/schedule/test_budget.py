@@ -149,3 +149,9 @@ def test_the_scheduler_is_given_more_operations_while_they_are_quick(seconds: fl
         sequential._patiently(small, lambda: None)
     assert len(asked) == attempts
     assert asked[-1] == (sequential.OPERATIONS if attempts > 1 else sequential.FIRST)
+
+
+def test_a_chain_of_many_contractions_has_its_schedule() -> None:
+    links = [f"C{k}[i,j] += C{k - 1}[i,k]*B[k,j]" for k in range(1, 60)]
+    chain = build("\n".join(["C0[i,j] += A[i,k]*B[k,j]", *links]), {"A": (16, 16), "B": (16, 16)})
+    assert compiler.lower_program(chain, "cpu").schedule.how.startswith("cpu strategy")
