@@ -47,6 +47,7 @@ T = TypeVar("T")
 TARGETS = {
     "cpu": "polytc.codegen.llvm.target:LLVMTarget",
     "opencl": "polytc.codegen.opencl.target:OpenCLTarget",
+    "c": "polytc.codegen.c.target:CTarget",
     "interp": "polytc.codegen.interp:InterpTarget",
 }
 """The registry: name -> module and class, imported when first asked for."""

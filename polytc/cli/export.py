@@ -13,10 +13,12 @@ import polytc
 from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model import progress, shapes_for
+from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
-from polytc.export import bundle, opencl
+from polytc.export import bundle, c_host, opencl
 from polytc.export.bundle import Bundle
 from polytc.graph import ahead
+from polytc.machine import DEVICES
 from polytc.options import check_algebra
 
 
@@ -24,6 +26,7 @@ class Language(str, Enum):
     """What can be exported."""
 
     opencl = "opencl"
+    c = "c"
 
 
 def export(language: Language, what: Annotated[str, typer.Argument(
@@ -31,16 +34,27 @@ def export(language: Language, what: Annotated[str, typer.Argument(
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
            shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-           algebra: options.Algebra = None) -> None:
+           algebra: options.Algebra = None, machine: Annotated[str | None, typer.Option(
+               metavar="NAME", help="Sizes of tiles for that OpenCL device: " + ", ".join(DEVICES) + ".")] = None) -> None:
     """Write kernels as readable source with host code. No device is needed."""
-    target = compiler.target(language.value)
+    target = _target(language, machine)
     if what.endswith(".onnx"):
         made = _model(Path(what), target, name, options.shapes(shape), algebra)
     else:
         made = _program(what, target, name, algebra, shapes=options.open_shapes(shape), dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
-    for path in opencl.write(made, target.machine, output):
+    written = opencl.write(made, target.machine, output) if language is Language.opencl else c_host.write(made, output)
+    for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
+
+
+def _target(language: Language, machine: str | None) -> Target:
+    """The target, for a device of machine.DEVICES if one is named."""
+    if machine is None:
+        return compiler.target(language.value)
+    if language is not Language.opencl or machine not in DEVICES:
+        raise typer.BadParameter(f"--machine {machine}: the devices of OpenCL are {', '.join(DEVICES)}")
+    return OpenCLTarget(DEVICES[machine])
 
 
 def _program(what: str, target: Target, name: str, algebra: str | None, **arguments: Any) -> Bundle:

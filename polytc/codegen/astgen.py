@@ -6,11 +6,11 @@ d `c<d>`, so the kind of a loop follows from its name alone, even where loops of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import islpy
 
-from polytc.codegen import loops, lower, traverse
+from polytc.codegen import loops, lower, titles, traverse
 from polytc.lang import program as pr
 from polytc.lang.scalars import BOOL, I64
 from polytc.poly import isl
@@ -37,6 +37,8 @@ class _Walk:
     lowering: lower.Lowering
     marks: dict[str, tuple[int, tuple[str, ...]]]
     guarded: bool
+    instances: list[dict[str, loops.Expr]] = field(default_factory=list)
+    """What each instance written so far takes for its indices."""
 
 
 def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> loops.Module:
@@ -94,7 +96,7 @@ def _grouped(s: loops.Stmt, kinds: tuple[str, ...], depth: int) -> loops.Stmt:
     found = any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
     if found or not kinds or kinds[0][:-1] != "block":
         return s
-    return _mapped(f"c{depth}", loops.const(0), loops.const(1), 1, s, kinds[0])
+    return loops.For(f"c{depth}", loops.const(0), loops.const(1), 1, s, "block", int(kinds[0][-1]))
 
 
 def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:
@@ -104,16 +106,13 @@ def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[s
         return _node(node.for_get_body(), walk, kinds, values | {name: lower_bound})
     step = node.for_get_inc().get_val().to_python()
     upper = _upper(node.for_get_cond(), name, values)
+    first = len(walk.instances)
     body = _node(node.for_get_body(), walk, kinds, values)
     kind = kinds.get(int(name[1:]), "sequential")
-    if kind[:-1] in ("block", "thread"):
-        return _mapped(name, lower_bound, upper, step, body, kind)
-    return loops.For(name, lower_bound, upper, step, body, kind)  # type: ignore[arg-type]
-
-
-def _mapped(name: str, lower_bound: loops.Expr, upper: loops.Expr, step: int, body: loops.Stmt, kind: str) -> loops.Stmt:
-    """A loop over work-groups or work-items: constant bounds outside, the true bounds as a guard inside."""
-    return loops.For(name, lower_bound, upper, step, body, kind[:-1], int(kind[-1]))  # type: ignore[arg-type]
+    mapped = kind[:-1] in ("block", "thread")
+    kind, axis = (kind[:-1], int(kind[-1])) if mapped else (kind, 0)
+    title = titles.title(name, kind, walk.instances[first]) if first < len(walk.instances) else ""
+    return loops.For(name, lower_bound, upper, step, body, kind, axis, title)  # type: ignore[arg-type]
 
 
 def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loops.Expr:
@@ -129,6 +128,7 @@ def _instance(call: islpy.AstExpr, walk: _Walk, values: dict[str, loops.Expr]) -
     s = walk.statements[call.get_op_arg(0).get_id().get_name()]
     arguments = [_expr(call.get_op_arg(1 + i), values) for i in range(len(s.ranges))]
     named = dict(zip(s.indices, arguments, strict=True))
+    walk.instances.append(named)
     store = walk.lowering.statement(s, named)
     conditions = (*(s.where if walk.guarded else ()), *pr.within(s.bounds))
     return loops.If(lower.conjunction([walk.lowering.expr(c, named) for c in conditions]), store) if conditions else store

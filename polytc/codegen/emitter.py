@@ -35,6 +35,17 @@ class Names:
             self._spelling[key] = self.fresh(name)
         return self._spelling[key]
 
+    @contextmanager
+    def bound(self, name: str, title: str = "") -> Iterator[str]:
+        """The spelling of a variable inside of its scope: close to `title`, if it has one; free again behind it."""
+        before = self._spelling.get(name)
+        spelled = self._spelling[name] = self.fresh(title or name)
+        yield spelled
+        self._taken.discard(spelled)
+        del self._spelling[name]
+        if before is not None:
+            self._spelling[name] = before
+
     def fresh(self, name: str) -> str:
         """A legal spelling close to `name` that is not in use."""
         base = identifier(name)
@@ -54,6 +65,23 @@ def identifier(name: str) -> str:
     return text if text and not text[0].isdigit() else f"_{text}"
 
 
+_PLACES = re.compile(r"[()\[\]{}]| (?=[?:+-] )|(?<= [=]) |(?<= &&) |(?<=,) ")
+_LOOSEST = {"=": 3, "&": 2, ",": 1}
+
+
+def _break(text: str, most: int) -> int:
+    """Where to break a line of more than `most` characters: at a space, in as few parentheses and between as loose operators as
+    can be; 0 if nowhere."""
+    depth, best = 0, (-100, 0, 0)
+    for m in _PLACES.finditer(text[:most]):
+        if m[0] == " ":
+            looseness = 3 if text[m.end()] in "?:" else _LOOSEST.get(text[m.start() - 1], 0)
+            best = max(best, (-depth, looseness, m.start()))
+        else:
+            depth += 1 if m[0] in "([{" else -1
+    return best[2]
+
+
 class Emitter:
     """Collects lines while walking statements; subclasses write the leaves `emit_*`."""
 
@@ -63,9 +91,16 @@ class Emitter:
         self.lines: list[str] = []
         self.depth = 0
 
+    width = 132
+    """Characters of a line that is broken, where it can be."""
+
     def line(self, text: str) -> None:
-        """Append one line at the current depth."""
-        self.lines.append(f"{self.indent * self.depth}{text}")
+        """Append one line at the current depth; a long one goes on two levels deeper."""
+        margin = self.indent * self.depth
+        while len(margin) + len(text) > self.width and (at := _break(text, self.width - len(margin))):
+            self.lines.append(margin + text[:at])
+            margin, text = self.indent * (self.depth + 2), text[at + 1:]
+        self.lines.append(margin + text)
 
     @contextmanager
     def deeper(self) -> Iterator[None]:

@@ -72,7 +72,8 @@ def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
         width = max(i.lanes for i in (*x.indices, x.value)) if isinstance(x, loops.Store) else 1
         if not isinstance(x, loops.Store) or width <= limit:
             return x
-        return loops.block(*(loops.Store(x.buffer, tuple(part(i, k, limit) for i in x.indices), part(x.value, k, limit))
+        return loops.block(*(loops.Store(x.buffer, tuple(part(i, k, limit) for i in x.indices), part(x.value, k, limit),
+                                         x.origin)
                              for k in range(0, width, limit)))
 
     return traverse.map_stmt(s, store, lambda e: traverse.map_expr(e, reduction))

@@ -9,7 +9,7 @@ reassociable only through `Kernel.precise == False`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from polytc.lang.scalars import BOOL, I64, DType
@@ -217,7 +217,8 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 @dataclass(frozen=True)
 class For:
     """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes;
-    'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest)."""
+    'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest). title: what readers call
+    the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
 
     var: str
     lower: Expr
@@ -226,6 +227,7 @@ class For:
     body: Stmt
     kind: LoopKind = "sequential"
     axis: int = 0
+    title: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -237,11 +239,13 @@ class If:
 
 @dataclass(frozen=True)
 class Store:
-    """buffer[indices] = value. A vector store has a Ramp among the indices."""
+    """buffer[indices] = value. A vector store has a Ramp among the indices. origin: the statement of the program that it
+    computes, for readers only."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

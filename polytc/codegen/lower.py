@@ -42,7 +42,7 @@ class Lowering:
         if inside is not None:
             neutral = loops.Const(identity(s.op, buffer.dtype), buffer.dtype) if s.op is not None else old
             value = loops.Select(inside, value, neutral, buffer.dtype)
-        return loops.Store(buffer, indices, combine(s.op, old, value) if s.op is not None else value)
+        return loops.Store(buffer, indices, combine(s.op, old, value) if s.op is not None else value, s.name)
 
     def _scatter_inside(self, s: pr.Statement, values: dict[str, loops.Expr]) -> loops.Expr | None:
         """Does a scatter stay in its tensor? None for other statements. Where it does not, a clamped place keeps its value:

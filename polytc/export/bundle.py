@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from polytc.codegen.c import language
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph import assembly
@@ -32,6 +33,7 @@ from polytc.poly import isl
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory given error k a l p c from
     NULL EOF stdin stdout stderr errno linux unix assert bool true false complex inline restrict
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t reserve floordiv
     and or not xor class new delete this template namespace operator private public protected friend virtual typename using
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
@@ -146,7 +148,7 @@ def is_open(shape: Sequence[int]) -> bool:
 
 def _named(name: str) -> str:
     """What a bundle is called: a C identifier that nothing else has."""
-    (found,) = parameters([name], RESERVED)
+    (found,) = parameters([name], RESERVED | language.RESERVED)
     return found
 
 

@@ -11,8 +11,8 @@ from polytc.schedule import pseudocode, reading
 MOST = 60
 """Lines of a program or a schedule that are worth a comment; of longer ones only the first are written."""
 
-WIDEST = 140
-"""Characters of such a line."""
+WIDEST, NOTE = 140, 100
+"""Characters of such a line, and of a comment inside of a kernel."""
 
 
 def about(lowered: Lowered) -> tuple[str, ...]:
@@ -23,12 +23,15 @@ def about(lowered: Lowered) -> tuple[str, ...]:
     return (*lines, *(("", f"Schedule: {how}" if how else "Schedule", *schedule) if schedule or how else ()))
 
 
-def tensors(lowered: Lowered) -> dict[str, tuple[str, ...]]:
-    """Tensor -> the statements that write it."""
-    found: dict[str, list[str]] = {}
-    for s in lowered.rewritten.statements:
-        found.setdefault(s.target, []).append(pr.format_statement(s))
-    return {name: tuple(_cut(texts)) for name, texts in found.items()}
+def statements(lowered: Lowered) -> dict[str, str]:
+    """Statement -> its name and what it computes, or at least from what, for one line."""
+    return {s.name: _note(s) for s in lowered.rewritten.statements}
+
+
+def _note(s: pr.Statement) -> str:
+    text = f"{s.name}: {pseudocode.statement(s)}"
+    reads = dict.fromkeys(r.tensor for r in pr.walk(s.value) if isinstance(r, pr.Read))
+    return text if len(text) <= NOTE else f"{s.name}: {s.target} from {', '.join(reads) or 'numbers'}"[:NOTE]
 
 
 def _loops(lowered: Lowered) -> list[str]:

@@ -1,11 +1,12 @@
-"""What an OpenCL folder is written from: the text of all kernels, and what is launched on what."""
+"""What a folder is written from: the text of all kernels, and what is launched on what."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from polytc.codegen.opencl.library import Library, Part, library
+from polytc.codegen.ctext.library import Library, Part
 from polytc.codegen.target import Launch
 from polytc.export import commentary
 from polytc.export.bundle import Argument, Bundle, Place
@@ -13,15 +14,16 @@ from polytc.graph import memory
 from polytc.graph.headers import identifier
 from polytc.graph.memory import Slots
 from polytc.lang.extents import Extent
-from polytc.machine import Machine
+from polytc.lang.scalars import DType
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel launched once. places: of its arguments, in order."""
+    """A kernel launched once. places: of its arguments, in order; dtypes: of the arrays among them, None for a size."""
 
     launch: Launch
     places: tuple[Place, ...]
+    dtypes: tuple[DType | None, ...]
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,17 @@ class Folder:
         return max(self.library.local_bytes.values(), default=0)
 
 
-def prepare(bundle: Bundle, machine: Machine) -> Folder:
-    """The kernels' text, and what is launched on what."""
+def prepare(bundle: Bundle, library: Callable[[Sequence[Part]], Library]) -> Folder:
+    """The kernels' text, and what is launched on what. library: writes the text."""
     parts = []
     for n, unit in enumerate(bundle.units, 1):
         label = identifier(unit.label)[:40] if len(bundle.units) > 1 else ""
         entry = f"{bundle.name}_{label}_{n}" if label else bundle.name
         low = unit.lowered
-        parts.append(Part(low.source.module, entry, commentary.about(low), commentary.tensors(low)))
-    made = library(parts, machine)
-    tasks = tuple(Task(launch, tuple(s.places[a] for a in launch.args))
+        parts.append(Part(low.source.module, entry, commentary.about(low), commentary.statements(low)))
+    made = library(parts)
+    dtypes = [{b.name: b.dtype for b in (*p.module.args, *p.module.scratch)} for p in parts]
+    tasks = tuple(Task(launch, tuple(s.places[a] for a in launch.args), tuple(map(dtypes[s.unit].get, launch.args)))
                   for s in bundle.steps for launch in made.launches[s.unit])
     if bundle.sizes:  # one step, in which all temporaries live
         slots = Slots({life.name: n for n, life in enumerate(bundle.lives)}, ())

@@ -7,25 +7,23 @@ The kernels are the .cl; the .json says all that a host must know; the C and the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 import polytc
+from polytc.codegen.ctext.text import comment
 from polytc.codegen.opencl.kernel import LARGEST_OPEN
-from polytc.codegen.opencl.text import comment
+from polytc.codegen.opencl.library import library
 from polytc.export import formula, opencl_host, python_host
-from polytc.export.bundle import Bundle, Place, bytes_of, offsets
+from polytc.export.bundle import Bundle, Place
+from polytc.export.description import arguments, rows, weights, write_weights
 from polytc.export.folder import Folder, described, prepare, shown
 from polytc.lang.extents import Extent
-from polytc.machine import ALIGNMENT, Machine
+from polytc.machine import Machine
 
 
 def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     """Write the folder, which is made if it is not there; the files, in the order of the list above."""
-    folder = prepare(bundle, machine)
+    folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
     texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder),
              f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
@@ -38,15 +36,6 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     if bundle.weights:
         written.append(write_weights(bundle.weights, to / f"{name}.weights"))
     return written
-
-
-def write_weights(weights: Sequence[np.ndarray], path: Path) -> Path:
-    """The file of weights: each begins at a multiple of ALIGNMENT bytes."""
-    with path.open("wb") as file:
-        for part in weights:
-            file.write(part.tobytes())
-            file.write(bytes(-part.nbytes % ALIGNMENT))
-    return path
 
 
 def source(folder: Folder) -> str:
@@ -81,16 +70,13 @@ def description(folder: Folder) -> str:
     def place(p: Place) -> dict[str, int]:
         return {_AREAS[p.area]: folder.number(p)}
 
-    parts = [{"offset": at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
-             for at, w in zip(offsets(b.weights), b.weights)]
+    parts = weights(b)
     found = {
         "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.cl", "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment},
         "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
-        "arguments": [{"name": a.name, "title": a.title, "role": a.role, "dtype": a.type.dtype.name,
-                       "shape": formula.rows(a.type.shape), "bytes": formula.row(bytes_of(a.type.shape, a.type.dtype))}
-                      for a in b.arguments],
+        "arguments": arguments(b),
         "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
         "buffers": formula.rows(folder.buffers),
         "launches": [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places],
@@ -98,15 +84,4 @@ def description(folder: Folder) -> str:
                       "local_bytes": made.local_bytes[t.launch.entry]} for t in folder.tasks],
         "copies": [{"from": place(c.source), "to": {"argument": c.target}, "bytes": c.bytes} for c in b.copies],
     }
-    return _rows(found) + "\n"
-
-
-def _rows(found: Mapping[str, object]) -> str:
-    """JSON with one line for each item of the outer lists, so that people can read it."""
-    parts = []
-    for key, value in found.items():
-        text = json.dumps(value)
-        if isinstance(value, list) and value:
-            text = "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
-        parts.append(f"  {json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}"
+    return rows(found) + "\n"

@@ -4,53 +4,7 @@ MAIN = '''\
 /* main FOLDER@USAGE@ [FILE ...]: runs the kernels of a folder once, on the first device for which they build.
  * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
  * Inputs without a file are zeros. Prints the first elements of each output. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "@NAME@.h"
-
-enum { COUNT = @COUNT@, SIZES = @SIZES@, DEVICES = 16 };
-enum format { BYTES, FLOAT, DOUBLE, INT, LONG };
-
-struct argument {
-    const char *name;
-    int read, written;
-    enum format format;
-};
-
-@ROWS@
-
-static int fail(const char *what, const char *why)
-{
-    fprintf(stderr, "%s: %s\\n", what, why);
-    return 1;
-}
-
-static void print(const struct argument *a, const void *data, size_t bytes)
-{
-    const size_t sizes[] = {1, 4, 8, 4, 8};
-    size_t k, count = bytes / sizes[a->format];
-    printf("%s", a->name);
-    for (k = 0; k < count && k < 8; k++) {
-        if (a->format == FLOAT) printf(" %.9g", ((const float *)data)[k]);
-        else if (a->format == DOUBLE) printf(" %.17g", ((const double *)data)[k]);
-        else if (a->format == INT) printf(" %ld", (long)((const int32_t *)data)[k]);
-        else if (a->format == LONG) printf(" %lld", (long long)((const int64_t *)data)[k]);
-        else printf(" %u", ((const unsigned char *)data)[k]);
-    }
-    printf("\\n");
-}
-
-static int transfer(const char *path, const char *mode, void *data, size_t bytes)
-{
-    FILE *file = fopen(path, mode);
-    size_t got = !file ? 0 : mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
-    if (file && fclose(file)) got = 0;
-    return file && got == bytes;
-}
-
+@COMMON@
 static cl_int find(const char *folder, cl_context *context, cl_device_id *device, @NAME@ **made)
 {
     cl_platform_id platforms[DEVICES];

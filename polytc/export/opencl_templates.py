@@ -348,12 +348,3 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
     return error ? error : set_arguments(self);
 }
 '''
-
-FLOORDIV = '''\
-/* a / b, rounded down; b is positive. */
-static int64_t floordiv(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
-'''

@@ -282,7 +282,7 @@ def test_what_the_device_cannot_hold_is_a_diagnostic() -> None:
 
 def test_a_failed_build_is_a_diagnostic() -> None:
     binary = OpenCLTarget().build(OpenCLTarget().emit(P.matmul(2, 2, 2)))
-    broken = replace(binary, code=binary.code.replace(b"float acc;", b"flaot acc;"))
+    broken = replace(binary, code=binary.code.replace(b"float acc =", b"flaot acc ="))
     with pytest.raises(TargetError, match="refuses") as info:
         opencl_executable.OpenCLExecutable(broken, devices.choose())
     assert info.value.code == "E506"

@@ -55,17 +55,17 @@ def device() -> devices.Device:
 
 
 def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Sequence[str] = ("-lOpenCL",),
-         sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+         sizes: Mapping[str, int] | None = None, compiler: str | None = CC) -> dict[str, np.ndarray]:
     """The outputs of the C host. sizes: that are not fixed, in order. Skips where it cannot be built."""
-    if CC is None:
+    if compiler is None:
         pytest.skip("there is no C compiler")
     if "-lOpenCL" in libraries:
         device()
-        probe = subprocess.run([CC, "-x", "c", "-", "-lOpenCL", "-o", os.devnull], capture_output=True, text=True,
+        probe = subprocess.run([compiler, "-x", "c", "-", "-lOpenCL", "-o", os.devnull], capture_output=True, text=True,
                                input="#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\nint main(void) { return 0; }\n")
         if probe.returncode:
             pytest.skip("there are no headers and loader of OpenCL for C")
-    subprocess.run([CC, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
+    subprocess.run([compiler, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
     files, given = [], iter(inputs)
     for k, a in enumerate(arguments(folder, name)):
         if a["role"] != "output":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from polytc.codegen import lanes, loops, ndrange, traverse
+from polytc.codegen.ctext.preamble import Preamble
+from polytc.codegen.ctext.text import comment
 from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
-from polytc.codegen.opencl.preamble import Preamble
-from polytc.codegen.opencl.text import comment
+from polytc.codegen.opencl.language import OPENCL
 from polytc.codegen.passes import grain, items
 from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
@@ -30,9 +31,9 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
 
     Raises TargetError E510 or E511 where loops do not fit an NDRange, E512 or E513 for what OpenCL C does not have.
     """
-    preamble = Preamble()
+    preamble = Preamble(OPENCL)
     prepared, writers = written(module, machine, preamble, lambda n, k: identifier(f"polytc_{module.name}_{k.name}"))
-    alignment = ALIGNMENT if any(w.memory.needs_alignment for w in writers) else 0
+    alignment = ALIGNMENT if any(w.places.needs_alignment for w in writers) else 0
     options = {"build": build_options(module), "local_bytes": str(max((w.local_bytes for w in writers), default=0)),
                "alignment": str(alignment)}
     if module.sizes:
@@ -46,15 +47,15 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
     return Source("opencl", "\n".join(parts), tuple(w.launch for w in writers), prepared, options)
 
 
-def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: Callable[[int, loops.Kernel], str]
-            ) -> tuple[loops.Module, list[KernelWriter]]:
+def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: Callable[[int, loops.Kernel], str],
+            notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
-    What they need is added to the preamble."""
+    notes: see KernelWriter. What they need is added to the preamble."""
     narrow = (replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
     kernels = tuple(part for k in narrow for part in ndrange.prepare(items.localise(grain.coarsen(k, machine))))
     writers = []
     for n, k in enumerate(kernels, 1):
-        writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes)
+        writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes, notes)
         writer.write()
         writers.append(writer)
     return replace(module, kernels=kernels), writers

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polytc.codegen import intervals, loops, traverse
+from polytc.codegen.ctext.statements import allocated
+from polytc.codegen.ctext.text import PREFIX, bare, operand
 from polytc.codegen.opencl import types
 from polytc.lang.scalars import BOOL
 from polytc.machine import ALIGNMENT
 
 if TYPE_CHECKING:
-    from polytc.codegen.opencl.expressions import Expressions
+    from polytc.codegen.ctext.expressions import Expressions
 
 
 @dataclass(frozen=True)
 class Place:
     """name, ctype: of the pointer or variable. space: OpenCL's name. count: elements of an array, 0 for a pointer, 1 for a
     plain variable. lanes: of each element, more than 1 for a private buffer that is only used as whole vectors. half: 'f16' or
-    'bf16' where elements of that type are stored as such, else ''."""
+    'bf16' where elements of that type are stored as such, else ''. sides: extents of a __local array, without those of 1."""
 
     name: str
     ctype: str
@@ -27,6 +29,7 @@ class Place:
     count: int
     lanes: int = 1
     half: str = ""
+    sides: tuple[int, ...] = ()
 
     def load_half(self, offset: str, lanes: int) -> str:
         """Neighbouring halves as floats."""
@@ -51,7 +54,7 @@ class Place:
         """The line that declares an array or variable."""
         ctype = self.ctype if self.lanes == 1 else f"{self.ctype}{self.lanes}"
         if self.space == "__local":
-            return f"__local {ctype} {self.name}[{self.count}] __attribute__((aligned({ALIGNMENT})));"
+            return f"__local {ctype} {self.name}{_subscripts(self.sides)} __attribute__((aligned({ALIGNMENT})));"
         return f"{ctype} {self.name}{'' if self.count == 1 else f'[{self.count}]'};"
 
 
@@ -72,7 +75,8 @@ class Memory:
     def _own(self, kernel: loops.Kernel, b: loops.Buffer, name: str) -> Place:
         ctype = types.memory(b.dtype, b.space)
         if b.space == "local":
-            return Place(name, ctype, "__local", max(1, b.size))
+            sides = tuple(n for n in b.shape if n != 1) or (1,)
+            return Place(name, ctype, "__local", max(1, b.size), sides=sides)
         lanes = whole_vectors(kernel.body, b)
         return Place(name, ctype, "__private", max(1, b.size // lanes), lanes)
 
@@ -83,6 +87,19 @@ class Memory:
     def is_contiguous(indices: tuple[loops.Expr, ...]) -> bool:
         """Whether a vector access touches consecutive elements."""
         return bool(indices) and is_unit_ramp(indices[-1]) and all(i.lanes == 1 for i in indices[:-1])
+
+    def element(self, write: Expressions, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
+        """The element as C writes it, to load or to store."""
+        place = self.place(b)
+        if not place.sides:
+            return place.element(write.flat(b, indices))
+        told = [bare(write.index(e)) for e, n in zip(indices, b.shape, strict=True) if n != 1]
+        return place.name + _subscripts(told or ["0"])
+
+    def address(self, write: Expressions, b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
+        """A pointer to the element."""
+        place = self.place(b)
+        return f"&{self.element(write, b, indices)}" if len(place.sides) > 1 else _address(place.name, write.flat(b, indices))
 
     def vector_offset(self, write: Expressions, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
         """The offset in whole vectors, of a buffer that is used as such."""
@@ -97,25 +114,27 @@ class Memory:
 
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
         """Consecutive elements as a vector, in the type of memory (halves: of values)."""
-        place, offset = self.place(e.buffer), write.flat(e.buffer, _base(e.indices))
+        place = self.place(e.buffer)
         if place.half:
-            return place.load_half(offset, e.lanes)
+            return place.load_half(write.flat(e.buffer, _base(e.indices)), e.lanes)
+        address = self.address(write, e.buffer, _base(e.indices))
         if self._is_aligned(e.buffer, e.indices, e.lanes):
-            return f"*({place.space} const {place.ctype}{e.lanes}*)({_address(place.name, offset)})"
-        return f"vload{e.lanes}(0, {_address(place.name, offset)})"
+            return f"*({place.space} const {place.ctype}{e.lanes}*){operand(address, PREFIX)}"
+        return f"vload{e.lanes}(0, {address})"
 
     def store_vector(self, write: Expressions, s: loops.Store, lanes: int, value: str) -> str:
         """The statement that writes consecutive elements; value: already in the type of memory."""
-        place, offset = self.place(s.buffer), write.flat(s.buffer, _base(s.indices))
+        place = self.place(s.buffer)
         if place.half:
-            return place.store_half(offset, lanes, value)
+            return place.store_half(write.flat(s.buffer, _base(s.indices)), lanes, value)
+        address = self.address(write, s.buffer, _base(s.indices))
         if self._is_aligned(s.buffer, s.indices, lanes):
-            return f"*({place.space} {place.ctype}{lanes}*)({_address(place.name, offset)}) = {value};"
+            return f"*({place.space} {place.ctype}{lanes}*){operand(address, PREFIX)} = {value};"
         if not self.wide:
             # PoCL's vstoreN writes a vector in pieces
             packed = write.preamble.packed(f"{place.ctype}{lanes}")
-            return f"(({place.space} {packed}*)({_address(place.name, offset)}))->v = {value};"
-        return f"vstore{lanes}({value}, 0, {_address(place.name, offset)});"
+            return f"(({place.space} {packed}*){operand(address, PREFIX)})->v = {value};"
+        return f"vstore{lanes}({value}, 0, {address});"
 
     def _is_aligned(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> bool:
         """Whether to access a vector through a vector pointer: its address is a multiple of its size."""
@@ -128,14 +147,13 @@ class Memory:
         return aligned
 
 
-def allocated(kernel: loops.Kernel) -> tuple[loops.Buffer, ...]:
-    """The kernel's own buffers, each once, in order of allocation."""
-    return tuple(dict.fromkeys(s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)))
-
-
 def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
     last = indices[-1]
     return (*indices[:-1], last.base if isinstance(last, loops.Ramp) else last)
+
+
+def _subscripts(told: Iterable[object]) -> str:
+    return "".join(f"[{e}]" for e in told)
 
 
 def _address(name: str, offset: str) -> str:

@@ -7,10 +7,7 @@ accessed by vload_half and vstore_half, bf16 is ushort, the upper half of the fl
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
+from polytc.codegen.ctext.constants import NUMBERS, literal
 from polytc.lang.scalars import DType
 
 _VALUE = {"f16": "float", "bf16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short",
@@ -64,31 +61,7 @@ def unsigned(dtype: DType, lanes: int = 1) -> str:
 
 def constant(value: int | float | bool, dtype: DType) -> str:
     """A literal of exactly the type that holds the dtype."""
-    match dtype.kind:
-        case "f":
-            return _floating(float(value), dtype)
-        case "b":
-            return "1" if value else "0"
-    number = int(np.array(int(value) & (2**dtype.bits - 1), f"u{dtype.bytes}").astype(dtype.numpy))
-    if dtype.bits < 32:
-        return f"({scalar(dtype)}){number}" if number >= 0 else f"({scalar(dtype)})({number})"
-    suffix = ("u" if dtype.kind == "u" else "") + ("L" if dtype.bits == 64 else "")
-    if dtype.kind == "i" and number == -(2 ** (dtype.bits - 1)):
-        return f"({number + 1}{suffix} - 1)"
-    return f"{number}{suffix}" if number >= 0 else f"({number}{suffix})"
-
-
-def _floating(value: float, dtype: DType) -> str:
-    number = dtype.numpy.type(value)
-    if math.isnan(number):
-        return "NAN" if dtype.bits < 64 else "((double)NAN)"
-    if math.isinf(number):
-        text = "INFINITY" if dtype.bits < 64 else "((double)INFINITY)"
-        return text if number > 0 else f"(-{text})"
-    text = repr(float(number)) if dtype.bits == 64 else str(np.float32(number))
-    text = text if "." in text or "e" in text else f"{text}.0"
-    text += "" if dtype.bits == 64 else "f"
-    return text if number > 0 or text[0] != "-" else f"({text})"
+    return literal(value, dtype, scalar(dtype), "L")
 
 
 def component(k: int) -> str:
@@ -115,8 +88,8 @@ _FUNCTIONS = """
     isordered isunordered signbit any all bitselect select barrier mem_fence prefetch printf shuffle shuffle2
     vec_step NAN INFINITY HUGE_VAL HUGE_VALF MAXFLOAT NULL EOF linux unix
 """.split()
-RESERVED = frozenset([*_WORDS, *_FUNCTIONS, *_TYPES, *(f"{t}{n}" for t in _TYPES[:13] for n in (2, 3, 4, 8, 16))])
+RESERVED = NUMBERS | frozenset([*_WORDS, *_FUNCTIONS, *_TYPES, *(f"{t}{n}" for t in _TYPES[:13] for n in (2, 3, 4, 8, 16))])
 RESERVED_PREFIXES = tuple("""
     polytc_ __ get_ vload vstore convert_ as_ native_ half_ fast_ atomic_ atom_ async_ read_ write_ cl_ CL_ CLK_
-    M_ FLT_ DBL_ INT_ CHAR_ SHRT_ LONG_ UINT_ UCHAR_ USHRT_ ULONG_ SCHAR_
+    FLT_ DBL_ INT_ CHAR_ SHRT_ LONG_ UINT_ UCHAR_ USHRT_ ULONG_ SCHAR_
 """.split())

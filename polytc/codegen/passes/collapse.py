@@ -60,14 +60,14 @@ def _collapse(s: loops.For, machine: Machine) -> loops.For:
         whole = loops.binary("//", both, loops.const(outside * block))
         first = loops.binary("//", loops.binary("%", both, loops.const(outside * block)), loops.const(block))
         second = loops.binary("+", loops.binary("*", whole, loops.const(block)), second) if block > 1 else whole
-    body = _let(s.var, first, bounds[0], _let(inner.var, second, bounds[2], inner.body))
+    body = _let(s, first, bounds[0], _let(inner, second, bounds[2], inner.body))
     return loops.For(both.name, loops.const(0), loops.const(outside * extent), 1, body, "parallel")
 
 
-def _let(var: str, value: loops.Expr, offset: int, body: loops.Stmt) -> loops.For:
-    """A loop of one iteration gives the variable its value without rewriting the body."""
+def _let(loop: loops.For, value: loops.Expr, offset: int, body: loops.Stmt) -> loops.For:
+    """A loop of one iteration gives the loop's variable its value without rewriting the body."""
     value = loops.binary("+", value, loops.const(offset)) if offset else value
-    return loops.For(var, value, loops.binary("+", value, loops.const(1)), 1, body)
+    return loops.For(loop.var, value, loops.binary("+", value, loops.const(1)), 1, body, title=loop.title)
 
 
 def _block(extent: int) -> int:

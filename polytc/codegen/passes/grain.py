@@ -59,7 +59,8 @@ def _cut(s: loops.For, count: int, size: int) -> loops.For:
     last = loops.binary("+", first, loops.const(size))
     end = last if count % size == 0 else loops.Call("min", (last, s.upper), I64)
     inner = replace(s, lower=first, upper=end, kind="sequential")
-    return loops.For(group.name, loops.const(0), loops.const(-(-count // size)), 1, inner, "parallel")
+    title = f"{s.title}_group" if s.title else ""
+    return loops.For(group.name, loops.const(0), loops.const(-(-count // size)), 1, inner, "parallel", title=title)
 
 
 def _work(s: loops.Stmt, env: intervals.Env) -> int:

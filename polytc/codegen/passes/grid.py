@@ -92,7 +92,7 @@ def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> lo
             if not same:
                 continue
             total: Extent = 1
-            name = same[-1][0].var
+            name, title = same[-1][0].var, "_".join(x[0].title for x in same if x[0].title)
             for loop, low, step, extent in reversed(same):
                 index: loops.Expr = loops.Var(name)
                 index = loops.binary("//", index, limits.expression(total)) if total != 1 else index
@@ -100,7 +100,7 @@ def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> lo
                 index = loops.binary("*", index, loops.const(step)) if step > 1 else index
                 values[loop.var] = loops.binary("+", index, loops.const(low))
                 total = times(total, extent)
-            result = loops.For(name, loops.const(0), limits.expression(total), 1, result, same[0][0].kind, axis)
+            result = loops.For(name, loops.const(0), limits.expression(total), 1, result, same[0][0].kind, axis, title)
     shifted = {n: v for n, v in values.items() if simplify.expr(v, {}) != loops.Var(n)}
     return _outer_substitute(result, shifted) if shifted else result
 

@@ -92,7 +92,7 @@ def vector(s: loops.Stmt, var: str, chunk: Chunk) -> loops.Stmt:
         case loops.Store():
             ramp = loops.Ramp(chunk.base, chunk.stride, chunk.lanes, active=chunk.active)
             indices = tuple(vector_expr(i, var, ramp) for i in s.indices)
-            return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var, ramp), chunk.lanes))
+            return loops.Store(s.buffer, indices, broadcast(vector_expr(s.value, var, ramp), chunk.lanes), s.origin)
         case _:
             raise AssertionError("lanewise: not straight")
 

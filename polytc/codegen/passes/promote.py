@@ -193,7 +193,7 @@ def _promote(s: loops.Stmt, uses: list[_Use], chosen: dict[str, list[Access]], t
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if isinstance(x, loops.Store) and x.buffer.name in places:
-            return loops.Store(*places[x.buffer.name][x.indices, _lanes(x.indices)], x.value)
+            return loops.Store(*places[x.buffer.name][x.indices, _lanes(x.indices)], x.value, x.origin)
         return x
 
     s = traverse.map_stmt(s, on_stmt, on_expr)
@@ -208,7 +208,7 @@ def _places(buffer: loops.Buffer, slots: list[Access], taken: frozenset[str]) ->
     for lanes in sorted({lanes for _, lanes in slots}):
         members = [slot for slot in slots if slot[1] == lanes]
         shape = (len(members),) if lanes == 1 else (len(members), lanes)
-        array = loops.Buffer(fresh(f"{buffer.name}_r{lanes}", set(taken)), buffer.dtype, shape, "private")
+        array = loops.Buffer(fresh(f"{buffer.name}_r{lanes if lanes > 1 else ''}", set(taken)), buffer.dtype, shape, "private")
         for n, slot in enumerate(members):
             places[slot] = (array, (loops.const(n),) if lanes == 1 else (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)))
     return {slot: places[slot] for slot in slots}

@@ -36,7 +36,7 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
         case loops.If():
             return _if(s, known)
         case loops.Store():
-            return loops.Store(s.buffer, tuple([expr(i, known) for i in s.indices]), value(s.value, known))
+            return loops.Store(s.buffer, tuple([expr(i, known) for i in s.indices]), value(s.value, known), s.origin)
         case loops.Block():
             return loops.block(*(simplify(x, known) for x in s.stmts))
         case loops.Alloc():

@@ -65,7 +65,7 @@ def _whole(s: loops.For, start: loops.Expr, lanes: int, count: int) -> loops.For
     upper = simplify.expr(loops.binary("-", s.upper, loops.const(step - s.step)), {})
     at = [_plus(loops.Var(s.var), n * lanes * s.step) for n in range(count)]
     body = vectors(s.body, s.var, [Chunk(base, s.step, lanes) for base in at])
-    return loops.For(s.var, start, upper, step, body)
+    return loops.For(s.var, start, upper, step, body, title=s.title)
 
 
 def _after(s: loops.For, start: loops.Expr, width: int) -> loops.Expr:
@@ -82,7 +82,8 @@ def _rest(s: loops.For, start: loops.Expr, lanes: int) -> loops.For:
     """The loop of at most one iteration that runs what is left as a masked vector."""
     ramp = loops.Ramp(loops.Var(s.var), s.step, lanes)
     mask = loops.binary("<", ramp, broadcast(s.upper, lanes))
-    return loops.For(s.var, start, s.upper, lanes * s.step, vectors(s.body, s.var, [Chunk(ramp.base, s.step, lanes, mask)]))
+    masked = vectors(s.body, s.var, [Chunk(ramp.base, s.step, lanes, mask)])
+    return loops.For(s.var, start, s.upper, lanes * s.step, masked, title=s.title)
 
 
 def _plus(e: loops.Expr, number: int) -> loops.Expr:
@@ -131,7 +132,7 @@ def _summed(s: loops.For, start: loops.Expr, lanes: int, count: int, partial: lo
         ramp = loops.Ramp(_plus(loops.Var(s.var), n * lanes * s.step), s.step, lanes)
         value = broadcast(vector_expr(term, s.var, ramp), lanes)
         body.append(_put(partial, n, combine(op, _get(partial, n), value)))
-    return loops.For(s.var, start, upper, step, loops.block(*body))
+    return loops.For(s.var, start, upper, step, loops.block(*body), title=s.title)
 
 
 def _masked_sum(s: loops.For, start: loops.Expr, lanes: int, partial: loops.Buffer, op: str, term: loops.Expr) -> loops.For:
@@ -140,7 +141,8 @@ def _masked_sum(s: loops.For, start: loops.Expr, lanes: int, partial: loops.Buff
     mask = loops.binary("<", ramp, broadcast(s.upper, lanes))
     nothing = loops.Const(identity(op, term.dtype), term.dtype, lanes)
     value = loops.Select(mask, broadcast(vector_expr(term, s.var, ramp), lanes), nothing, term.dtype, lanes)
-    return loops.For(s.var, start, s.upper, lanes * s.step, _put(partial, 0, combine(op, _get(partial, 0), value)))
+    body = _put(partial, 0, combine(op, _get(partial, 0), value))
+    return loops.For(s.var, start, s.upper, lanes * s.step, body, title=s.title)
 
 
 def _get(partial: loops.Buffer, n: int) -> loops.Load:

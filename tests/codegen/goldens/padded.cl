@@ -15,12 +15,16 @@ static inline int polytc_floordiv_index(int a, int b)
 
 static inline float polytc_tohalf_float(float a)
 {
-    ushort h; vstore_half_rte(a, 0, (__private half*)&h); return vload_half(0, (const __private half*)&h);
+    ushort h;
+    vstore_half_rte(a, 0, (__private half*)&h);
+    return vload_half(0, (const __private half*)&h);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void polytc_padded_k0(__global const half* restrict x, __global const uchar* restrict flags, __global half* restrict y)
 {
     const int i = get_group_id(0);
-    vstore_half((flags[max(polytc_floordiv_index(i - 1, 4), 0)] != 0) ? polytc_tohalf_float((((i >= 1) && (i < 11)) ? vload_half(i - 1, x) : (-0.5f)) + polytc_tohalf_float((float)(long)i)) : INFINITY, i, y);
+    vstore_half(flags[max(polytc_floordiv_index(i - 1, 4), 0)] != 0
+            ? polytc_tohalf_float(((i >= 1 && i < 11) ? vload_half(i - 1, x) : (-0.5f)) + polytc_tohalf_float((float)(long)i))
+            : INFINITY, i, y);
 }

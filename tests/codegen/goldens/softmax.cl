@@ -21,7 +21,7 @@ void polytc_softmax_k0_0(__global const double* restrict x, __global double* res
     const int i = get_group_id(0);
     sum[i] = 0.0;
     for (int j = 0; j < 8; ++j) {
-        sum[i] = sum[i] + exp(x[i * 8 + j]);
+        sum[i] += exp(x[i * 8 + j]);
     }
 }
 

@@ -11,20 +11,19 @@
 __kernel __attribute__((reqd_work_group_size(4, 4, 1)))
 void polytc_tiled_k0(__global const float* restrict A, __global const float* restrict B, __global float* restrict C)
 {
-    __local float tileA[16] __attribute__((aligned(64)));
-    __local float tileB[16] __attribute__((aligned(64)));
+    __local float tileA[4][4] __attribute__((aligned(64)));
+    __local float tileB[4][4] __attribute__((aligned(64)));
     const int b0 = get_group_id(1);
     const int b1 = get_group_id(0);
     const int t0 = get_local_id(1);
     const int t1 = get_local_id(0);
-    float acc;
-    acc = 0.0f;
+    float acc = 0.0f;
     for (int kt = 0; kt < 2; ++kt) {
-        tileA[t0 * 4 + t1] = A[(b0 * 4 + t0) * 8 + kt * 4 + t1];
-        tileB[t0 * 4 + t1] = B[(kt * 4 + t0) * 8 + b1 * 4 + t1];
+        tileA[t0][t1] = A[(b0 * 4 + t0) * 8 + kt * 4 + t1];
+        tileB[t0][t1] = B[(kt * 4 + t0) * 8 + b1 * 4 + t1];
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int k = 0; k < 4; ++k) {
-            acc = acc + (tileA[t0 * 4 + k] * tileB[k * 4 + t1]);
+            acc += tileA[t0][k] * tileB[k][t1];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }

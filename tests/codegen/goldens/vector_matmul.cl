@@ -20,13 +20,17 @@ void polytc_vector_matmul_k0(__global const float* restrict A, __global const fl
     acc[2] = (float4)(0.0f);
     acc[3] = (float4)(0.0f);
     for (int k = 0; k < 5; ++k) {
-        acc[0] = fma((float4)(A[(i * 2) * 5 + k]), *(__global const float4*)(B + k * 16 + j * 8), acc[0]);
-        acc[1] = fma((float4)(A[(i * 2) * 5 + k]), *(__global const float4*)(B + k * 16 + j * 8 + 4), acc[1]);
-        acc[2] = fma((float4)(A[(i * 2 + 1) * 5 + k]), *(__global const float4*)(B + k * 16 + j * 8), acc[2]);
-        acc[3] = fma((float4)(A[(i * 2 + 1) * 5 + k]), *(__global const float4*)(B + k * 16 + j * 8 + 4), acc[3]);
+        const float A_value = A[i * 2 * 5 + k];
+        const float4 B_value = *(__global const float4*)(B + k * 16 + j * 8);
+        acc[0] = fma((float4)(A_value), B_value, acc[0]);
+        const float4 B_value_2 = *(__global const float4*)(B + k * 16 + j * 8 + 4);
+        acc[1] = fma((float4)(A_value), B_value_2, acc[1]);
+        const float A_value_2 = A[(i * 2 + 1) * 5 + k];
+        acc[2] = fma((float4)(A_value_2), B_value, acc[2]);
+        acc[3] = fma((float4)(A_value_2), B_value_2, acc[3]);
     }
-    *(__global float4*)(C + (i * 2) * 16 + j * 8) = acc[0];
-    *(__global float4*)(C + (i * 2) * 16 + j * 8 + 4) = acc[1];
+    *(__global float4*)(C + i * 2 * 16 + j * 8) = acc[0];
+    *(__global float4*)(C + i * 2 * 16 + j * 8 + 4) = acc[1];
     *(__global float4*)(C + (i * 2 + 1) * 16 + j * 8) = acc[2];
     *(__global float4*)(C + (i * 2 + 1) * 16 + j * 8 + 4) = acc[3];
 }

@@ -67,74 +67,176 @@
  *                         unroll for w_vector in 0:1:
  *                             unroll for w_lane in 0:4:
  *                                 S1_store: O[0, m_item, h, 4 * w_item + w_lane] = O_acc[h, m_group, w_group, m_item, w_item, m_row, w_vec ...
- *
- * I_pad[x0, x1, x2, x3] = (I[x0, x1, x2, x3] else 0.0)  where x0 in 0:1, x1 in 0:8, x2 in -1:15, x3 in -1:15
  */
 __kernel __attribute__((reqd_work_group_size(16, 4, 2)))
 void conv3x3_1(__global const float* restrict I, __global float* restrict I_pad)
 {
-    const int c1 = get_group_id(2);
-    const int c2 = get_group_id(1);
-    const int c3 = get_group_id(0);
-    const int c4 = get_local_id(2);
-    const int c5 = get_local_id(1);
-    const int c6 = get_local_id(0);
-    if ((((c5 >= max(0, c2 * (-4) + 3)) && (c5 < min(3, c2 * (-4) + 18) + 1)) && (c6 >= max(0, c3 * (-16) + 15))) && (c6 < min(15, c3 * (-16) + 30) + 1)) {
-        float I_pad_r1;
-        I_pad_r1 = ((((c2 * 4 + c5 >= 4) && (c2 * 4 + c5 < 18)) && (c3 * 16 + c6 >= 16)) && (c3 * 16 + c6 < 30)) ? I[(c1 * 2 + c4) * 196 + (c2 * 4 + c5 - 4) * 14 + c3 * 16 + c6 - 16] : 0.0f;
-        I_pad[(c1 * 2 + c4) * 256 + (c2 * 4 + c5 - 3) * 16 + c3 * 16 + c6 - 15] = I_pad_r1;
+    const int x1_group = get_group_id(2);
+    const int x2_group = get_group_id(1);
+    const int x3_group = get_group_id(0);
+    const int x1_item = get_local_id(2);
+    const int x2_item = get_local_id(1);
+    const int x3_item = get_local_id(0);
+    if (x2_item >= max(0, 3 - x2_group * 4) && x2_item <= min(3, 18 - x2_group * 4) && x3_item >= max(0, 15 - x3_group * 16) &&
+            x3_item <= min(15, 30 - x3_group * 16)) {
+        /* S1_I_pad: I_pad[x0, x1, x2, x3] = (I[x0, x1, x2, x3] else 0.0) */
+        float I_pad_r =
+                (x2_group * 4 + x2_item >= 4 && x2_group * 4 + x2_item < 18 && x3_group * 16 + x3_item >= 16 &&
+                x3_group * 16 + x3_item < 30)
+                ? I[(x1_group * 2 + x1_item) * 196 + (x2_group * 4 + x2_item - 4) * 14 + x3_group * 16 + x3_item - 16] : 0.0f;
+        I_pad[(x1_group * 2 + x1_item) * 256 + (x2_group * 4 + x2_item - 3) * 16 + x3_group * 16 + x3_item - 15] = I_pad_r;
     }
 }
 
-/*
- * O[0, m_item, h, 4 * w_item + w_lane] = O_acc[h, m_group, w_group, m_item, w_item, m_row, w_vector, w_lane]  where h in 0:14, m_group in  ...
- */
 __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
 void conv3x3_2(__global const float* restrict I_pad, __global float* restrict O, __global const float* restrict W)
 {
-    __local float W_tile[1152] __attribute__((aligned(64)));
-    __local float I_pad_tile[1584] __attribute__((aligned(64)));
-    const int item0 = get_local_id(0);
-    const int item1 = get_local_id(1);
-    const int c0 = get_group_id(2);
-    float4 O_acc;
-    O_acc = (float4)(0.0f);
+    __local float W_tile[8][3][3][16] __attribute__((aligned(64)));
+    __local float I_pad_tile[8][3][66] __attribute__((aligned(64)));
+    const int item_x = get_local_id(0);
+    const int item_y = get_local_id(1);
+    const int h = get_group_id(2);
+    /* S1_init: O_acc[h, m_group, w_group, m_item, w_item, m_row, w_vector, w_lane] = 0.0 */
+    float4 O_acc = (float4)(0.0f);
     {
-        I_pad_tile[(((item0 + item1 * 16) / 66) / 3) * 198 + (((item0 + item1 * 16) / 66) % 3) * 66 + (item0 + item1 * 16) % 66] = ((item0 + item1 * 16) % 66 < 16) ? I_pad[(((item0 + item1 * 16) / 66) / 3) * 256 + (((item0 + item1 * 16) / 66) % 3 + c0) * 16 + (item0 + item1 * 16) % 66] : 0.0f;
-        I_pad_tile[(((item0 + item1 * 16 + 256) / 66) / 3) * 198 + (((item0 + item1 * 16 + 256) / 66) % 3) * 66 + (item0 + item1 * 16 + 256) % 66] = ((item0 + item1 * 16 + 256) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 256) / 66) / 3) * 256 + (((item0 + item1 * 16 + 256) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 256) % 66] : 0.0f;
-        I_pad_tile[(((item0 + item1 * 16 + 512) / 66) / 3) * 198 + (((item0 + item1 * 16 + 512) / 66) % 3) * 66 + (item0 + item1 * 16 + 512) % 66] = ((item0 + item1 * 16 + 512) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 512) / 66) / 3) * 256 + (((item0 + item1 * 16 + 512) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 512) % 66] : 0.0f;
-        I_pad_tile[(((item0 + item1 * 16 + 768) / 66) / 3) * 198 + (((item0 + item1 * 16 + 768) / 66) % 3) * 66 + (item0 + item1 * 16 + 768) % 66] = ((item0 + item1 * 16 + 768) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 768) / 66) / 3) * 256 + (((item0 + item1 * 16 + 768) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 768) % 66] : 0.0f;
-        I_pad_tile[(((item0 + item1 * 16 + 1024) / 66) / 3) * 198 + (((item0 + item1 * 16 + 1024) / 66) % 3) * 66 + (item0 + item1 * 16 + 1024) % 66] = ((item0 + item1 * 16 + 1024) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 1024) / 66) / 3) * 256 + (((item0 + item1 * 16 + 1024) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 1024) % 66] : 0.0f;
-        I_pad_tile[(((item0 + item1 * 16 + 1280) / 66) / 3) * 198 + (((item0 + item1 * 16 + 1280) / 66) % 3) * 66 + (item0 + item1 * 16 + 1280) % 66] = ((item0 + item1 * 16 + 1280) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 1280) / 66) / 3) * 256 + (((item0 + item1 * 16 + 1280) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 1280) % 66] : 0.0f;
-        if (item0 + item1 * 16 < 48) {
-            I_pad_tile[(((item0 + item1 * 16 + 1536) / 66) / 3) * 198 + (((item0 + item1 * 16 + 1536) / 66) % 3) * 66 + (item0 + item1 * 16 + 1536) % 66] = ((item0 + item1 * 16 + 1536) % 66 < 16) ? I_pad[(((item0 + item1 * 16 + 1536) / 66) / 3) * 256 + (((item0 + item1 * 16 + 1536) / 66) % 3 + c0) * 16 + (item0 + item1 * 16 + 1536) % 66] : 0.0f;
+        const int item = item_x + item_y * 16;
+        /* S1_I_pad_tile: I_pad_tile from I_pad */
+        {
+            const int item_div_66 = item / 66;
+            const int item_mod_66 = item % 66;
+            const int item_div_66_div_3 = item_div_66 / 3;
+            const int item_div_66_mod_3 = item_div_66 % 3;
+            I_pad_tile[item_div_66_div_3][item_div_66_mod_3][item_mod_66] = item_mod_66 < 16
+                    ? I_pad[item_div_66_div_3 * 256 + (item_div_66_mod_3 + h) * 16 + item_mod_66] : 0.0f;
         }
-        W_tile[((((item0 + item1 * 16) / 3) / 3) % 8) * 144 + (((item0 + item1 * 16) / 3) % 3) * 48 + ((item0 + item1 * 16) % 3) * 16 + (((item0 + item1 * 16) / 3) / 3) / 8] = W[((((item0 + item1 * 16) / 3) / 3) / 8) * 72 + ((((item0 + item1 * 16) / 3) / 3) % 8) * 9 + (((item0 + item1 * 16) / 3) % 3) * 3 + (item0 + item1 * 16) % 3];
-        W_tile[((((item0 + item1 * 16 + 256) / 3) / 3) % 8) * 144 + (((item0 + item1 * 16 + 256) / 3) % 3) * 48 + ((item0 + item1 * 16 + 256) % 3) * 16 + (((item0 + item1 * 16 + 256) / 3) / 3) / 8] = W[((((item0 + item1 * 16 + 256) / 3) / 3) / 8) * 72 + ((((item0 + item1 * 16 + 256) / 3) / 3) % 8) * 9 + (((item0 + item1 * 16 + 256) / 3) % 3) * 3 + (item0 + item1 * 16 + 256) % 3];
-        W_tile[((((item0 + item1 * 16 + 512) / 3) / 3) % 8) * 144 + (((item0 + item1 * 16 + 512) / 3) % 3) * 48 + ((item0 + item1 * 16 + 512) % 3) * 16 + (((item0 + item1 * 16 + 512) / 3) / 3) / 8] = W[((((item0 + item1 * 16 + 512) / 3) / 3) / 8) * 72 + ((((item0 + item1 * 16 + 512) / 3) / 3) % 8) * 9 + (((item0 + item1 * 16 + 512) / 3) % 3) * 3 + (item0 + item1 * 16 + 512) % 3];
-        W_tile[((((item0 + item1 * 16) / 3 + 256) / 3) % 8) * 144 + (((item0 + item1 * 16) / 3 + 256) % 3) * 48 + ((item0 + item1 * 16) % 3) * 16 + (((item0 + item1 * 16) / 3 + 256) / 3) / 8] = W[((((item0 + item1 * 16) / 3 + 256) / 3) / 8) * 72 + ((((item0 + item1 * 16) / 3 + 256) / 3) % 8) * 9 + (((item0 + item1 * 16) / 3 + 256) % 3) * 3 + (item0 + item1 * 16) % 3];
-        if (item0 + item1 * 16 < 128) {
-            W_tile[((((item0 + item1 * 16 + 1024) / 3) / 3) % 8) * 144 + (((item0 + item1 * 16 + 1024) / 3) % 3) * 48 + ((item0 + item1 * 16 + 1024) % 3) * 16 + (((item0 + item1 * 16 + 1024) / 3) / 3) / 8] = W[((((item0 + item1 * 16 + 1024) / 3) / 3) / 8) * 72 + ((((item0 + item1 * 16 + 1024) / 3) / 3) % 8) * 9 + (((item0 + item1 * 16 + 1024) / 3) % 3) * 3 + (item0 + item1 * 16 + 1024) % 3];
+        {
+            const int at = item + 256;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        {
+            const int at = item + 512;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        {
+            const int at = item + 768;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        {
+            const int at = item + 1024;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        {
+            const int at = item + 1280;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        if (item < 48) {
+            const int at = item + 1536;
+            const int at_div_66 = at / 66;
+            const int at_mod_66 = at % 66;
+            const int at_div_66_div_3 = at_div_66 / 3;
+            const int at_div_66_mod_3 = at_div_66 % 3;
+            I_pad_tile[at_div_66_div_3][at_div_66_mod_3][at_mod_66] = at_mod_66 < 16
+                    ? I_pad[at_div_66_div_3 * 256 + (at_div_66_mod_3 + h) * 16 + at_mod_66] : 0.0f;
+        }
+        /* S1_W_tile: W_tile from W */
+        const int item_div_3 = item / 3;
+        const int item_mod_3 = item % 3;
+        {
+            const int item_div_3_div_3 = item_div_3 / 3;
+            const int item_div_3_mod_3 = item_div_3 % 3;
+            const int item_div_3_div_3_mod_8 = item_div_3_div_3 % 8;
+            const int item_div_3_div_3_div_8 = item_div_3_div_3 / 8;
+            W_tile[item_div_3_div_3_mod_8][item_div_3_mod_3][item_mod_3][item_div_3_div_3_div_8] =
+                    W[item_div_3_div_3_div_8 * 72 + item_div_3_div_3_mod_8 * 9 + item_div_3_mod_3 * 3 + item_mod_3];
+        }
+        {
+            const int at = item + 256;
+            const int at_div_3 = at / 3;
+            const int at_mod_3 = at % 3;
+            const int at_div_3_div_3 = at_div_3 / 3;
+            const int at_div_3_mod_3 = at_div_3 % 3;
+            const int at_div_3_div_3_mod_8 = at_div_3_div_3 % 8;
+            const int at_div_3_div_3_div_8 = at_div_3_div_3 / 8;
+            W_tile[at_div_3_div_3_mod_8][at_div_3_mod_3][at_mod_3][at_div_3_div_3_div_8] =
+                    W[at_div_3_div_3_div_8 * 72 + at_div_3_div_3_mod_8 * 9 + at_div_3_mod_3 * 3 + at_mod_3];
+        }
+        {
+            const int at = item + 512;
+            const int at_div_3 = at / 3;
+            const int at_mod_3 = at % 3;
+            const int at_div_3_div_3 = at_div_3 / 3;
+            const int at_div_3_mod_3 = at_div_3 % 3;
+            const int at_div_3_div_3_mod_8 = at_div_3_div_3 % 8;
+            const int at_div_3_div_3_div_8 = at_div_3_div_3 / 8;
+            W_tile[at_div_3_div_3_mod_8][at_div_3_mod_3][at_mod_3][at_div_3_div_3_div_8] =
+                    W[at_div_3_div_3_div_8 * 72 + at_div_3_div_3_mod_8 * 9 + at_div_3_mod_3 * 3 + at_mod_3];
+        }
+        {
+            const int at = item_div_3 + 256;
+            const int at_div_3 = at / 3;
+            const int at_mod_3 = at % 3;
+            const int at_div_3_mod_8 = at_div_3 % 8;
+            const int at_div_3_div_8 = at_div_3 / 8;
+            W_tile[at_div_3_mod_8][at_mod_3][item_mod_3][at_div_3_div_8] =
+                    W[at_div_3_div_8 * 72 + at_div_3_mod_8 * 9 + at_mod_3 * 3 + item_mod_3];
+        }
+        if (item < 128) {
+            const int at = item + 1024;
+            const int at_div_3 = at / 3;
+            const int at_mod_3 = at % 3;
+            const int at_div_3_div_3 = at_div_3 / 3;
+            const int at_div_3_mod_3 = at_div_3 % 3;
+            const int at_div_3_div_3_mod_8 = at_div_3_div_3 % 8;
+            const int at_div_3_div_3_div_8 = at_div_3_div_3 / 8;
+            W_tile[at_div_3_div_3_mod_8][at_div_3_mod_3][at_mod_3][at_div_3_div_3_div_8] =
+                    W[at_div_3_div_3_div_8 * 72 + at_div_3_div_3_mod_8 * 9 + at_div_3_mod_3 * 3 + at_mod_3];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int c8 = 0; c8 < 8; ++c8) {
-            for (int c9 = 0; c9 < 3; ++c9) {
-                for (int c10 = 0; c10 < 3; ++c10) {
-                    O_acc = O_acc + (vload4(0, I_pad_tile + c8 * 198 + c9 * 66 + c10 + item0 * 4) * (float4)(W_tile[c8 * 144 + c9 * 48 + c10 * 16 + item1]));
+        for (int c_at = 0; c_at < 8; ++c_at) {
+            for (int r_at = 0; r_at < 3; ++r_at) {
+                for (int s_at = 0; s_at < 3; ++s_at) {
+                    /* S1: O_acc from I_pad_tile, W_tile */
+                    O_acc += vload4(0, &I_pad_tile[c_at][r_at][s_at + item_x * 4]) * W_tile[c_at][r_at][s_at][item_y];
                 }
             }
         }
     }
-    if (item0 * 4 < 14) {
-        O[item1 * 196 + c0 * 14 + item0 * 4] = O_acc.s0;
+    if (item_x * 4 < 14) {
+        /* S1_store: O from O_acc */
+        O[item_y * 196 + h * 14 + item_x * 4] = O_acc.s0;
     }
-    if (item0 * 4 < 13) {
-        O[item1 * 196 + c0 * 14 + item0 * 4 + 1] = O_acc.s1;
+    if (item_x * 4 < 13) {
+        O[item_y * 196 + h * 14 + item_x * 4 + 1] = O_acc.s1;
     }
-    if (item0 * 4 < 12) {
-        O[item1 * 196 + c0 * 14 + item0 * 4 + 2] = O_acc.s2;
+    if (item_x * 4 < 12) {
+        O[item_y * 196 + h * 14 + item_x * 4 + 2] = O_acc.s2;
     }
-    if (item0 * 4 < 11) {
-        O[item1 * 196 + c0 * 14 + item0 * 4 + 3] = O_acc.s3;
+    if (item_x * 4 < 11) {
+        O[item_y * 196 + h * 14 + item_x * 4 + 3] = O_acc.s3;
     }
 }

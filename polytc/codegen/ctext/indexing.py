@@ -1,4 +1,4 @@
-"""Index arithmetic as OpenCL C: loop variables and constants, in `int` where nothing can leave 32 bits, else in `long`."""
+"""Index arithmetic in a dialect of C: loop variables and constants, in `int` where nothing can leave 32 bits, else in 64."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from polytc import errors
 from polytc.codegen import intervals, lanes, loops
-from polytc.codegen.opencl.preamble import Preamble
-from polytc.codegen.opencl.text import add, bare
+from polytc.codegen.ctext.preamble import Preamble
+from polytc.codegen.ctext.text import PREFIX, add, bare, factor, operand
 
 errors.register(E513="an operation that OpenCL C does not have")
 
@@ -16,21 +16,24 @@ errors.register(E513="an operation that OpenCL C does not have")
 class Indexing:
     """Writes index arithmetic of one kernel; `value` of the subclass writes what else an index may hold (a gather).
 
-    spell: the C name of a loop variable. itype: 'int' or 'long'. env: intervals of the loop variables in scope, kept by the
-    statement writer.
+    spell: the C name of a loop variable. itype: 'int', or the type of 64 bits. env: intervals of the loop variables in
+    scope, kept by the statement writer, as are the names of index expressions that have been computed already (`known`).
     """
 
     def __init__(self, preamble: Preamble, spell: Callable[[str], str], itype: str) -> None:
-        self.preamble = preamble
+        self.preamble, self.c = preamble, preamble.c
         self.spell = spell
         self.itype = itype
         self.env: Mapping[str, intervals.Interval] = {}
+        self.known: dict[loops.Expr, str] = {}
 
     def value(self, e: loops.Expr) -> str:
         raise NotImplementedError
 
     def index(self, e: loops.Expr) -> str:
         """An integer of the kernel's index type (a vector of them for a vector)."""
+        if e in self.known:
+            return self.known[e]
         if not intervals.is_index(e):
             return f"({self.itype}){self.value(e)}" if e.lanes == 1 else f"convert_{self.itype}{e.lanes}({self.value(e)})"
         match e:
@@ -46,11 +49,16 @@ class Indexing:
                 return f"(-{self.index(e.a)})"
             case loops.Call():
                 first, *others = (self._exact(bare(self.index(a)), e.lanes) for a in e.args)
-                return functools.reduce(lambda a, b: f"{e.fn}({a}, {b})", others, first)
+                name = e.fn if self.c.limits else self.preamble.index_helper(e.fn, self.itype)
+                return functools.reduce(lambda a, b: f"{name}({a}, {b})", others, first)
             case loops.Binary(op="//" | "%") if e.lanes == 1:
                 return self._floor_index(e)
             case loops.Binary(op="//" | "%"):
                 return f"({self.itype}{e.lanes})({', '.join(bare(self.index(lanes.lane(e, k))) for k in range(e.lanes))})"
+            case loops.Binary(op="+") if (taken := _negated(e.b)) is not None:
+                return add("-", self.index(e.a), self.index(taken))
+            case loops.Binary(op="+") if (taken := _negated(e.a)) is not None:
+                return add("-", self.index(e.b), self.index(taken))
             case loops.Binary():
                 return add(e.op, self.index(e.a), self.index(e.b))
             case _:
@@ -67,7 +75,7 @@ class Indexing:
             raise errors.fail("E513", f"index arithmetic divides by '{loops.format_expr(e.b)}', which may be zero or negative",
                               kind=errors.TargetError)
         if intervals.interval(e.a, self.env).is_natural:
-            return f"({a} {'/' if e.op == '//' else '%'} {b})"
+            return f"({operand(a, PREFIX)} {'/' if e.op == '//' else '%'} {b})"
         name = "floordiv" if e.op == "//" else "mod"
         return f"{self.preamble.index_helper(name, self.itype)}({bare(a)}, {bare(b)})"
 
@@ -80,10 +88,20 @@ class Indexing:
                 constant += int(e.value) * stride
                 continue
             text = self.index(e)
-            terms.append(bare(text, "+") if stride == 1 else f"{text} * {self._literal(stride)}")
-        if constant or not terms:
-            terms.append(self._literal(constant) if constant >= 0 else f"({self._literal(constant)})")
-        return " + ".join(terms)
+            terms.append(bare(text, "+") if stride == 1 else f"{factor(text)} * {self._literal(stride)}")
+        if not terms:
+            return self._literal(constant)
+        return " + ".join(terms) + (f" {'+' if constant > 0 else '-'} {self._literal(abs(constant))}" if constant else "")
 
     def _literal(self, number: int) -> str:
         return str(number) if self.itype == "int" else f"{number}L"
+
+
+def _negated(e: loops.Expr) -> loops.Expr | None:
+    """-e where that has no negative number: of `x * -4` and -4."""
+    match e:
+        case loops.Binary(op="*", b=loops.Const() as b) if b.value < 0 and e.lanes == 1:
+            return e.a if b.value == -1 else loops.binary("*", e.a, loops.const(-int(b.value)))
+        case loops.Unary(op="-") if e.lanes == 1:
+            return e.a
+    return None

@@ -1,6 +1,6 @@
-"""Expressions of the Loop AST as OpenCL C.
+"""Expressions of the Loop AST in a dialect of C.
 
-Two ways to write one. `index` (see opencl/indexing.py): arithmetic on loop variables. `value`: everything else, in exactly the
+Two ways to write one. `index` (see ctext/indexing.py): arithmetic on loop variables. `value`: everything else, in exactly the
 type of the node (see opencl/types.py): C's promotions are undone by casts, and signed arithmetic is done unsigned, because it
 wraps here and is undefined in C.
 """
@@ -13,13 +13,12 @@ from dataclasses import replace
 
 from polytc import errors
 from polytc.codegen import intervals, lanes, loops
-from polytc.codegen.opencl import intrinsics, types
-from polytc.codegen.opencl.indexing import Indexing
-from polytc.codegen.opencl.memory import Memory
-from polytc.codegen.opencl.preamble import Preamble
-from polytc.codegen.opencl.text import bare
+from polytc.codegen.ctext.indexing import Indexing
+from polytc.codegen.ctext.memory import Memory
+from polytc.codegen.ctext.preamble import Preamble
+from polytc.codegen.ctext.text import bare, choice, operation
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import BOOL, I64, DType
+from polytc.lang.scalars import BOOL, I32, I64, DType
 
 errors.register(E512="a vector width that OpenCL C does not have")
 
@@ -27,7 +26,7 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 class Expressions(Indexing):
-    """Writes the expressions of one kernel."""
+    """Writes the expressions of one kernel. Only the scalars of OpenCL C are those of C, too: C has no vectors."""
 
     def __init__(self, preamble: Preamble, memory: Memory, spell: Callable[[str], str], itype: str) -> None:
         super().__init__(preamble, spell, itype)
@@ -36,19 +35,21 @@ class Expressions(Indexing):
     # ---- values
 
     def value(self, e: loops.Expr) -> str:
-        """A value of type types.vector(e.dtype, e.lanes)."""
-        if e.lanes not in types.LANES:
-            raise errors.fail("E512", f"OpenCL C has no vectors of {e.lanes} lanes", kind=errors.TargetError,
+        """A value of type Language.vector(e.dtype, e.lanes)."""
+        if e in self.known:
+            return self.known[e]
+        if e.lanes not in self.c.lanes:
+            raise errors.fail("E512", f"{self.c.name} has no vectors of {e.lanes} lanes", kind=errors.TargetError,
                               notes=["vectors have 2, 4, 8 or 16 lanes"])
         if e.dtype == BOOL and e.lanes > 1 and not isinstance(e, loops.Load):
             return self.mask(e, 8)
         match e:
             case loops.Var():
-                return f"({types.scalar(e.dtype)}){self.spell(e.name)}"
+                return f"({self.c.scalar(e.dtype)}){self.spell(e.name)}"
             case loops.Const():
-                return self._spread(types.constant(e.value, e.dtype), e)
+                return self._spread(self.c.constant(e.value, e.dtype), e)
             case loops.Ramp():
-                return f"convert_{types.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=I64))})" \
+                return f"convert_{self.c.vector(e.dtype, e.lanes)}({self.index(replace(e, dtype=I64))})" \
                     if intervals.is_index(e) else self._by_lane(e)
             case loops.Broadcast():
                 return self._spread(bare(self.value(e.a)), e)
@@ -71,41 +72,41 @@ class Expressions(Indexing):
 
     def _shuffle(self, e: loops.Shuffle) -> str:
         a, b = self.value(e.a), self.value(e.b)
-        parts = [f"{a if i < e.a.lanes else b}.{types.component(i % e.a.lanes)}" for i in e.order]
-        return f"({types.vector(e.dtype, e.lanes)})({', '.join(parts)})"
+        parts = [f"{a if i < e.a.lanes else b}.{self.c.component(i % e.a.lanes)}" for i in e.order]
+        return f"({self.c.vector(e.dtype, e.lanes)})({', '.join(parts)})"
 
     def condition(self, e: loops.Expr) -> str:
         """A scalar condition, for `if` and `?:`."""
         return bare(self.value(e))
 
     def _spread(self, text: str, e: loops.Expr) -> str:
-        return text if e.lanes == 1 else f"({types.vector(e.dtype, e.lanes)})({text})"
+        return text if e.lanes == 1 else f"({self.c.vector(e.dtype, e.lanes)})({bare(text)})"
 
     def _by_lane(self, e: loops.Expr) -> str:
         """A vector put together from scalars."""
         parts = [bare(self.value(lanes.lane(e, k))) for k in range(e.lanes)]
         if e.dtype == BOOL:
             parts = [f"-({p})" for p in parts]
-        return f"({types.vector(e.dtype, e.lanes)})({', '.join(parts)})"
+        return f"({self.c.vector(e.dtype, e.lanes)})({', '.join(parts)})"
 
     def mask(self, e: loops.Expr, bits: int) -> str:
         """A vector condition as lanes of `bits` that are 0 or -1."""
         match e:
             case loops.Binary() if e.op in _COMPARISONS:
                 width, text = self._compare(e)
-                return text if width == bits else f"convert_{types.mask(bits, e.lanes)}({bare(text)})"
+                return text if width == bits else f"convert_{self.c.mask(bits, e.lanes)}({bare(text)})"
             case loops.Binary():
                 op = {"&&": "&", "||": "|", "*": "&", "+": "|", "-": "^"}.get(e.op, e.op)
                 return f"({self.mask(e.a, bits)} {op} {self.mask(e.b, bits)})"
             case loops.Unary():
                 return f"(~{self.mask(e.a, bits)})"
             case loops.Broadcast() | loops.Const():
-                one = bare(self.value(e.a)) if isinstance(e, loops.Broadcast) else types.constant(e.value, BOOL)
-                return f"({types.mask(bits, e.lanes)})(-({one}))"
+                one = bare(self.value(e.a)) if isinstance(e, loops.Broadcast) else self.c.constant(e.value, BOOL)
+                return f"({self.c.mask(bits, e.lanes)})(-({one}))"
             case _:
                 text = {loops.Cast: self._cast, loops.Call: self._call, loops.Select: self._select,
                         loops.Load: self._load}[type(e)](e)  # type: ignore[operator]
-                return text if bits == 8 else f"convert_{types.mask(bits, e.lanes)}({bare(text)})"
+                return text if bits == 8 else f"convert_{self.c.mask(bits, e.lanes)}({bare(text)})"
 
     def _compare(self, e: loops.Binary) -> tuple[int, str]:
         """The width of the lanes of a vector comparison as C gives it, and its text."""
@@ -115,7 +116,7 @@ class Expressions(Indexing):
         if e.a.dtype == BOOL:
             # masks are 0 and -1, so that true is the lesser one
             a, b = b, a
-        return types.value_bits(e.a.dtype), f"({a} {e.op} {b})"
+        return self.c.value_bits(e.a.dtype), f"({a} {e.op} {b})"
 
     def _unary(self, e: loops.Unary) -> str:
         a = self.value(e.a)
@@ -123,7 +124,7 @@ class Expressions(Indexing):
             return f"(!{a})"
         if e.dtype.is_float:
             return f"(-{a})"
-        t, u = types.vector(e.dtype, e.lanes), types.unsigned(e.dtype, e.lanes)
+        t, u = self.c.vector(e.dtype, e.lanes), self.c.unsigned(e.dtype, e.lanes)
         if e.op == "~":
             return f"(({t})(~{a}))" if e.lanes == 1 else f"(~{a})"
         return f"(({t})(0 - ({u}){a}))" if e.lanes == 1 else f"as_{t}(-as_{u}({bare(a)}))"
@@ -131,9 +132,9 @@ class Expressions(Indexing):
     def _binary(self, e: loops.Binary) -> str:
         if e.op in _COMPARISONS or e.op in ("&&", "||"):
             if intervals.is_index(e) and e.op in _COMPARISONS:
-                a, b = _sides(e)
-                return f"({bare(self.index(a), '+')} {e.op} {bare(self.index(b), '+')})"
-            return f"({self.value(e.a)} {e.op} {self.value(e.b)})"
+                op, a, b = _compared(e)
+                return operation(op, self.index(a), self.index(b))
+            return operation(e.op, self.value(e.a), self.value(e.b))
         if e.op in ("//", "%", "/") and e.dtype.is_int:
             return self._divide(e)
         if e.op in ("//", "%"):
@@ -142,7 +143,12 @@ class Expressions(Indexing):
             return self._half(call, e.dtype, e.lanes)
         if e.op in ("<<", ">>"):
             return self._shift(e)
-        return self.combine(e.op, e.dtype, e.lanes, self.value(e.a), self.value(e.b))
+        return self.combine(e.op, e.dtype, e.lanes, self._operand(e, e.a, e.b), self._operand(e, e.b, e.a))
+
+    def _operand(self, e: loops.Binary, side: loops.Expr, other: loops.Expr) -> str:
+        """One side of arithmetic; C repeats a scalar in all lanes by itself where the other side is a vector of floats."""
+        scalar = isinstance(side, loops.Broadcast) and not isinstance(other, loops.Broadcast | loops.Const)
+        return self.value(side.a if scalar and e.dtype.is_float and isinstance(side, loops.Broadcast) else side)
 
     def combine(self, op: str, dtype: DType, width: int, a: str, b: str) -> str:
         """`a op b` of two values of one type: arithmetic that wraps, or a reduction operator."""
@@ -150,9 +156,9 @@ class Expressions(Indexing):
             return self._apply(op, dtype, width, [a, b])
         if dtype == BOOL:
             return f"({a} {({'*': '&', '+': '|', '-': '^'}).get(op, op)} {b})"
-        t, u = types.vector(dtype, width), types.unsigned(dtype, width)
+        t, u = self.c.vector(dtype, width), self.c.unsigned(dtype, width)
         if dtype.is_float or dtype.kind == "u" and (dtype.bits >= 32 or width > 1):
-            return self._half(f"({a} {op} {b})", dtype, width)
+            return self._half(operation(op, a, b), dtype, width)
         if op in "&|^":
             return f"({a} {op} {b})" if width > 1 or dtype.bits >= 32 else f"(({t})({a} {op} {b}))"
         return f"(({t})(({u}){a} {op} ({u}){b}))" if width == 1 else f"as_{t}(as_{u}({bare(a)}) {op} as_{u}({bare(b)}))"
@@ -163,7 +169,7 @@ class Expressions(Indexing):
         natural = intervals.interval(e.a, self.env).is_natural
         if divisor.low > 0 and (natural or e.op == "/"):
             op = "%" if e.op == "%" else "/"
-            return f"({a} {op} {b})" if e.lanes > 1 or e.dtype.bits >= 32 else f"(({types.scalar(e.dtype)})({a} {op} {b}))"
+            return f"({a} {op} {b})" if e.lanes > 1 or e.dtype.bits >= 32 else f"(({self.c.scalar(e.dtype)})({a} {op} {b}))"
         if e.dtype.kind == "u":
             name = "urem" if e.op == "%" else "udiv"
         else:
@@ -171,11 +177,11 @@ class Expressions(Indexing):
         return f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(a)}, {bare(b)})"
 
     def _shift(self, e: loops.Binary) -> str:
-        a, t = self.value(e.a), types.vector(e.dtype, e.lanes)
+        a, t = self.value(e.a), self.c.vector(e.dtype, e.lanes)
         amount = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
         if isinstance(amount, loops.Const) and 0 <= amount.value < e.dtype.bits and e.lanes == 1:
             count = int(amount.value)
-            return f"(({t})(({types.unsigned(e.dtype)}){a} << {count}))" if e.op == "<<" else f"(({t})({a} >> {count}))"
+            return f"(({t})(({self.c.unsigned(e.dtype)}){a} << {count}))" if e.op == "<<" else f"(({t})({a} >> {count}))"
         b = self.value(e.b) if e.b.dtype == e.dtype else self._cast(loops.Cast(e.b, e.dtype, e.lanes))
         name = "shl" if e.op == "<<" else "ushr" if e.dtype.kind == "u" else "shr"
         return f"{self.preamble.helper(name, e.dtype, e.lanes)}({bare(a)}, {bare(b)})"
@@ -191,18 +197,18 @@ class Expressions(Indexing):
 
     def _apply(self, fn: str, of: DType, width: int, args: list[str]) -> str:
         """An intrinsic on values of type `of`."""
-        tables = {"f": (intrinsics.FLOAT,), "i": (intrinsics.INTEGER,), "u": (intrinsics.UNSIGNED, intrinsics.INTEGER),
-                  "b": (intrinsics.BOOL,)}[of.kind]
+        tables = {"f": (self.c.floats,), "i": (self.c.integers,), "u": (self.c.unsigneds, self.c.integers),
+                  "b": (self.c.booleans,)}[of.kind]
         row = next((table[fn] for table in tables if fn in table), None)
         if row is None:
-            raise errors.fail("E513", f"'{fn}' of {of} has no counterpart in OpenCL C", kind=errors.TargetError,
+            raise errors.fail("E513", f"'{fn}' of {of} has no counterpart in {self.c.name}", kind=errors.TargetError,
                               notes=["cast the arguments to a float type first"] if of.kind != "f" else [])
-        t = types.vector(of, width)
+        t = self.c.vector(of, width)
         if re.fullmatch(r"@?\w+", row):
             row += "(" + ", ".join(f"{{{k}}}" for k in range(len(args))) + ")"
             args = [bare(a) for a in args]
         row = re.sub(r"@(\w+)", lambda m: self.preamble.helper(m[1], of, width), row)
-        row = row.replace("ONE", types.constant(1, of) if width == 1 else f"({t})({types.constant(1, of)})")
+        row = row.replace("ONE", self.c.constant(1, of) if width == 1 else f"({t})({self.c.constant(1, of)})")
         row = row.replace("AS", f"({t})" if width == 1 else f"as_{t}")
         text = row.format(*args)
         if of.kind == "b" and width == 1:
@@ -218,13 +224,13 @@ class Expressions(Indexing):
         to, of, width = e.dtype, e.a.dtype, e.lanes
         if to == of:
             return self.value(e.a)
-        t = types.vector(to, width)
+        t = self.c.vector(to, width)
         if to == BOOL:
-            zero = types.constant(0, of)
+            zero = self.c.constant(0, of)
             if width == 1:
                 return f"({self.value(e.a)} != {zero})"
-            text = f"({self.value(e.a)} != ({types.vector(of, width)})({zero}))"
-            return text if types.value_bits(of) == 8 else f"convert_char{width}({bare(text)})"
+            text = f"({self.value(e.a)} != ({self.c.vector(of, width)})({zero}))"
+            return text if self.c.value_bits(of) == 8 else f"convert_char{width}({bare(text)})"
         if intervals.is_index(e.a) and not to.is_half:
             return f"({t}){self.index(e.a)}" if width == 1 else f"convert_{t}({self.index(e.a)})"
         a = self.value(e.a)
@@ -232,7 +238,7 @@ class Expressions(Indexing):
             return f"convert_{t}({a} & (char)1)"
         if of.is_float and to.is_int:
             return self._float_to_int(bare(a), of, to, width)
-        if types.vector(of, width) != t:
+        if self.c.vector(of, width) != t:
             a = f"({t}){a}" if width == 1 else f"convert_{t}({bare(a)})"
         return self._half(a, to, width)
 
@@ -240,8 +246,8 @@ class Expressions(Indexing):
         """Towards zero; a value outside of the type goes through a wider one first, as C compilers do for numpy."""
         if to.name == "u64":
             return f"{self.preamble.helper('toulong', of, width)}({a})"
-        through = "long" if to.name == "u32" else "int" if to.bits < 32 else types.scalar(to)
-        target = types.scalar(to)
+        through = self.c.scalar(I64 if to.name == "u32" else I32 if to.bits < 32 else to)
+        target = self.c.scalar(to)
         if width == 1:
             return f"({target})({a})" if through == target else f"({target})({through})({a})"
         first = f"convert_{through}{width}({a})"
@@ -251,11 +257,11 @@ class Expressions(Indexing):
         cond = e.cond.a if isinstance(e.cond, loops.Broadcast) else e.cond
         if cond.lanes == 1:
             # `?:` evaluates one side only, so that a guarded load is not performed
-            text = f"({self.value(cond)} ? {self.value(e.a)} : {self.value(e.b)})"
-            return f"(({types.scalar(e.dtype)}){text})" if e.lanes == 1 and e.dtype.is_int and e.dtype.bits < 32 else text
+            text = choice(self.value(cond), self.value(e.a), self.value(e.b))
+            return f"(({self.c.scalar(e.dtype)}){text})" if e.lanes == 1 and e.dtype.is_int and e.dtype.bits < 32 else text
         if lanes.has_load(e.a) or lanes.has_load(e.b):
             return self._by_lane(e)
-        return f"select({bare(self.value(e.b))}, {bare(self.value(e.a))}, {bare(self.mask(cond, types.value_bits(e.dtype)))})"
+        return f"select({bare(self.value(e.b))}, {bare(self.value(e.a))}, {bare(self.mask(cond, self.c.value_bits(e.dtype)))})"
 
     # ---- memory and reductions
 
@@ -268,12 +274,12 @@ class Expressions(Indexing):
             if e.lanes > 1:
                 return whole
             assert isinstance(last, loops.Const), "opencl: a lane of a private vector has a number"
-            return f"{whole}.{types.component(int(last.value) % place.lanes)}"
+            return f"{whole}.{self.c.component(int(last.value) % place.lanes)}"
         if e.lanes == 1:
-            offset = self.flat(e.buffer, e.indices)
             if place.half:
-                return place.load_half(offset, 1)
-            return f"({place.element(offset)} != 0)" if e.dtype == BOOL else place.element(offset)
+                return place.load_half(self.flat(e.buffer, e.indices), 1)
+            element = self.memory.element(self, e.buffer, e.indices)
+            return f"({element} != 0)" if e.dtype == BOOL else element
         text = self.memory.load_vector(self, e)
         return f"({text} != (uchar{e.lanes})(0))" if e.dtype == BOOL else text
 
@@ -284,24 +290,32 @@ class Expressions(Indexing):
             return a
         if dtype == BOOL:
             if e.op == "^":
-                return f"(({' ^ '.join(f'({a}).{types.component(k)}' for k in range(width))}) & 1)"
+                return f"(({' ^ '.join(f'({a}).{self.c.component(k)}' for k in range(width))}) & 1)"
             return f"{'any' if e.op in ('+', '|', 'max') else 'all'}({a})"
         words = {"+": "sum", "*": "product", "&": "and", "|": "or", "^": "xor"}
-        t = types.vector(dtype, width)
-        half = types.vector(dtype, width // 2)
+        t = self.c.vector(dtype, width)
+        half = self.c.vector(dtype, width // 2)
         if width == 2:
             body = f"return {bare(self.combine(e.op, dtype, 1, 'a.s0', 'a.s1'))};"
         else:
             folded = self.combine(e.op, dtype, width // 2, "a.lo", "a.hi")
             inner = self._reduce_name(e.op, dtype, width // 2)
-            body = f"{half} h = {bare(folded)};\n    return {inner}(h);"
+            body = f"{half} h = {bare(folded)}; return {inner}(h);"
         name = f"polytc_reduce_{words.get(e.op, e.op)}_{t}"
-        return f"{self.preamble.define(name, types.scalar(dtype), t, body)}({a})"
+        return f"{self.preamble.define(name, self.c.scalar(dtype), t, body)}({a})"
 
     def _reduce_name(self, op: str, dtype: DType, width: int) -> str:
         """The function that reduces half as many lanes; written first."""
         probe = loops.Reduce(op, loops.Const(0, dtype, width), dtype)
         return self._reduce(probe).split("(", 1)[0]
+
+
+def _compared(e: loops.Binary) -> tuple[str, loops.Expr, loops.Expr]:
+    """A comparison of indices as people write it: `a < b + 1` is `a <= b`."""
+    a, b = _sides(e)
+    if e.op == "<" and isinstance(b, loops.Binary) and (b.op, b.b) == ("+", loops.const(1)):
+        return "<=", a, b.a
+    return e.op, a, b
 
 
 def _sides(e: loops.Binary) -> tuple[loops.Expr, loops.Expr]:

@@ -1,7 +1,8 @@
-"""The intrinsic names of OpenCL C: one row for each of lang.scalars.INTRINSICS, and 'fma'.
+"""The intrinsics in dialects of C: one row for each of lang.scalars.INTRINSICS, and 'fma'.
 
 FLOAT: templates on floats (`ONE` is 1 in the type); a name alone is a function of the same arguments. A name that begins with
-'@' is a function of the preamble. INTEGER: the same for signed integers; UNSIGNED: where unsigned ones differ.
+'@' is a function of the preamble. INTEGER: the same for signed integers; UNSIGNED: where unsigned ones differ. They are OpenCL
+C's; C99 has other rows where it lacks a function.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""C99: text to ship, which nothing here builds or runs."""

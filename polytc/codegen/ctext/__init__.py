@@ -1,0 +1,1 @@
+"""The parts of generated C that targets share."""

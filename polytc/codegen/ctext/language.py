@@ -1,0 +1,34 @@
+"""What a dialect of C has of its own: how it calls types, constants and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from polytc.lang.scalars import DType
+
+
+@dataclass(frozen=True)
+class Language:
+    """name: for messages. lanes: the widths of its vectors, 1 among them.
+
+    scalar, vector, unsigned, mask, constant, value_bits, component: see opencl/types.py. floats, integers, unsigneds, booleans:
+    intrinsics, see ctext/intrinsics.py. helpers: functions that the preamble has in place of those of ctext/preamble.py.
+    limits: 'min' and 'max' of index arithmetic are functions of the language.
+    """
+
+    name: str
+    lanes: tuple[int, ...]
+    scalar: Callable[[DType], str]
+    vector: Callable[[DType, int], str]
+    unsigned: Callable[..., str]
+    mask: Callable[[int, int], str]
+    constant: Callable[[int | float | bool, DType], str]
+    value_bits: Callable[[DType], int]
+    component: Callable[[int], str]
+    floats: Mapping[str, str]
+    integers: Mapping[str, str]
+    unsigneds: Mapping[str, str]
+    booleans: Mapping[str, str]
+    helpers: Mapping[str, tuple[int, str]]
+    limits: bool = True

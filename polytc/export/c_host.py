@@ -1,0 +1,143 @@
+"""A bundle as a C folder for CPUs.
+
+    NAME.c  NAME.h  main.c  CMakeLists.txt  NAME.json  NAME.weights (of a model)
+
+NAME.c has the kernels and one function that runs them in order; it needs a compiler of C99 and libm.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polytc
+from polytc.codegen.c.emit import library
+from polytc.codegen.ctext.text import comment, safe
+from polytc.export import c_templates as templates
+from polytc.export import formula
+from polytc.export.bundle import Bundle, Place, bytes_of, offsets
+from polytc.export.description import arguments, rows, weights, write_weights
+from polytc.export.folder import Folder, described, prepare
+from polytc.export.templates import FLOORDIV, common, rendered
+from polytc.graph.headers import c_type
+from polytc.lang.extents import Extent
+from polytc.machine import ALIGNMENT
+
+
+def write(bundle: Bundle, to: Path) -> list[Path]:
+    """Write the folder, which is made if it is not there; the files, in the order of the list above."""
+    folder = prepare(bundle, library)
+    name = bundle.name
+    texts = {f"{name}.c": code(folder), f"{name}.h": header(bundle), "main.c": main(bundle),
+             "CMakeLists.txt": rendered(templates.CMAKE, NAME=name, FLAGS=_flags(folder)),
+             f"{name}.json": description(folder)}
+    to.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        (to / file).write_text(text, encoding="ascii")
+    written = [to / file for file in texts]
+    return [*written, write_weights(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
+
+
+def _flags(folder: Folder) -> str:
+    return " ".join(f for f in folder.library.build.split() if f.startswith("-f"))
+
+
+def header(b: Bundle) -> str:
+    """NAME.h."""
+    listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
+    return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
+                    SIZES=_parameters(b), POINTERS=_pointers(b), POSITIVE=", or a size is not positive" if b.sizes else "",
+                    WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
+                    UNREAD=", or if the weights cannot be read" if b.weights else "")
+
+
+def _parameters(b: Bundle) -> str:
+    return "".join(f", int64_t {n}" for n in b.sizes)
+
+
+def _pointers(b: Bundle) -> str:
+    return ", ".join(f"{'const ' if a.role == 'input' else ''}{c_type(a.type.dtype)} *{a.name}" for a in b.arguments)
+
+
+def code(folder: Folder) -> str:
+    """NAME.c."""
+    b = folder.bundle
+    head = comment([f"{b.name}: C99 by polytc {polytc.__version__}; flags: {folder.library.build}", "", "Arguments:",
+                    *(f"  {described(a)}" for a in b.arguments)])
+    read = rendered(templates.READ, NAME=b.name, BYTES=offsets(b.weights)[-1]) if b.weights else "    (void)folder;\n"
+    made = [formula.in_c(bytes_of(a.type.shape, a.type.dtype), _values(b)) for a in b.arguments]
+    found = rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=_parameters(b), POINTERS=_pointers(b),
+                     COUNT=len(made), BYTES=", ".join(f"(size_t)({n})" for n in made) or "0", RUN=_run(folder))
+    found = found.replace("@ALIGNED@", templates.ALIGNED if b.weights or folder.buffers else "")
+    found = found.replace("@KERNELS@", folder.library.text)
+    return found.replace("@FLOORDIV@", FLOORDIV if "floordiv(" in _formulas(folder) else "")
+
+
+def _formulas(folder: Folder) -> str:
+    b = folder.bundle
+    arrays = [bytes_of(a.type.shape, a.type.dtype) for a in b.arguments]
+    return " ".join(formula.in_c(n, _values(b)) for n in (*arrays, *folder.buffers))
+
+
+def _values(b: Bundle) -> dict[str, str]:
+    """Size of the program -> parameter."""
+    titles = b.units[0].lowered.program.sizes if b.sizes else ()
+    return dict(zip(titles, b.sizes, strict=True))
+
+
+def _run(folder: Folder) -> str:
+    """The body of the function that runs the kernels."""
+    b = folder.bundle
+    lines = [f"if ({' || '.join(f'{n} < 1' for n in b.sizes)}) return 1;"] if b.sizes else []
+    if folder.buffers:
+        places = ", ".join(_rounded(n, _values(b)) for n in folder.buffers)
+        lines += [f"const size_t buffers[] = {{{places}}}; /* bytes */", f"size_t places[{len(folder.buffers) + 1}];",
+                  "char *memory;", "int k;", "places[0] = 0;",
+                  f"for (k = 0; k < {len(folder.buffers)}; k++) places[k + 1] = places[k] + buffers[k];"]
+        lines += rendered(templates.RESERVE, BYTES=f"places[{len(folder.buffers)}]").replace("\n    ", "\n").strip().split("\n")
+    lines += [] if folder.buffers or b.weights else ["(void)self;"]
+    for task in folder.tasks:
+        args = [_argument(folder, p, c_type(dtype) if dtype else "") for p, dtype in zip(task.places, task.dtypes, strict=True)]
+        lines.append(f"{task.launch.entry}({', '.join(args)});")
+    for c in b.copies:
+        target = b.arguments[c.target]
+        lines.append(f"memcpy({target.name}, {_argument(folder, c.source, 'void')}, {c.bytes}u);")
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def _argument(folder: Folder, p: Place, ctype: str) -> str:
+    """What a kernel gets for a place."""
+    number = folder.number(p)
+    match p.area:
+        case "argument":
+            return folder.bundle.arguments[number].name
+        case "size":
+            return folder.bundle.sizes[number]
+        case "weight":
+            return f"(const {ctype} *)(aligned(self->weights) + {offsets(folder.bundle.weights)[number]})"
+    return f"({ctype} *)(memory + places[{number}])"
+
+
+def _rounded(n: Extent, values: dict[str, str]) -> str:
+    """Bytes of a buffer, up to the next cache line."""
+    if isinstance(number := formula.row(n), int):
+        return f"{-(-number // ALIGNMENT) * ALIGNMENT}u"
+    return f"((size_t)({formula.in_c(n, values)}) + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}"
+
+
+def main(b: Bundle) -> str:
+    """main.c."""
+    sizes = "".join(f", atoll(argv[{k + 2}])" for k in range(len(b.sizes)))
+    values = "".join(f", (void *)data[{k}]" for k in range(len(b.arguments)))
+    return rendered(templates.MAIN, COMMON=common(b), NAME=b.name, SIZES=sizes, VALUES=values,
+                    USAGE="".join(f" {n}" for n in b.sizes))
+
+
+def description(folder: Folder) -> str:
+    """NAME.json; what is not fixed is a formula of the sizes in Python."""
+    b = folder.bundle
+    parts = weights(b)
+    found = {"name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
+             "build_options": folder.library.build, "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
+             "arguments": arguments(b), "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
+             "buffers": formula.rows(folder.buffers), "functions": [t.launch.entry for t in folder.tasks]}
+    return rows(found) + "\n"

@@ -1,0 +1,97 @@
+"""Filling in templates, and what the C programs of all folders share."""
+
+from __future__ import annotations
+
+from polytc.export.bundle import Bundle
+from polytc.graph.headers import c_type
+
+COMMON = '''\
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "@NAME@.h"
+
+enum { COUNT = @COUNT@, SIZES = @SIZES@, DEVICES = 16 };
+enum format { BYTES, FLOAT, DOUBLE, INT, LONG };
+
+struct argument {
+    const char *name;
+    int read, written;
+    enum format format;
+};
+
+@ROWS@
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\\n", what, why);
+    return 1;
+}
+
+static void print(const struct argument *a, const void *data, size_t bytes)
+{
+    const size_t sizes[] = {1, 4, 8, 4, 8};
+    size_t k, count = bytes / sizes[a->format];
+    printf("%s", a->name);
+    for (k = 0; k < count && k < 8; k++) {
+        if (a->format == FLOAT) printf(" %.9g", ((const float *)data)[k]);
+        else if (a->format == DOUBLE) printf(" %.17g", ((const double *)data)[k]);
+        else if (a->format == INT) printf(" %ld", (long)((const int32_t *)data)[k]);
+        else if (a->format == LONG) printf(" %lld", (long long)((const int64_t *)data)[k]);
+        else printf(" %u", ((const unsigned char *)data)[k]);
+    }
+    printf("\\n");
+}
+
+static int transfer(const char *path, const char *mode, void *data, size_t bytes)
+{
+    FILE *file = fopen(path, mode);
+    size_t got = !file ? 0 : mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (file && fclose(file)) got = 0;
+    return file && got == bytes;
+}
+'''
+
+FLOORDIV = '''\
+/* a / b, rounded down; b is positive. */
+static int64_t floordiv(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+'''
+
+_FORMATS = {"float": "FLOAT", "double": "DOUBLE", "int32_t": "INT", "int64_t": "LONG"}
+
+
+def rendered(text: str, **values: object) -> str:
+    """A template with @NAME@ in place of `{name}`, since C has braces of its own."""
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", str(value))
+    return text
+
+
+def common(b: Bundle) -> str:
+    """What main programs begin with: their arguments, and how to read, write and print them."""
+    rows = [f'{{"{a.name}", {int(a.role != "output")}, {int(a.role != "input")}, '
+            f"{_FORMATS.get(c_type(a.type.dtype), 'BYTES')}}}" for a in b.arguments]
+    return rendered(COMMON, NAME=b.name, ROWS=table("struct argument", "about", rows, '{"", 0, 0, BYTES}'),
+                    COUNT=len(b.arguments), SIZES=len(b.sizes))
+
+
+def table(ctype: str, name: str, rows: list[str], empty: str = "0") -> str:
+    """A constant table, with the row `empty` where it would be empty, which C does not allow."""
+    body = ",\n    ".join(_filled(rows or [empty]))
+    return f"static const {ctype} {name}[] = {{\n    {body}\n}};"
+
+
+def _filled(rows: list[str]) -> list[str]:
+    """Short rows several to a line."""
+    lines = [""]
+    for row in rows:
+        if lines[-1] and len(lines[-1]) + len(row) > 100:
+            lines.append("")
+        lines[-1] += f", {row}" if lines[-1] else row
+    return lines

@@ -1,0 +1,135 @@
+"""Exported C folders: what they say, what they compute, built by gcc and clang with all warnings as errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import exported
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
+
+import polytc
+from polytc import compiler
+from polytc.errors import TargetError
+from polytc.export import bundle, c_host
+from polytc.graph import ahead
+from tests.c_here import COMPILERS
+
+pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+BOTH = pytest.mark.parametrize("compiler_of_c", COMPILERS[:2])
+
+
+def write(text: str, to: Path, name: str = "", **arguments: Any) -> Path:
+    c_host.write(bundle.of_program(polytc.build(text, **arguments), compiler.target("c"), name), to)
+    return to
+
+
+def run(folder: Path, name: str, inputs: Sequence[np.ndarray], cc: str, sizes: Mapping[str, int] | None = None,
+        flags: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    return exported.in_c(folder, name, inputs, ["-lm", *flags], sizes, cc)
+
+
+@BOTH
+def test_a_padded_convolution(compiler_of_c: str, tmp_path: Path) -> None:
+    x, w = random(1, 8, 14, 14), random(16, 8, 3, 3, seed=1)
+    folder = write(CONV, tmp_path, "conv3x3", shapes=CONV_SHAPES)
+    exported.agree(run(folder, "conv3x3", [x, w], compiler_of_c), [padded_convolution(x, w)])
+
+
+@BOTH
+def test_a_normalisation(compiler_of_c: str, tmp_path: Path) -> None:
+    x, g = random(37, 53), random(53, seed=1)
+    folder = write(LAYERNORM, tmp_path, shapes={"X": x.shape, "G": g.shape})
+    y = x.astype(np.float64) - x.mean(axis=1, dtype=np.float64, keepdims=True)
+    expected = y / np.sqrt((y * y).mean(axis=1, keepdims=True) + 1e-5) * g
+    exported.agree(run(folder, "layernorm", [x, g], compiler_of_c), [expected])
+
+
+def test_threads_compute_the_same(tmp_path: Path) -> None:
+    x, w = random(130, 70), random(70, 90, seed=1)
+    folder = write("C[i,j] += A[i,k]*B[k,j]", tmp_path, "mm", shapes={"A": x.shape, "B": w.shape})
+    exported.agree(run(folder, "mm", [x, w], "gcc", flags=["-fopenmp"]), [x.astype(np.float64) @ w])
+
+
+@BOTH
+def test_sizes_that_are_not_fixed_are_arguments(compiler_of_c: str, tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
+    for n, m, k in ((37, 19, 5), (3, 2, 70)):
+        x, w = random(n, m), random(m, k, seed=1)
+        e = np.exp((x @ w).astype(np.float64))
+        found = run(folder, "layers", [x, w], compiler_of_c, {"N": n, "M": m, "K": k})
+        exported.agree(found, [e / e.sum(axis=1, keepdims=True)], 1e-4)
+    done = subprocess.run(["./run", ".", "0", "1", "1"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, "not positive" in done.stderr) == (1, True)
+
+
+@BOTH
+def test_halves_booleans_doubles_and_integers(compiler_of_c: str, tmp_path: Path) -> None:
+    text = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S, T) {
+        P[i] = H[i] * f16(1.0009765625)
+        R[i] = B[i] && Q[i] > 3
+        S[i] = D[i] * 0.5 + Q[i]
+        T[i] = min(Q[i] * Q[i] // 3, abs(Q[i]))
+    }"""
+    r = np.random.default_rng(2)
+    h = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    n = h.size
+    q, d, b = r.integers(-128, 128, n).astype(np.int8), r.standard_normal(n), r.integers(0, 2, n).astype(bool)
+    folder = write(text, tmp_path, shapes={"H": (n,), "Q": (n,), "D": (n,), "B": (n,)})
+    found = run(folder, "many", [h, q, d, b], compiler_of_c)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found["P"], h * np.float16(1.0009765625))
+        np.testing.assert_array_equal(found["R"], b & (q > 3))
+        np.testing.assert_array_equal(found["S"], d * 0.5 + q)
+        np.testing.assert_array_equal(found["T"], np.minimum(q * q // np.int8(3), np.abs(q)))
+
+
+@pytest.mark.parametrize("name", ["main", "exp", "int", "I", "2 bad */ name", "size_t", "memory"])
+def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
+    folder = write("exp[i] = self[i] + memory[i] * I[i]", tmp_path, name, shapes={"self": (5,), "memory": (5,), "I": (5,)})
+    (own,) = (p.stem for p in folder.glob("*.h"))
+    a, b, c = random(5), random(5, seed=1), random(5, seed=2)
+    exported.agree(run(folder, own, [a, b, c], COMPILERS[0]), [a + b * c])
+
+
+@BOTH
+def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
+    r = np.random.default_rng(3)
+    constants = {"w": r.standard_normal((8, 3, 3, 3)).astype(np.float32), "v": r.standard_normal((512, 6)).astype(np.float32)}
+    n = helper.make_node
+    nodes = [n("Conv", ["x*/\n", "w"], ["ç"], pads=[1, 1, 1, 1], name='*/ "conv" \\'), n("HardSwish", ["ç"], ["double"]),
+             n("Flatten", ["double"], ["f"]), n("MatMul", ["f", "v"], ["p"]), n("Softmax", ["p"], ["y*/\n"], axis=-1),
+             n("Identity", ["x*/\n"], ["int"])]
+    outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in ("y*/\n", "int", "double")]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x*/\n", TensorProto.FLOAT, [1, 3, 8, 8])], outputs,
+                              [numpy_helper.from_array(a, name) for name, a in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "net.onnx")
+    loaded = polytc.load_onnx(tmp_path / "net.onnx")
+    c_host.write(bundle.of_plan(ahead.plan_of(loaded, {}), compiler.target("c"), "net"), tmp_path / "out")
+    x = random(1, 3, 8, 8, seed=4)
+    exported.agree(run(tmp_path / "out", "net", [x], compiler_of_c), loaded.compile().run(None, {"x*/\n": x}))
+    weights = tmp_path / "out" / "net.weights"
+    weights.write_bytes(weights.read_bytes()[:-64])
+    done = subprocess.run(["./run", "."], cwd=tmp_path / "out", capture_output=True, text=True)
+    assert (done.returncode, "weights cannot be read" in done.stderr) == (1, True)
+
+
+def test_the_description(tmp_path: Path) -> None:
+    folder = write("C[i,j] += A[i,k]*B[k,j]", tmp_path, "mm", shapes={"A": ("M", 4), "B": (4, 5)})
+    found = json.loads((folder / "mm.json").read_text())
+    assert found["sizes"] == ["M"]
+    assert [(a["name"], a["shape"], a["role"]) for a in found["arguments"]] == [
+        ("A", ["M", 4], "input"), ("B", [4, 5], "input"), ("C", ["M", 5], "output")]
+
+
+def test_programs_do_not_run_on_the_target() -> None:
+    with pytest.raises(TargetError, match="for export only") as info:
+        polytc.compile("C[i] = A[i] + 1", target="c")(np.zeros(3, np.float32))
+    assert info.value.code == "E514"
