@@ -9,13 +9,9 @@ one kernel and nothing lies between. Says nothing of time. Devices whose compile
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-
 from polytc import api, compiler
 from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
-from polytc.codegen.target import Source
 from polytc.machine import DEVICES
 
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
@@ -33,32 +29,18 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "transpose 2048": ("B[i,j] = A[j,i]", {"A": (2048, 2048)}),
     "NCHW to NHWC": ("O[n,h,w,c] = X[n,c,h,w]", {"X": (8, 64, 56, 56)}),
 }
-COMPILERS: dict[str, Callable[[Source], dict[str, static.Resources]]] = {"nvidia-sm90": static.nvidia, "amd-gfx90a": static.amd}
 
 
 def main() -> None:
     """Print the table."""
-    print(f"{'kernel':26}{'device':14}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}"
-          f"{'bytes':>7}")
+    print(f"{'program':26}{'device':14}{static.HEAD}")
     for name, (text, shapes) in PROGRAMS.items():
-        for device, check in COMPILERS.items():
-            if static.clang() is None or (device.startswith("nvidia") and shutil.which("ptxas") is None):
-                continue
-            program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
-            source = compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
-            moved = bytes_moved(source)
-            for launch, used in zip(source.launches, check(source).values(), strict=True):
-                sizes = zip(launch.global_size, launch.local_size, strict=True)
-                groups = "x".join(str(g // n) for g, n in sizes if isinstance(g, int))
-                items = "x".join(map(str, launch.local_size))
-                print(f"{name:26}{device:14}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}"
-                      f"{used.local_bytes:>8}{used.occupancy:>11.2f}{moved:>7.2f}")
-
-
-def bytes_moved(source: Source) -> float:
-    """The bytes of all kernels' arrays, in those of the program's inputs and outputs."""
-    least = sum(b.size * b.dtype.bytes for b in source.module.args)
-    return sum(b.size * b.dtype.bytes for k in source.module.kernels for b in k.args) / least
+        for device in static.CHECKS:
+            if not static.missing(device):
+                program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+                source = compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
+                for line in static.table(source, device):
+                    print(f"{name:26}{device:14}{line}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ The kernels are the .cl; the .json says all that a host must know; the C and the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polytc
@@ -18,14 +19,14 @@ from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights, write_weights
 from polytc.export.folder import Folder, described, prepare, shown
 from polytc.lang.extents import Extent
-from polytc.machine import Machine
+from polytc.machine import DEVICES, Machine
 
 
 def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     """Write the folder, which is made if it is not there; the files, in the order of the list above."""
     folder = prepare(bundle, lambda parts: library(parts, machine))
     name = bundle.name
-    texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder),
+    texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder, made_for(machine)),
              f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
              "main.c": opencl_host.main(folder), "CMakeLists.txt": opencl_host.cmake(name), f"{name}.py": python_host.TEXT}
     to.mkdir(parents=True, exist_ok=True)
@@ -63,8 +64,14 @@ def _sizes(sizes: tuple[Extent, ...]) -> str:
 _AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size": "size"}
 
 
-def description(folder: Folder) -> str:
-    """The .json. Global and local sizes in work-items, axis 0 first; what is not fixed is a formula of the sizes in Python."""
+def made_for(machine: Machine) -> str:
+    """The name of a machine among DEVICES."""
+    return next((name for name, known in DEVICES.items() if replace(known, masked=False) == machine), "another device")
+
+
+def description(folder: Folder, machine: str) -> str:
+    """The .json. machine: for which sizes of tiles were chosen. Global and local sizes in work-items, axis 0 first;
+    what is not fixed is a formula of the sizes in Python."""
     b, made = folder.bundle, folder.library
 
     def place(p: Place) -> dict[str, int]:
@@ -72,7 +79,8 @@ def description(folder: Folder) -> str:
 
     parts = weights(b)
     found = {
-        "name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.cl", "build_options": made.build,
+        "name": b.name, "generator": f"polytc {polytc.__version__}", "made_for": machine, "source": f"{b.name}.cl",
+        "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
                      "alignment": made.alignment},
         "sizes": b.units[0].lowered.program.sizes if b.sizes else (),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ from polytc import api, compiler
 from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
+from polytc.errors import TargetError
 from polytc.machine import DEVICES
 
 PROGRAMS = {
@@ -53,3 +56,20 @@ def test_a_kernel_that_does_not_compile_is_told() -> None:
     with pytest.raises(ValueError, match="error"):
         static.amd(Source(broken.target, broken.text.replace("const int", "const nothing"), broken.launches, broken.module,
                           broken.options))
+
+
+def test_the_command_prints_the_table() -> None:
+    if static.missing("amd-gfx90a"):
+        pytest.skip("clang is not here")
+    done = subprocess.run([sys.executable, "-m", "polytc", "explain", "C[i,j] += A[i,k]*B[k,j]", "--shape", "A=512,512",
+                           "--shape", "B=512,512", "--target", "amd-gfx90a"], capture_output=True, text=True, check=True)
+    head, line = done.stdout.splitlines()
+    assert "registers" in head
+    assert line.split()[-1] == "1.00"
+
+
+def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "clang", lambda: None)
+    with pytest.raises(TargetError, match="clang is not here") as info:
+        static.table(source("sum of rows", "amd-gfx90a"), "amd-gfx90a")
+    assert info.value.code == "E515"

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import polytc
-from polytc import compiler
+from polytc import cli, compiler
 from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
 from polytc.lang.sizes import Size, at
@@ -202,6 +202,21 @@ def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
         done = subprocess.run(["./run", ".", *sizes], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 1
         assert part in done.stderr
+
+
+@pytest.mark.parametrize("machine", ["nvidia-sm90", "mali"])
+def test_a_named_machine(machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["polytc", "export", "opencl", "C[i,j] += A[i,k]*B[k,j]", "--shape", "A=64,64", "--shape", "B=64,64",
+                 "--machine", machine, "--name", "mm", "-o", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert not done.value.code
+    assert json.loads((tmp_path / "mm.json").read_text())["made_for"] == machine
+    staged = "__local" in (tmp_path / "mm.cl").read_text()
+    assert staged == (machine != "mali")
+    a, b = random(64, 64), random(64, 64, seed=1)
+    exported.agree(exported.in_python(tmp_path, "mm", [a, b]), [a.astype(np.float64) @ b])
 
 
 def test_formulas_in_c_round_down() -> None:

@@ -11,10 +11,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from polytc import errors
 from polytc.codegen.target import Source
+
+errors.register(E515="no account of what kernels use on a GPU")
 
 _ITEMS = "#define get_{0}_id(n) ((n) == 0 ? {1}x() : (n) == 1 ? {1}y() : {1}z())\n"
 _STORE = "const float4 w = (v); (p)[0] = w.s0; (p)[1] = w.s1; (p)[2] = w.s2; (p)[3] = w.s3;"
@@ -76,6 +80,45 @@ def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
             r"Occupancy \[waves/SIMD\]: (\d+)"))
         found[launch.entry] = Resources(registers, spilled, local, waves / 8)
     return found
+
+
+CHECKS: dict[str, Callable[[Source], dict[str, Resources]]] = {"nvidia-sm90": nvidia, "amd-gfx90a": amd}
+"""Device of machine.DEVICES -> what tells the resources of kernels for it."""
+
+HEAD = f"{'kernel':26}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}{'bytes':>7}"
+"""Of the lines of `table`."""
+
+
+def missing(device: str) -> str:
+    """The compiler that is not here and that `table` needs; '' if all are."""
+    return "clang" if clang() is None else "ptxas" if device.startswith("nvidia") and shutil.which("ptxas") is None else ""
+
+
+def table(source: Source, device: str) -> list[str]:
+    """A line for each kernel under HEAD. bytes: of the arrays that the kernels are given, in those of the program's inputs and
+    outputs: 1 where each is read or written by one kernel and nothing lies between.
+
+    Raises TargetError E515 where the device's compiler is not here or refuses.
+    """
+    if absent := missing(device):
+        raise errors.fail("E515", f"{absent} is not here, which says what kernels use on {device}", kind=errors.TargetError,
+                          notes=["clang is a package of most systems; ptxas is part of NVIDIA's CUDA toolkit"])
+    try:
+        found = CHECKS[device](source)
+    except ValueError as e:
+        raise errors.fail("E515", f"the compiler for {device} refuses '{source.module.name}'", kind=errors.TargetError,
+                          notes=[line for line in str(e).splitlines() if "error" in line][:4]) from e
+    least = sum(b.size * b.dtype.bytes for b in source.module.args)
+    moved = sum(b.size * b.dtype.bytes for k in source.module.kernels for b in k.args) / max(1, least)
+    lines = []
+    for launch, used in zip(source.launches, found.values(), strict=True):
+        sizes = zip(launch.global_size, launch.local_size, strict=True)
+        groups = "x".join(str(g // n) if isinstance(g, int) else "?" for g, n in sizes)
+        items = "x".join(map(str, launch.local_size))
+        name = launch.entry.removeprefix("polytc_")
+        lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}"
+                     f"{used.local_bytes:>8}{used.occupancy:>11.2f}{moved:>7.2f}")
+    return lines
 
 
 def _compile(source: Source, flags: list[str], shim: str, folder: Path) -> str:
