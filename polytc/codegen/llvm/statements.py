@@ -98,9 +98,6 @@ class Writer:
                 self._if(s)
             case loops.Store():
                 expressions.store(self.body, s)
-            case loops.Block() if not self.parallel and self.team is None:
-                for run in accesses.together(s.stmts):
-                    self._together(run)
             case loops.Block():
                 self._block(s)
             case loops.Alloc():
@@ -117,7 +114,9 @@ class Writer:
 
     def _block(self, s: loops.Block) -> None:
         zeros: list[loops.Store] = []
-        for x in s.stmts:
+        outermost = not self.parallel and self.team is None
+        for run in accesses.together(s.stmts) if outermost else ((x,) for x in s.stmts):
+            x = run[0]
             if isinstance(x, loops.Store) and amx.is_zero(x):
                 zeros.append(x)
                 continue
@@ -125,7 +124,7 @@ class Writer:
                 self._loop(x, zeros)
             else:
                 self._stores(zeros)
-                self.statement(x)
+                self._together(run)
             zeros = []
         self._stores(zeros)
 
