@@ -150,9 +150,9 @@ class Start:
 
 
 def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> str | None:
-    """Under which the model is kept; None for one that never is."""
+    """Under which the model is kept; None for one that never is, as with operators of the user's own."""
     token = vars(of).get("origin")
-    if token is None or choices.symbolic or choices.target != "cpu":
+    if token is None or OWN_TEXTS or choices.symbolic or choices.target != "cpu":
         return None
     threads = choices.threads or default_threads(processors.usable())
     return _digest("start", token, threads, choices.fusion, choices.algebra, choices.strict, choices.layouts,

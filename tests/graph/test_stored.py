@@ -173,3 +173,11 @@ try:
 except polytc.ModelError as error:
     assert "E614" in str(error)
 """)
+
+
+def test_operators_of_the_user_count_whenever_they_are_registered(files: tuple[Path, np.ndarray]) -> None:
+    weights = save(files[0] / "model.onnx", 7)
+    late = RUN.replace("model =", 'polytc.graph.register("", "Relu", "op Own(X) -> Y { Y[i, j] = X[i, j] + 1 }")\nmodel =')
+    own = ((files[1] @ weights["w"] + weights["b"] + 1) @ weights["v"] * 2).tolist()
+    for script, wanted in ((late, own), (RUN, expected(files[1], weights)), (late, own)):
+        np.testing.assert_allclose(run(files, script)["y"], wanted, rtol=1e-4, atol=1e-4)
