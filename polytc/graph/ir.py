@@ -112,7 +112,8 @@ class Graph:
 
 
 class Unread(Graph):
-    """A graph of which nodes, constants and values are read when they are first asked for. read: the whole graph."""
+    """A graph of which nodes, constants and values are read when they are first asked for; it is a plain Graph from then on, so
+    that `replace` makes one. read: the whole graph."""
 
     def __init__(self, name: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], outside: tuple[str, ...],
                  read: Callable[[], Graph]) -> None:
@@ -121,8 +122,12 @@ class Unread(Graph):
     def __getattr__(self, name: str) -> Any:
         if name not in ("nodes", "constants", "values"):
             raise AttributeError(name)
-        whole = vars(self)["_read"]()
-        vars(self).update(nodes=whole.nodes, constants=whole.constants, values=whole.values)
+        read = vars(self).get("_read")
+        if read is not None:  # else another thread has been here meanwhile
+            whole = read()
+            vars(self).update(nodes=whole.nodes, constants=whole.constants, values=whole.values)
+            object.__setattr__(self, "__class__", Graph)
+            vars(self).pop("_read", None)
         return vars(self)[name]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -181,3 +181,17 @@ def test_operators_of_the_user_count_whenever_they_are_registered(files: tuple[P
     own = ((files[1] @ weights["w"] + weights["b"] + 1) @ weights["v"] * 2).tolist()
     for script, wanted in ((late, own), (RUN, expected(files[1], weights)), (late, own)):
         np.testing.assert_allclose(run(files, script)["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_that_was_found_is_changed_as_any_other(files: tuple[Path, np.ndarray]) -> None:
+    save(files[0] / "model.onnx", 8)
+    run(files)
+    assert run(files, RUN + """
+import copy, dataclasses, pickle
+again = polytc.graph.load_onnx(sys.argv[1])
+other = dataclasses.replace(again, name="other")
+assert other.name == "other" and other.nodes == again.nodes and type(other) is type(again)
+assert "origin" not in vars(other)
+for each in (graph, again):
+    assert [n.op for n in pickle.loads(pickle.dumps(each)).nodes] == [n.op for n in copy.deepcopy(each).nodes]
+""")["started"]
