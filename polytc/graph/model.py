@@ -99,7 +99,7 @@ class Model:
             self._check_dims(chosen)
             if "_compiled" not in vars(self) and self._start is None:
                 self._start = stored.start(self.graph, self._choices, chosen)
-            if self._start is None:
+            if self._start is None or not self._start.has(chosen):
                 self._compiled.prepare_early(chosen)
 
     def _check_dims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

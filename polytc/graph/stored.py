@@ -135,6 +135,10 @@ class Start:
         """The same with memory of its own for intermediate values."""
         return Start(*self._parts)
 
+    def has(self, shapes: Mapping[str, Sequence[int]]) -> bool:
+        """Is it for inputs of these shapes?"""
+        return all(self.instance.plan.types[n].shape == tuple(shape) for n, shape in shapes.items())
+
     def quickly(self, feeds: Mapping[str, Any]) -> list[np.ndarray] | None:
         """All outputs as fresh arrays; None, with nothing done, where the arrays are of another kind."""
         names = self.instance.plan.inputs

@@ -195,3 +195,15 @@ assert "origin" not in vars(other)
 for each in (graph, again):
     assert [n.op for n in pickle.loads(pickle.dumps(each)).nodes] == [n.op for n in copy.deepcopy(each).nodes]
 """)["started"]
+
+
+def test_all_shapes_are_prepared_where_the_first_is_found(files: tuple[Path, np.ndarray]) -> None:
+    save(files[0] / "model.onnx", 9)
+    model = onnx.load(files[0] / "model.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save_model(model, str(files[0] / "model.onnx"))
+    run(files, RUN.replace("threads=int", 'shapes={"x": (3, 40)}, threads=int'))
+    run(files, RUN.replace("threads=int", 'shapes=[{"x": (3, 40)}, {"x": (5, 40)}], threads=int').replace("(y,)", """
+assert len(model._instances) == 2
+(y,)"""))
