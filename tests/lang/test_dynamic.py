@@ -205,7 +205,7 @@ def test_loops_run_over_what_there_is() -> None:
         assert loop_kinds(text, **rows) == [("sequential", False), ("sequential", True)]
     text = str(polytc.lower(SPMV, shapes={"v": (99,), "x": (9,), "col": (99,), "rp": (9,)},
                             dtypes={"col": "i32", "rp": "i32"}).loops)
-    assert "y_r1[0] = (y_r1[0] + " in text  # the sum of a row is in a register
+    assert "y_r[0] = (y_r[0] + " in text  # the sum of a row is in a register
 
 
 def test_large_and_parallel() -> None:

@@ -141,7 +141,7 @@ def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:
     _, source = kernels(MATMUL, {"A": (1024, 64), "B": (64, 1024)})
     assert "*(__global float4*)(C + " in source
     assert "*(__global const float4*)(B + " in source
-    assert "*(__local const float4*)(B_tile + " in source
+    assert "*(__local const float4*)&B_tile[" in source
     assert " if (" not in source
     assert "float4 C_acc" in source
 
