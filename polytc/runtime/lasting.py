@@ -10,11 +10,11 @@ from __future__ import annotations
 import mmap
 import weakref
 from contextlib import suppress
-from threading import Lock
 
 import numpy as np
 
 from polytc.machine import ALIGNMENT
+from polytc.runtime import forks
 from polytc.runtime.aligned import LARGE, aligned_bytes
 
 HUGE = 2 << 20
@@ -31,7 +31,7 @@ class _Region:
     def __init__(self) -> None:
         self.whole: weakref.ref[mmap.mmap] | None = None
         self.end = 0
-        self.lock = Lock()
+        self.lock = forks.Lock()
 
     def take(self, size: int) -> np.ndarray:
         """The next bytes, or the first ones of a new mapping if they do not fit."""
