@@ -228,6 +228,9 @@ def test_refusals_are_diagnostics(tmp_path: Path) -> None:
     refused(1, "abacus", "emit", MATMUL, *SHAPES, "--target", "abacus")
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07not a model")
     refused(1, "bad.onnx", "compile", "bad.onnx", cwd=tmp_path)
+    refused(1, "E410: 'f99' is not an element type", "run", MATMUL, *SHAPES, "--dtype", "A=f99")
+    refused(1, "E401: dtypes names Z", "run", MATMUL, *SHAPES, "--dtype", "Z=f32")
+    refused(1, "E401: shapes names Q", "run", MATMUL, *SHAPES, "--shape", "Q=3")
 
 
 def test_arrays_beyond_memory_are_one_diagnostic() -> None:

@@ -169,6 +169,13 @@ def test_one_compilation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made[0].sizes
 
 
+@pytest.mark.parametrize("size", ["nan", "Infinity", "MAX", "AND", "True", "Mod", "MAX_", "exists"])
+def test_words_of_isl_in_any_case_are_names_of_sizes(size: str) -> None:
+    double = polytc.compile("C[i] = A[i] * 2", shapes={"A": (size,)})
+    for n in (3, 50):
+        assert np.array_equal(double(np.arange(n, dtype="f4")), 2 * np.arange(n))
+
+
 def test_opencl_text_for_gpus_has_an_exact_grid() -> None:
     low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", "opencl", shapes={"A": ("M", "K"), "B": ("K", "N")})
     (launch,) = low.source.launches

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 import polytc
+from polytc import arguments as checks
 from polytc.cli import inputs, options, tables
 from polytc.graph.comparison import allowed_error, largest_error
 
@@ -50,6 +51,8 @@ def prepare(text: str, files: list[str] | None, seed: int, target: str, threads:
     op = polytc.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
                         scalars=options.values(scalar, "--scalar"), algebra=algebra, shapes=named or None,
                         dtypes={n: t for n, t in types.items() if n in named} or None)
+    checks.check_dtypes(types, op.inputs)
+    checks.check_shapes({n: s for n, s in given.items() if n not in named}, op.inputs)
     arrays = inputs.load(files)
     shapes = options.at({n: s for n, s in given.items() if n not in arrays}, size)
     missing = [n for n in op.inputs if n not in arrays]

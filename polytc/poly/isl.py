@@ -18,7 +18,8 @@ from polytc.lang.sizes import Size
 R = TypeVar("R")
 VERSION = str(islpy.version.VERSION_TEXT)
 _RESERVED = frozenset(("and", "or", "not", "exists", "floor", "ceil", "mod", "min", "max", "implies", "true", "false", "infty",
-                       "NaN", "rat", "ceild", "floord"))
+                       "infinity", "nan", "rat", "ceild", "floord"))
+"""isl's words, in lower case: its parser takes them in any."""
 
 
 BUDGET = 1_000_000
@@ -91,7 +92,7 @@ def schedule(constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
 
 def name(identifier: str) -> str:
     """An identifier that isl's parser takes: its reserved words, with or without underscores behind them, get one more."""
-    return identifier + "_" if identifier.rstrip("_") in _RESERVED else identifier
+    return identifier + "_" if identifier.rstrip("_").lower() in _RESERVED else identifier
 
 
 def number(n: int) -> str:
