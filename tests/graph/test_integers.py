@@ -74,6 +74,24 @@ def test_products(build, runtime, parameters: dict[str, np.ndarray]) -> None:
     check(runtime, m, (2, 5, 16), "QLinearMatMul")
 
 
+@pytest.mark.parametrize("parameters", [CHANNELS, WHOLE], ids=["columns", "whole"])
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("biased", [False, True])
+def test_sums_that_are_not_quantised(build, runtime, parameters: dict[str, np.ndarray], turned: int, biased: bool) -> None:
+    """A Gemm of bytes sums integers, and adds its bias in real numbers."""
+    nodes = [N("DequantizeLinear", ["w", "ws", "wz"], ["wf"], axis=1 - turned),
+             N("Gemm", ["xf", "wf", "b"][:2 + biased], ["y"], transB=turned), N("QuantizeLinear", ["y", "ys", "yz"], ["q"])]
+    m = model(build, nodes, parameters | {"w": weights(3, 16) if turned else weights(16, 3), "yz": np.uint8(128),
+                                          "b": R.standard_normal(3).astype(np.float32)}, (5, 16))
+    check(runtime, m, (5, 16), None)
+    assert "MatMulInteger" in [n.op for n in polytc.load_onnx(m).nodes]
+    real = model(build, nodes[:2], parameters | {"w": weights(3, 16) if turned else weights(16, 3),
+                                                 "b": R.standard_normal(3).astype(np.float32)}, (5, 16))
+    x = R.integers(0, 256, (5, 16), np.uint8)
+    got, = polytc.load_onnx(real).compile().run(None, {"x": x})
+    np.testing.assert_allclose(got, runtime(real, {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
 def test_what_stays(build, runtime) -> None:
     """A Relu that the zero point does not replace, weights scaled along the reduced axis, a product that is read twice."""
     shape, w = (5, 16), {"w": weights(16, 3), "yz": np.uint8(9)}
@@ -86,4 +104,4 @@ def test_what_stays(build, runtime) -> None:
     check(runtime, model(build, [along, product, last], rows | w, shape), shape, None)
     again = [N("DequantizeLinear", ["q", "ys", "yz"], ["d"]), N("Sub", ["y", "d"], ["e"])]
     both = model(build, [dequantise, product, last, *again], WHOLE | w, shape)
-    assert "MatMul" in [n.op for n in polytc.load_onnx(both).nodes]
+    assert "MatMulInteger" in [n.op for n in polytc.load_onnx(both).nodes]

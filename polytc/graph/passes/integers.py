@@ -1,10 +1,11 @@
-"""Products between DequantizeLinear and QuantizeLinear work on the integers themselves.
+"""Products of what DequantizeLinear makes of bytes work on the bytes themselves.
 
     QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w), b))   ->   QLinearConv(x, w, b')
     QuantizeLinear(MatMul(DequantizeLinear(a), DequantizeLinear(b)))    ->   QLinearMatMul(a, b)
+    MatMul(DequantizeLinear(a), DequantizeLinear(b)), Gemm(.., c)       ->   Cast(MatMulInteger(a, b)) * scales + c
 
-for bytes, constant weights and constant scales. A Relu before the QuantizeLinear goes where the zero point is the lowest number
-of its type, which cuts off the same. The bias is rounded to multiples of the product of both scales, as the operator has it.
+for constant weights and constant scales. A Relu before the QuantizeLinear goes where the zero point is the lowest number of its
+type, which cuts off the same. The bias of a Conv is rounded to multiples of the product of both scales, as the operator has it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from polytc.graph.ir import Graph, Node, consumers, without_dead_nodes
 
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+_F32 = 1
+"""onnx's number of the type."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +37,21 @@ class _Quantised:
 
 
 def use_integers(graph: Graph) -> Graph:
-    """No Conv or MatMul with weights in bytes stands alone between DequantizeLinear and QuantizeLinear."""
+    """No Conv with weights in bytes stands alone between DequantizeLinear and QuantizeLinear, and no MatMul or Gemm with such
+    weights behind DequantizeLinear."""
     constants = dict(graph.constants)
     makers = {name: n for n in graph.nodes for name in n.outputs if name}
     readers = consumers(graph)
     shared = {v.name for v in graph.outputs} | {n for n, users in readers.items() if len(users) > 1}
-    merged = {}
+    merged: dict[str, tuple[Node, ...]] = {}
     for node in graph.nodes:
-        if node.op == "QuantizeLinear":
-            found = _merged(node, makers, shared, constants)
-            if found is not None:
-                merged[node.outputs[0]] = found
+        found = _merged(node, makers, shared, constants) if node.op == "QuantizeLinear" else None
+        made = (found,) if found is not None else _summed(node, makers, constants)
+        if made is not None:
+            merged[node.outputs[0]] = made
     if not merged:
         return graph
-    nodes = tuple(merged.get(n.outputs[0], n) for n in graph.nodes)
+    nodes = tuple(n for node in graph.nodes for n in merged.get(node.outputs[0], (node,)))
     return without_dead_nodes(replace(graph, nodes=nodes, constants=constants))
 
 
@@ -60,16 +64,11 @@ def _merged(last: Node, makers: Mapping[str, Node], shared: set[str], constants:
         if product.inputs[0] in shared:
             return None
         product = makers.get(product.inputs[0])
-    if product is None or product.op not in ("Conv", "MatMul"):
+    factors = _factors(product, makers, constants) if product is not None and product.op in ("Conv", "MatMul") else None
+    if product is None or factors is None:
         return None
-    sources = [makers.get(name) for name in product.inputs[:2]]
-    data, weights = (_quantised(n, constants) if n is not None and n.op == "DequantizeLinear" else None for n in sources)
-    if data is None or weights is None or not data.single or sources[0] is None or sources[1] is None:
-        return None
-    array = constants.get(sources[1].inputs[0])
-    if array is None or array.dtype not in _BYTES or not _along_outputs(product, weights, array):
-        return None
-    inputs = (sources[0].inputs[0], *data.names, sources[1].inputs[0], *weights.names, *result.names)
+    (image, data), (kernel, weights) = factors
+    inputs = (image, *data.names, kernel, *weights.names, *result.names)
     if product.op == "MatMul":
         return Node("QLinearMatMul", product.name, inputs, last.outputs, {}, product.opset)
     if len(product.inputs) > 2 and product.inputs[2]:
@@ -81,6 +80,42 @@ def _merged(last: Node, makers: Mapping[str, Node], shared: set[str], constants:
         constants[name] = bias
         return Node("QLinearConv", product.name, (*inputs, name), last.outputs, product.attributes, product.opset)
     return Node("QLinearConv", product.name, inputs, last.outputs, product.attributes, product.opset)
+
+
+def _summed(product: Node, makers: Mapping[str, Node], constants: dict[str, np.ndarray]) -> tuple[Node, ...] | None:
+    """The nodes in place of a MatMul or Gemm of bytes: the sums of integers, in real numbers, and the bias."""
+    factors = _factors(product, makers, constants) if product.op in ("MatMul", "Gemm") else None
+    given = product.attributes
+    if factors is None or given.get("transA") or given.get("alpha", 1.0) != 1 or given.get("beta", 1.0) != 1:
+        return None
+    (a, data), (b, weights) = factors
+    name = product.outputs[0]
+    if given.get("transB"):
+        b, constants[f"{name}.weights"] = f"{name}.weights", np.ascontiguousarray(constants[b].T)
+    constants[f"{name}.scale"] = data.scale.reshape(()) * weights.scale
+    biased = len(product.inputs) > 2 and product.inputs[2] != ""
+    sums, real, scaled = f"{name}.sums", f"{name}.real", f"{name}.scaled" if biased else name
+
+    def node(op: str, inputs: tuple[str, ...], output: str, **attributes: object) -> Node:
+        return Node(op, product.name, inputs, (output,), attributes, product.opset)
+
+    nodes = (node("MatMulInteger", (a, b, data.names[1], weights.names[1]), sums), node("Cast", (sums,), real, to=_F32),
+             node("Mul", (real, f"{name}.scale"), scaled))
+    return (*nodes, node("Add", (scaled, product.inputs[2]), name)) if biased else nodes
+
+
+def _factors(product: Node, makers: Mapping[str, Node], constants: Mapping[str, np.ndarray]
+             ) -> tuple[tuple[str, _Quantised], tuple[str, _Quantised]] | None:
+    """What both factors of a product are dequantised from, the second one constant; None if they are not, or if the scales
+    cannot be taken out of the sums."""
+    first, second = (makers.get(name) for name in product.inputs[:2])
+    if first is None or second is None or {first.op, second.op} != {"DequantizeLinear"}:
+        return None
+    data, weights, array = _quantised(first, constants), _quantised(second, constants), constants.get(second.inputs[0])
+    if data is None or weights is None or array is None or array.dtype not in _BYTES or not data.single \
+            or not _along_outputs(product, weights, array):
+        return None
+    return (first.inputs[0], data), (second.inputs[0], weights)
 
 
 def _quantised(node: Node, constants: Mapping[str, np.ndarray]) -> _Quantised | None:
@@ -96,11 +131,11 @@ def _quantised(node: Node, constants: Mapping[str, np.ndarray]) -> _Quantised | 
 
 def _along_outputs(product: Node, weights: _Quantised, array: np.ndarray) -> bool:
     """Is there one scale for all weights, or one for each output channel or column?"""
-    if product.op == "MatMul" and array.ndim != 2:
+    if product.op != "Conv" and array.ndim != 2:
         return False
     if weights.single:
         return True
-    channels = 0 if product.op == "Conv" else 1
+    channels = 0 if product.op == "Conv" or product.attributes.get("transB") else 1
     return weights.axis % array.ndim == channels and weights.scale.shape == weights.zero.shape == (array.shape[channels],)
 
 
