@@ -136,16 +136,17 @@ def _dimensions(program: pr.Program) -> Mapping[Dimension, list[Dimension]]:
 # ---- what it is worth
 
 def _gain(plan: Plan, region: list[str], lanes: int) -> float:
-    """Cycles that channels last save in the programs that touch the region."""
-    own, gain = set(region), 0.0
+    """Cycles that channels last save in the programs that touch the region; none where no sum runs along an image."""
+    own, gain, images = set(region), 0.0, 0
     for c in plan.calls:
         touched = own.intersection((*c.inputs, *c.outputs))
         sums = _sums(c.program) if touched else ()
+        images += len(sums)
         gain += sum(_first(s, lanes) - _last(s, lanes) for s in sums)
         if touched:
             others = c.outputs if sums else tuple(dict.fromkeys((*c.inputs, *c.outputs)))
             gain -= CROSSING * sum(_crosses(plan, c, v, touched, bool(sums)) for v in others)
-    return gain
+    return gain if images else 0.0
 
 
 def _crosses(plan: Plan, call: Call, value: str, touched: set[str], summed: bool) -> int:

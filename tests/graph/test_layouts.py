@@ -109,6 +109,14 @@ def test_products_of_matrices_have_no_channels(build) -> None:
     assert layouts.choose(plan, WIDE) == plan
 
 
+@pytest.mark.parametrize("heads", [4, 12])
+def test_attention_without_images_stays(build, heads: int) -> None:
+    nodes = [N("Attention", ["q", "k", "v"], ["y"], q_num_heads=heads, kv_num_heads=heads, is_causal=1)]
+    inputs = {n: (np.float32, [1, 256, 64 * heads]) for n in "qkv"}
+    plan = planned(build(nodes, inputs, ["y"], {}, opset=23))
+    assert layouts.choose(plan, WIDE) == plan
+
+
 def _mixed(build: Callable[..., onnx.ModelProto], size: tuple[int, int]) -> onnx.ModelProto:
     """Everything that convolutional networks are made of."""
     nodes = [
