@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polytc.lang.program import Program
-from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, rounding, scan, unit
+from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, rounding, scan, taps, unit
 
 
 def run(program: Program) -> Program:
@@ -14,6 +14,6 @@ def run(program: Program) -> Program:
     program = rounding.cut_first(inline.inline(program))
     program = unit.drop_unit_indices(program)
     program = digits.split(program)
-    program = scan.simplify_prefixes(pad.drop_guards(program))
+    program = scan.simplify_prefixes(pad.drop_guards(taps.split(program)))
     program = compact.compact(pad.materialise(program))
     return coalesce.coalesce(program)
