@@ -2,9 +2,10 @@
 
     python benchmarks/gpu_static.py
 
-A row a kernel and device: groups and items, registers of an item, bytes spilled, local bytes of a group, occupancy; and the
-bytes of the arrays that the program's kernels are given, in those of its inputs and outputs: 1 where each is read or written by
-one kernel and nothing lies between. Says nothing of time. Devices whose compiler is missing are left out.
+A row a kernel and device: groups and items, registers of an item, bytes spilled, local bytes of a group, occupancy, loads and
+stores of 16 bytes in its text; and the bytes of the arrays that the program's kernels are given, in those of its inputs and
+outputs: 1 where each is read or written by one kernel and nothing lies between. Says nothing of time. Devices whose compiler is
+missing are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "layernorm 4096x768": ("m[i] += X[i,j]/768; D[i,j] = X[i,j]-m[i]; v[i] += D[i,j]*D[i,j]/768; "
                            "Y[i,j] = D[i,j]/sqrt(v[i]+0.00001) -> (Y)", {"X": (4096, 768)}),
     "transpose 2048": ("B[i,j] = A[j,i]", {"A": (2048, 2048)}),
+    "sum of two 2^24": ("C[i] = A[i]+B[i]", {"A": (1 << 24,), "B": (1 << 24,)}),
+    "SiLU 4096x768": ("Y[i,j] = (X[i,j]+b[j])/(1+exp(0-X[i,j]-b[j]))", {"X": (4096, 768), "b": (768,)}),
+    "scale, shift, ReLU 56x56": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c]+b[c], 0)", {"X": (8, 64, 56, 56), "s": (64,), "b": (64,)}),
+    "scale, shift, ReLU 55x57": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c]+b[c], 0)", {"X": (8, 64, 55, 57), "s": (64,), "b": (64,)}),
     "NCHW to NHWC": ("O[n,h,w,c] = X[n,c,h,w]", {"X": (8, 64, 56, 56)}),
 }
 

@@ -82,7 +82,7 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
         else:
             fixed = sizes.numeric(scop.program)
             if machine.kind == "gpu":
-                plan, notes = gpu.plan(fixed, machine, policy)
+                plan, notes = gpu.plan(fixed, machine, policy, vectors=not scop.program.sizes)
             else:
                 shared = fusion.choose(fixed, machine, policy)
                 notes = [str(shared)] if len(fixed.statements) > 1 else []

@@ -14,7 +14,7 @@ from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.schedule import fusion
+from polytc.schedule import fusion, wide
 from polytc.schedule.groups import Group
 from polytc.schedule.strides import of_statement, vector_score
 
@@ -22,9 +22,10 @@ BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
 
 
-def plan(program: pr.Program, machine: Machine, policy: str | None = None) -> tuple[Nest, list[str]]:
+def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True) -> tuple[Nest, list[str]]:
     """The loop nest of a whole program, and what was decided about fusion. Statements that schedule.staging has cut have their
-    loops already; of the others each group becomes one kernel."""
+    loops already; of the others each group becomes one kernel. vectors: items may take whole vectors (schedule.wide), the
+    sizes being those of all runs."""
     parts: list[Nest] = []
     notes: list[str] = []
     for cut, run in groupby(program.statements, key=_kernel):
@@ -34,13 +35,13 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None) -> tu
             continue
         shared = fusion.choose(replace(program, statements=statements), machine, policy)
         notes += [str(shared)] if len(statements) > 1 else []
-        parts += [_group(program, g, machine, f"G{len(parts) + n}") for n, g in enumerate(shared.groups)]
+        parts += [_group(program, g, machine, f"G{len(parts) + n}", vectors) for n, g in enumerate(shared.groups)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
     """The loop nest of `plan`."""
-    return plan(program, machine)[0]
+    return plan(program, machine, vectors=not program.sizes)[0]
 
 
 def _kernel(s: pr.Statement) -> tuple[pr.Range, ...]:
@@ -84,34 +85,44 @@ def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
     return tuple(filter(_is_item, ranges)) if ranges and _is_item(ranges[0]) else ranges[:1]
 
 
-def _group(program: pr.Program, group: Group, machine: Machine, name: str) -> Nest:
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, vectors: bool) -> Nest:
     leaves = tuple(_leaf(group, n, name) for n in range(len(group.statements)))
     body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
     if not group.rows:
         return body
-    axes = mapping(program, group, machine)
+    axes, lanes = mapping(program, group, machine, vectors)
     sizes = dict(axes)
     order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
     fastest = {r: axis for axis, (r, _) in enumerate(axes)}
-    blocks = tuple(Member(_rows(group, r, sizes.get(r, 1), "floor({}/{})"), f"block{fastest.get(r, 2)}", coincident=True)
-                   for r in order)
-    threads = tuple(Member(_rows(group, r, size, "{} mod {}"), f"thread{fastest[r]}", coincident=True)
-                    for r, size in reversed(axes))
-    return Band(name, blocks, Band(f"{name}.thread", threads, body, permutable=True), permutable=True)
+    each = {axes[0][0]: lanes}
+    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{sizes.get(r, 1) * each.get(r, 1)})"), f"block{fastest.get(r, 2)}",
+                          coincident=True) for r in order)
+    threads = [Member(_rows(group, r, f"{_item(each.get(r, 1))} mod {size}"), f"thread{fastest[r]}", coincident=True)
+               for r, size in reversed(axes)]
+    if lanes > 1:
+        threads.append(Member(_rows(group, axes[0][0], f"{{}} mod {lanes}"), "vector", coincident=True))
+    return Band(name, blocks, Band(f"{name}.thread", tuple(threads), body, permutable=True), permutable=True)
 
 
-def mapping(program: pr.Program, group: Group, machine: Machine) -> list[tuple[int, int]]:
-    """(row, work-group extent) for at most three rows, fastest axis first."""
+def _item(each: int) -> str:
+    """The form of the number of the item that runs an iteration. each: iterations of one."""
+    return "{}" if each == 1 else f"floor({{}}/{each})"
+
+
+def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) -> tuple[list[tuple[int, int]], int]:
+    """(row, work-group extent) for at most three rows, fastest axis first; iterations of the first that are one item's."""
     heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     accesses = of_statement(program, group.statements[heavy])
     rows = range(len(group.rows))
     contiguous = max(rows, key=lambda r: (vector_score(accesses, group.rows[r][heavy]), r))
     mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
-    extents = [min(size, _power_of_two(group.extents[r])) for r, size in zip(mapped, BLOCKS[len(mapped)], strict=True)]
+    lanes = wide.lanes(program, group, contiguous, machine) if vectors else 1
+    counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
+    extents = [min(size, _power_of_two(n)) for n, size in zip(counts, BLOCKS[len(mapped)], strict=True)]
     while prod(extents) > max(1, machine.max_work_group or 256):
         widest = extents.index(max(extents))
         extents[widest] //= 2
-    return list(zip(mapped, extents, strict=True))
+    return list(zip(mapped, extents, strict=True)), lanes
 
 
 def _power_of_two(n: int) -> int:
@@ -119,8 +130,8 @@ def _power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def _rows(group: Group, row: int, size: int, form: str) -> tuple[tuple[str, str], ...]:
-    return tuple((s.name, form.format(isl.name(group.rows[row][n]), size)) for n, s in enumerate(group.statements))
+def _rows(group: Group, row: int, form: str) -> tuple[tuple[str, str], ...]:
+    return tuple((s.name, form.format(isl.name(group.rows[row][n]))) for n, s in enumerate(group.statements))
 
 
 def _leaf(group: Group, position: int, name: str) -> Nest:

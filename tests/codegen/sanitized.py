@@ -16,6 +16,7 @@ from polytc.codegen import loops as L
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang import evaluate
 from polytc.lang.scalars import F32
+from polytc.machine import GENERIC_GPU
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
@@ -26,6 +27,11 @@ STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("(M[i], J[i]) argmax= (X[i,j], j)", {"X": (3, 70)}),
           ("m[i] max= x[i,j]; y[i,j] = x[i,j] - m[i]; s[i] += y[i,j]; z[i,j] = y[i,j]*s[i] + s[i] -> (y, z)", {"x": (33, 19)})]
 """What the strategy for GPUs makes barriers for: contractions in tiles, turned tiles, reductions by many items."""
+
+WIDE = [("C[i] = A[i]*2", {"A": (2052,)}), ("Y[i,j] = X[i,j]+b[j]", {"X": (31, 68), "b": (68,)}),
+        ("T[n,c,w] = X[n,c,w]*s[c]; Y[n,c,w] = max(T[n,c,w], 0) + T[n,c,w] -> (Y)", {"X": (3, 7, 100), "s": (7,)}),
+        ("Y[i,j] = X[i,j]*2 where i in 3:38, j in 4:68", {"X": (40, 72)})]
+"""What items move whole vectors of: groups that are not whole in each direction, parts."""
 
 
 def main(broken: bool) -> None:
@@ -39,10 +45,11 @@ def main(broken: bool) -> None:
         target.load(target.build(source)).run([a, b, c])
         if not broken:
             np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
-    for text, shapes in STAGED:
+    small = OpenCLTarget(replace(GENERIC_GPU, cores=1))
+    for text, shapes in STAGED + WIDE:
         program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
-        source = compiler.lower_program(program, target).source
-        assert "barrier(" in source.text
+        source = compiler.lower_program(program, small if (text, shapes) in WIDE else target).source
+        assert ("*(__global float4*)" if (text, shapes) in WIDE else "barrier(") in source.text
         given = {n: np.random.default_rng(1).integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}
         results = {n: np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy) for n in program.outputs}
         if not broken:

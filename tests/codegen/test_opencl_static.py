@@ -20,7 +20,12 @@ PROGRAMS = {
     "odd matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1001, 333), "B": (333, 777)}),
     "convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (64, 64, 3, 3), "X": (1, 64, 58, 58)}),
     "sum of rows": ("y[i] += x[i,j]", {"x": (4096, 512)}),
+    "elementwise": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c] + b[c], 0)/(1 + exp(X[n,c,h,w]))",
+                    {"X": (8, 64, 56, 56), "s": (64,), "b": (64,)}),
+    "odd elementwise": ("Y[n,c,h,w] = X[n,c,h,w]*s[c]", {"X": (8, 64, 55, 57), "s": (64,)}),
 }
+WIDE = {"elementwise": (1, 1), "odd elementwise": (0, 0)}
+"""Loads and stores of 16 bytes."""
 
 pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
 
@@ -40,6 +45,7 @@ def test_nvidia(name: str) -> None:
     assert used.registers <= 128
     assert used.local_bytes == int(made.options["local_bytes"])
     assert used.occupancy >= 0.25
+    assert used.wide == WIDE.get(name, used.wide)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -49,6 +55,7 @@ def test_amd(name: str) -> None:
     assert used.spilled == 0
     assert used.local_bytes == int(made.options["local_bytes"])
     assert used.occupancy >= 0.25
+    assert used.wide == WIDE.get(name, used.wide)
 
 
 def test_a_kernel_that_does_not_compile_is_told() -> None:
