@@ -37,7 +37,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, rowblocks, staging, tree
+from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, rowblocks, staging, tree, widening
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -241,6 +241,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
         return hoist.hoist(program) if program.constants else (None, program)
+    program = widening.widen(program, machine) if machine.kind == "cpu" else program
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:
         rewritten = lanes.split_reductions(pack.pack(dots.group(rewritten, machine), machine), machine)
@@ -254,7 +255,8 @@ def _general(program: Program, machine: Machine) -> Program:
     """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
     if program.sequential or program.dynamic:
         return program
-    steps: list[Callable[[Program], Program]] = [
+    steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
+    steps += [
         inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
     if machine.kind == "cpu" and not program.precise:
         steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]

@@ -1,0 +1,79 @@
+"""Halves that a contraction uses many times are converted once, not at each use.
+
+    C[i,j] += f32(A[i,k]) * f32(B[k,j])   ->   A_wide[i,k] = f32(A[i,k]);  B_wide[k,j] = f32(B[k,j])
+                                               C[i,j] += A_wide[i,k] * B_wide[k,j]
+
+What follows is a contraction of f32 like any other: Winograd's way, packing and register tiles apply to it. The copy of a
+constant is made when arrays are bound. Exact, since every half is an f32. Where the machine has dot products of halves, those
+are left to schedule.dots, which takes fixed sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang.rewrites import hoist
+from polytc.lang.rewrites.pad import fresh, replaced
+from polytc.lang.scalars import F32, DType
+from polytc.lang.sizes import representative
+from polytc.lang.words import DOTS
+from polytc.machine import Machine
+from polytc.schedule.groups import is_contraction
+
+REUSE = 16
+"""Times that each element must be used: elements that are used less often come from memory in half the time as halves, and the
+arithmetic does not wait for their conversion."""
+
+
+def widen(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with f32 copies of the halves that its contractions use often. Where sizes are open, a constant is copied if
+    it is used often for the typical ones, another tensor only if it is so for all."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    fixed = hoist.constants(program)
+    dots = machine.dots if not program.sizes else ()
+    dotted = {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
+    copies: dict[str, str] = {}
+    for s in program.statements:
+        for conversion, read in _conversions(s, dotted):
+            source = program.tensor(read.tensor)
+            always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
+            if s.points < REUSE * source.size or not always:
+                continue
+            if source.name not in copies:
+                copies[source.name] = fresh(f"{source.name}_wide", {t.name for t in tensors})
+                tensors.append(replace(source, name=copies[source.name], dtype=F32))
+                label = fresh(f"{s.name}_{copies[source.name]}", {x.name for x in (*program.statements, *statements)})
+                statements.append(_copy(source, copies[source.name], label))
+            s = replaced(s, conversion, _wide(read, copies[source.name]))
+        statements.append(s)
+        copies.pop(s.target, None)  # a later read sees another value
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def _conversions(s: pr.Statement, dotted: set[DType]) -> list[tuple[pr.Cast, pr.Read]]:
+    """The reads of halves in a contraction, with their conversions to f32; none of what decides what is read."""
+    if not is_contraction(s) or s.bounds:
+        return []
+    found = ((e, e.a) for e in pr.walk(s.value) if isinstance(e, pr.Cast) and e.dtype == F32 and isinstance(e.a, pr.Read))
+    return [(e, read) for e, read in dict.fromkeys(found) if read.dtype.is_half and read.dtype not in dotted]
+
+
+def _repeats(s: pr.Statement, read: pr.Read) -> int:
+    """Times that indices of fixed extents have the statement read each element, at least."""
+    own = {e.name for e in pr.walk(read) if isinstance(e, pr.Index)}
+    return prod(r.extent for r in s.ranges if r.index not in own and representative(r) is r)
+
+
+def _copy(source: pr.Tensor, target: str, name: str) -> pr.Statement:
+    """`target = f32(source)`, element by element."""
+    indices = tuple(pr.Index(f"x{d}") for d in range(len(source.shape)))
+    ranges = tuple(pr.Range(i.name, low, low + n) for i, low, n in zip(indices, source.lower, source.shape, strict=True))
+    return pr.Statement(name, target, indices, None, pr.Cast(pr.Read(source.name, indices, source.dtype), F32), ranges)
+
+
+def _wide(read: pr.Read, copy: str) -> pr.Read:
+    """The read of the copy's element; what it is beyond the ends stays."""
+    default = pr.Const(float(read.default.value), F32) if read.default is not None else None
+    return replace(read, tensor=copy, dtype=F32, default=default)
