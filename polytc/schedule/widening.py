@@ -11,7 +11,7 @@ are left to schedule.dots, which takes fixed sizes.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import frexp, prod
 
 from polytc.lang import program as pr
 from polytc.lang.rewrites import hoist
@@ -57,7 +57,14 @@ def _conversions(s: pr.Statement, dotted: set[DType]) -> list[tuple[pr.Cast, pr.
     if not is_contraction(s) or s.bounds:
         return []
     found = ((e, e.a) for e in pr.walk(s.value) if isinstance(e, pr.Cast) and e.dtype == F32 and isinstance(e.a, pr.Read))
-    return [(e, read) for e, read in dict.fromkeys(found) if read.dtype.is_half and read.dtype not in dotted]
+    return [(e, read) for e, read in dict.fromkeys(found)
+            if read.dtype.is_half and read.dtype not in dotted and (read.default is None or _is_exact(read.default))]
+
+
+def _is_exact(default: pr.Const) -> bool:
+    """Is the number the same in halves of both types? The arithmetic rounds others to the type of the read."""
+    fraction, exponent = frexp(default.value)
+    return (fraction * 2**8).is_integer() and abs(exponent) < 14
 
 
 def _repeats(s: pr.Statement, read: pr.Read) -> int:

@@ -111,13 +111,16 @@ def test_a_value_that_changes_between_its_readers_is_copied_again(target: str) -
     assert len([t for t in widening.widen(program, AVX512).tensors if t.name.startswith("T_wide")]) == 2
 
 
-def test_beyond_the_ends_is_what_the_guard_says() -> None:
-    text = "C[i,j] += (A[i+k-2] else 3) * B[k,j] where i in 0:40"
-    a, b = normal((40,)), normal((5, 48), seed=1)
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("beyond", [3.0, 0.1, 0.25, -1e-6])
+def test_beyond_the_ends_is_what_the_guard_says(half: str, beyond: float) -> None:
+    """As a half."""
+    text = f"C[i,j] += f32(A[i+k-2] else {beyond}) * f32(B[k,j]) where i in 0:40"
+    a, b = np.zeros(40, HALVES[half]), normal((5, 48), half, seed=1)
     got = polytc.compile(text)(a, b)
-    padded = np.pad(a.astype(np.float64), 2, constant_values=3)
-    windows = sliding_window_view(padded, 5)
-    assert rounded_once(got, windows @ b.astype(np.float64), np.abs(windows) @ np.abs(b.astype(np.float64)))
+    padded = np.pad(a.astype(np.float64), 2, constant_values=float(HALVES[half].type(beyond)))
+    want = sliding_window_view(padded, 5) @ b.astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=abs(beyond) * 1e-5)
 
 
 @pytest.mark.parametrize("half", HALVES)
