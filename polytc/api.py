@@ -64,7 +64,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             typical: Mapping[str, int] | None = None, fusion: str | None = None) -> Op | FixedOp:
     """A program as a callable.
 
-    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'interp' or 'evaluate'.
+    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate'.
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
     threads: how many may work on one call; None is all of the machine's.
@@ -91,13 +91,13 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     return op if constants is None else FixedOp(op, constants)
 
 
-def run(text: str, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
+def run(text: str, /, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
         entry: str | None = None, out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
 
-    schedule, entry: see `compile`.
+    schedule, entry: see `compile`. An input with the name of an option, such as out, is given by position.
     """
     options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry)
     return _op(check_text(text), *options)(*args, out=out, **arrays)
@@ -109,7 +109,7 @@ def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str
     return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry)
 
 
-def evaluate(text: str, *args: Any, **arrays: Any) -> Any:
+def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
     """What the program means, computed slowly by the reference evaluator: the same arguments and results as `run`."""
     return _op(check_text(text), "evaluate", None, "direct")(*args, **arrays)
 

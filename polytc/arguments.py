@@ -33,7 +33,7 @@ def check_target(target: Any) -> str:
     kind, colon, device = target.partition(":") if isinstance(target, str) else ("", "", "")
     if kind not in known or colon and (kind != "opencl" or not device):
         raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
-                          notes=[f"the targets are {', '.join(known)}"])
+                          notes=[f"the targets are {', '.join(known)}", "opencl:1 or opencl:NAME chooses a device"])
     return target
 
 

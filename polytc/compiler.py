@@ -84,8 +84,10 @@ def target(name: str) -> Target:
         return made
     if isinstance(made, OfDevices) and device:
         return made.on(device)
-    raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError,
-                      notes=[f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"])
+    notes = [f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"]
+    if name == "evaluate":
+        notes = ["'evaluate' runs programs without compiling them, so that there is no code of it", *notes]
+    raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError, notes=notes)
 
 
 @functools.cache

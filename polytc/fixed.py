@@ -60,7 +60,7 @@ class FixedOp:
     def __repr__(self) -> str:
         return f"<polytc.FixedOp {self.name}({', '.join(self.inputs)}) with {', '.join(self._constants)} constant>"
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """Run on the arrays that are left. out: the array to write (a tuple for several outputs).
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.

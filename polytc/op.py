@@ -99,6 +99,8 @@ class Op:
         self._with: Recent[tuple[Any, ...], Op] = Recent(64)
         self._queued: Recent[tuple[Any, ...], enqueued.Enqueued] = Recent(64)
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
+        if self._open is None:
+            check_typical(typical or {}, ())
         if self._open is not None:
             self._shapes = {n: s for n, s in self._shapes.items() if n not in self._open.dims}
         elif all(n in self._shapes for n in self.inputs):
@@ -107,8 +109,9 @@ class Op:
     def __repr__(self) -> str:
         return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {self.target}>"
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        """Run on arrays. out: the array to write (a tuple or a dict by name for several outputs).
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Run on arrays. out: the array to write (a tuple or a dict by name for several outputs); an input called so is given
+        by position.
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
@@ -203,7 +206,7 @@ class Op:
         """The sizes that stay open; with types and shapes of all inputs code is made now."""
         if self.target == "evaluate":
             raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "the others take open ones")
-        found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), check_typical(typical), self._fixed)
+        found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), typical, self._fixed)
         if set(found.dims) == {n for n in self.inputs if n not in self._numbers} and not self._numbers:
             found.add(found.general(lambda s: self.program(s, self._dtypes)), self.load)
         return found
@@ -256,7 +259,8 @@ class Op:
         given.update(named)
         missing = [n for n in self.inputs if n not in given]
         if missing:
-            raise argument_error("E401", f"{', '.join(missing)} is missing", self._usage())
+            notes = ["out= is where the result goes; give an input called out by position"] * ("out" in missing)
+            raise argument_error("E401", f"{', '.join(missing)} is missing", self._usage(), *notes)
         return tuple(given[n] for n in self.inputs)
 
     def _loose(self, named: dict[str, Any]) -> dict[str, int | float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,14 @@ from polytc.errors import ArgumentError, fail, register
 register(E410="option is not valid")
 
 
-def check_typical(typical: Any) -> dict[str, int]:
-    """`typical` if it gives positive numbers for names; E410 else."""
+def check_typical(typical: Any, sizes: Collection[str]) -> dict[str, int]:
+    """`typical` if it gives positive numbers for some of the sizes that stay open; E410 else."""
     if not isinstance(typical, Mapping) or not all(isinstance(v, (int, np.integer)) and v > 0 for v in typical.values()):
         raise _refused(f"typical is a dict of sizes and positive integers, not {typical!r}")
+    strange = [str(n) for n in typical if n not in sizes]
+    if strange:
+        raise _refused(f"typical names {', '.join(strange)}, which is no size",
+                       f"the sizes that stay open are: {', '.join(sizes) or 'none'}")
     return {str(n): int(v) for n, v in typical.items()}
 
 

@@ -17,6 +17,7 @@ from polytc.lang import syntax as sx
 from polytc.lang.declare import evaluate_size
 from polytc.lang.generalise import NotGeneral, agrees, generalise
 from polytc.lang.program import Program
+from polytc.options import check_typical
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.sized import sized
 
@@ -56,13 +57,9 @@ class OpenSizes:
     def __init__(self, dims: Dims, typical: Mapping[str, int], fixed: Mapping[str, Any]) -> None:
         """fixed: values of scalars, which are no sizes."""
         found = [e.id for shape in dims.values() for d in shape for e in _names(d) if e.id not in fixed]
-        self.dims, self.typical, self._fixed = dims, dict(typical), dict(fixed)
-        self.names = tuple(dict.fromkeys(found))
+        self.dims, self.names, self._fixed = dims, tuple(dict.fromkeys(found)), dict(fixed)
+        self.typical = check_typical(typical, self.names)
         self._kernels: list[_Kernel] = []
-        strange = [n for n in typical if n not in self.names]
-        if strange:
-            raise argument_error("E410", f"typical names {', '.join(strange)}, which is no size",
-                                 f"the sizes are: {', '.join(self.names) or 'none'}")
         if not self.names:
             raise argument_error("E412", "the program names no sizes",
                                  'name them, `shapes={"A": ("M", "K")}`, or in a `def f(f32[M,K] A)`')

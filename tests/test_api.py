@@ -241,6 +241,20 @@ def test_wrong_arguments() -> None:
     refused("E409", "s is a scalar", op("C[i] = A[i] * s"), a[0], "2")
 
 
+def test_inputs_may_have_the_names_of_parameters(targets: tuple[str, ...]) -> None:
+    x = np.arange(3, dtype=np.float32)
+    for name in ("self", "text", "args", "named", "arrays", "shapes", "constants"):
+        text = f"C[i] = 2 * {name}[i] + B[i]"
+        for target in targets:
+            np.testing.assert_array_equal(polytc.run(text, target=target, **{name: x, "B": x}), 3 * x)
+        np.testing.assert_array_equal(polytc.evaluate(text, **{name: x, "B": x}), 3 * x)
+        np.testing.assert_array_equal(polytc.compile(text, constants={"B": x})(**{name: x}), 3 * x)
+    for name in ("out", "target", "threads", "schedule", "entry"):
+        np.testing.assert_array_equal(polytc.run(f"C[i] = 2 * {name}[i]", x), 2 * x)
+    with pytest.raises(ArgumentError, match="by position"):
+        op("C[i] = 2 * out[i]")(out=x)
+
+
 def test_wrong_options() -> None:
     a, b = pair()
     shapes = {"A": (4, 3), "B": (3, 5)}

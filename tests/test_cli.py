@@ -270,15 +270,18 @@ def test_output_into_a_closed_pipe() -> None:
     assert done.stderr == ""
 
 
-def test_interrupt_exits_with_130() -> None:
+def test_interrupt_exits_with_130(tmp_path: Path) -> None:
     text = "S += A[i,k]*B[k,j]*A[j,k]"
     process = subprocess.Popen([sys.executable, "-m", "polytc", "run", text, "--shape", "A=700,700", "--shape", "B=700,700",
                                 "--target", "interp"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "POLYTC_CHECK": "0"})
-    time.sleep(5)
+                               env={**os.environ, "POLYTC_CHECK": "0", "POLYTC_DUMP": "source",
+                                    "POLYTC_DUMP_DIR": str(tmp_path)})
+    end = time.monotonic() + 120
+    while not any(tmp_path.iterdir()) and time.monotonic() < end:  # until it is compiled
+        time.sleep(0.1)
     assert process.poll() is None, "the run is over before it could be interrupted"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in errors
 

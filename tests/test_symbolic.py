@@ -330,6 +330,9 @@ def test_typical_names_sizes() -> None:
         with pytest.raises(ArgumentError) as e:
             polytc.compile("C[i] = A[i]", shapes={"A": ("M",)}, typical=typical)
         assert e.value.code == "E410"
+    for options in ({}, {"shapes": {"A": (4,)}}):
+        with pytest.raises(ArgumentError, match="typical names M, which is no size"):
+            polytc.compile("C[i] = A[i]", typical={"M": 4}, **options)
 
 
 # ---- other sizes, other programs

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from polytc.codegen import loops
+
+C = TypeVar("C")
 
 
 def operands(e: loops.Expr) -> tuple[loops.Expr, ...]:
@@ -149,3 +151,19 @@ def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:
             return (*s.indices, s.value)
         case _:
             return ()
+
+
+def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[[C, loops.For], C]
+             ) -> Iterator[tuple[str, tuple[loops.Expr, ...], C, bool]]:
+    """All loads and stores of the buffers of these names: the buffer's name, the indices, the context, and whether it is in a
+    store, not in a bound or test. The context is `outside` around `s`, and what `inside` makes of it in the body of a loop."""
+    store = isinstance(s, loops.Store)
+    if isinstance(s, loops.Store) and s.buffer.name in names:
+        yield s.buffer.name, s.indices, outside, store
+    for top in expressions(s):
+        for e, _ in loads(top):
+            if e.buffer.name in names:
+                yield e.buffer.name, e.indices, outside, store
+    inner = inside(outside, s) if isinstance(s, loops.For) else outside
+    for child in children(s):
+        yield from accesses(child, names, inner, inside)

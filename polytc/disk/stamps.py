@@ -46,18 +46,16 @@ def settled(found: os.stat_result) -> tuple[int, ...] | None:
 
 @functools.cache
 def native() -> str | None:
-    """A stamp of what runs native code and of what makes it: this processor and LLVM. None where it cannot be told."""
-    here = _processor()
-    return None if here is None else f"{here} {_library('llvmlite')}"
+    """A stamp of what runs native code and of what makes it: this processor, LLVM and polytc. None where it cannot be told."""
+    here, sources = _processor(), _sources()
+    return None if here is None or sources is None else f"{here} {_library('llvmlite')} {sources}"
 
 
 @functools.cache
 def compilation() -> str | None:
     """A stamp of all that makes a model's code besides the model. None where it cannot be told."""
-    sources, here = _sources(), native()
-    if sources is None or here is None:
-        return None
-    return "\n".join([sys.version, here, sources, *map(_library, LIBRARIES)])
+    here = native()
+    return None if here is None else "\n".join([sys.version, here, *map(_library, LIBRARIES)])
 
 
 @functools.cache
@@ -80,13 +78,19 @@ def _library(name: str) -> str:
 
 
 def _sources() -> str | None:
-    """Of polytc's own files; None if one was written since this process began."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    """Of polytc's own files and its grammar; None if one was written since this process began."""
     digest, newest = hashlib.sha256(), 0.0
-    for path, found in sorted(_files(root)):
+    for path, found in sorted(file for folder in _folders() for file in _files(folder)):
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
         newest = max(newest, found.st_mtime)
     return digest.hexdigest() if newest < _STARTED else None
+
+
+def _folders() -> tuple[str, ...]:
+    """Where polytc's files lie. A wheel has the grammar within the package, a checkout beside it."""
+    root = Path(__file__).resolve().parents[1]
+    beside = root.parent / "grammar" / "polytc.lark"
+    return (str(root), str(beside.parent)) if beside.is_file() else (str(root),)
 
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:

@@ -15,7 +15,7 @@ from polytc.graph.instance import programs
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Plan
 from polytc.graph.staging import Ready, whole
-from polytc.graph.stored import _LENGTH, Choices, Origin, mark, start_key
+from polytc.graph.stored import LENGTH, Choices, Origin, mark, start_key
 
 LARGEST = 64 << 20
 """Bytes of weights in no file, because a pass made them; with more a model is not kept: so that code keeps its place."""
@@ -59,7 +59,7 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
             "links": [(kernels.index(code), c.inputs, c.outputs) for code, c in zip(codes, plan.calls, strict=True)],
             "arena": instance.arena.bytes, "offsets": instance.arena.offsets}
     text = json.dumps(head).encode()
-    cache.put(key, b"".join([_LENGTH.pack(len(text)), text, *blob]))
+    cache.put(key, b"".join([LENGTH.pack(len(text)), text, *blob]))
 
 
 _Rows = dict[str, tuple[int | None, int]]

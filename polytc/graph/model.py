@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class Model:
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
         self._choices = Choices(target, check_threads(threads), fusion, check_algebra(algebra), strict, layouts, symbolic,
-                                check_typical(typical or {}), progress)
+                                check_typical(typical or {}, _sizes(graph)), progress)
         self._start: Start | None = None
         self._lock = forks.Lock()
 
@@ -167,18 +168,25 @@ class Model:
                        notes=[f"the model has the inputs {', '.join(map(str, self.inputs))}"])
         arrays = {}
         for v in self.inputs:
-            array = _as_array(feeds[v.name]) if v.tensor else feeds[v.name]
+            if feeds[v.name] is None and v.tensor:
+                raise fail("E610", f"the input {v.name!r} is None, not an array", kind=ArgumentError,
+                           notes=[f"the model declares {v}"])
+            array = _as_array(v.name, feeds[v.name]) if v.tensor else feeds[v.name]
             if v.dtype is not None and array.dtype != v.dtype.numpy:
                 raise fail("E610", f"the input {v.name!r} is {array.dtype}, the model expects {v.dtype.numpy}",
                            kind=ArgumentError, notes=[f"convert it: array.astype(np.{v.dtype.numpy})"])
             arrays[v.name] = array
         return arrays
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Inputs by position or name; the output itself if there is one, else a list."""
         if len(arrays) > len(self.inputs):
             raise fail("E610", f"{len(arrays)} inputs given, the model has {len(self.inputs)}", kind=ArgumentError)
-        feeds = dict(zip((v.name for v in self.inputs), arrays)) | named
+        feeds = dict(zip((v.name for v in self.inputs), arrays))
+        twice = [n for n in named if n in feeds]
+        if twice:
+            raise fail("E610", f"{', '.join(twice)} is given twice, by position and by name", kind=ArgumentError)
+        feeds |= named
         results = self.run(None, feeds)
         return results[0] if len(results) == 1 else results
 
@@ -229,14 +237,22 @@ class Model:
         return self.report()
 
 
-def _as_array(value: Any) -> np.ndarray:
-    """Any array as numpy's: tensors of other libraries by DLPack, on the same memory."""
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
-        return np.asarray(value)
+def _as_array(name: str, value: Any) -> np.ndarray:
+    """Any array as numpy's: tensors of other libraries by DLPack, on the same memory. Raises ArgumentError E610 for what is no
+    array."""
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        # Not those on another device, or of a type that numpy does not have.
+        with suppress(BufferError, TypeError, ValueError, RuntimeError):
+            return np.from_dlpack(value)
     try:
-        return np.from_dlpack(value)
-    except (BufferError, TypeError, ValueError, RuntimeError):  # on another device, or of a type that numpy does not have
         return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise fail("E610", f"the input {name!r} is no array: {error}", kind=ArgumentError) from error
+
+
+def _sizes(graph: Graph) -> tuple[str, ...]:
+    """The names in the shapes of the inputs, in order of appearance."""
+    return tuple(dict.fromkeys(d for v in graph.inputs for d in v.shape or () if isinstance(d, str)))
 
 
 def _described(ready: Ready) -> list[str]:
@@ -256,7 +272,7 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                   layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None) -> Model:
     """A Model for `graph`.
 
-    target: 'cpu', 'opencl', 'interp', or 'evaluate' (the slow reference). threads: None for all.
+    target: 'cpu', 'opencl', 'c', 'interp', or 'evaluate' (the slow reference). threads: None for all.
     shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
     model is compiled at once, otherwise at the first run (and again for each new set of shapes). A list of them: for each.
     symbolic: kernels are made for all sizes, so that a run with new ones compiles nothing (see docs/onnx.md). typical: sizes by

@@ -40,7 +40,8 @@ from polytc.runtime.threads import default_threads
 OWN_TEXTS: dict[str, dict[str, str]] = {}
 """'domain::Op' -> the whole text of a user, by the name of each operator in it (registry.py). Nothing is found beside it."""
 
-_LENGTH = struct.Struct("<Q")
+LENGTH = struct.Struct("<Q")
+"""Bytes of the head of a stored model, at its start."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +171,9 @@ def start(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> S
     if key is None or data is None:
         return None
     try:
-        (length,) = _LENGTH.unpack_from(data)
-        head = json.loads(data[_LENGTH.size:_LENGTH.size + length])
-        return _start(head, memoryview(data)[_LENGTH.size + length:], choices)
+        (length,) = LENGTH.unpack_from(data)
+        head = json.loads(data[LENGTH.size:LENGTH.size + length])
+        return _start(head, memoryview(data)[LENGTH.size + length:], choices)
     except (ValueError, LookupError, TypeError, struct.error):
         cache.drop(key)
         return None

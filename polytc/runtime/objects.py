@@ -79,7 +79,7 @@ class Image:
             if s.type != _NOBITS:
                 self._memory[place:place + s.size] = _bytes(data, s)
         self._defined: dict[bytes, int] = {}
-        values: list[int | bytes] = []
+        values: list[int | bytes | None] = []
         for table in (s for s in sections if s.type == _SYMBOLS):
             if values:
                 raise Unsupported("two tables of symbols")
@@ -95,7 +95,7 @@ class Image:
         if _protect()(base, len(self._memory), mmap.PROT_READ | mmap.PROT_EXEC) != 0:
             raise Unsupported("memory does not become executable")
 
-    def _relocate(self, rows: bytes, base: int, place: int, size: int, values: list[int | bytes]) -> None:
+    def _relocate(self, rows: bytes, base: int, place: int, size: int, values: list[int | bytes | None]) -> None:
         """Write addresses into the section at `place`."""
         for offset, info, addend in _RELOCATION.iter_unpack(rows):
             kind, at = info & 0xffffffff, place + offset
@@ -145,8 +145,8 @@ def _layout(sections: list[_Section]) -> tuple[dict[int, int], int]:
 
 
 def _symbols(data: bytes, table: _Section, sections: list[_Section], places: dict[int, int]
-             ) -> Iterator[tuple[bytes, int | bytes]]:
-    """Name and address of each symbol; of what others define, the name in place of the address."""
+             ) -> Iterator[tuple[bytes, int | bytes | None]]:
+    """Name and address of each symbol; of what others define, the name in place of the address; None of what is not loaded."""
     names = _bytes(data, sections[table.link])
     for name_at, _, _, section, value, _ in _SYMBOL.iter_unpack(_bytes(data, table)):
         name = names[name_at:names.index(b"\0", name_at)]
@@ -156,11 +156,15 @@ def _symbols(data: bytes, table: _Section, sections: list[_Section], places: dic
             yield name, value
         elif section >= _RESERVED:
             raise Unsupported("a symbol without a place")
+        elif section in places and value <= sections[section].size:
+            yield name, places[section] + value
         else:
-            yield name, places.get(section, 0) + value
+            yield name, None
 
 
-def _value(symbol: int | bytes) -> int:
+def _value(symbol: int | bytes | None) -> int:
+    if symbol is None:
+        raise Unsupported("an address in a section that is not loaded")
     return symbol if isinstance(symbol, int) else _outside(symbol)
 
 

@@ -106,9 +106,13 @@ class Recipe(Steps):
         Path(path).write_text(self.yaml(), encoding="utf-8")
 
     def load(self, path: str | Path) -> Recipe:
-        """The schedule of a file, for this program. Raises E702 for what is no schedule, E703 for one of another program,
-        E701 and E704 for an illegal one, E708 for one whose loops cannot be edited."""
-        return self.read(Path(path).read_text(encoding="utf-8"))
+        """The schedule of a file, for this program. Raises E702 for what cannot be read or is no schedule, E703 for one of
+        another program, E701 and E704 for an illegal one, E708 for one whose loops cannot be edited."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise errors.fail("E702", f"cannot read the schedule {str(path)!r}: {error}") from error
+        return self.read(text)
 
     def read(self, text: str) -> Recipe:
         """The schedule of a YAML text, for this program; see `load`."""

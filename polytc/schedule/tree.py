@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import islpy
@@ -13,6 +14,9 @@ from polytc.poly.scop import Scop
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
                 E703="the schedule belongs to another program", E704="a loop cannot run its iterations at once")
+
+_SOURCE = re.compile(r"^call to \w+ failed: | in \S+:\d+$")
+"""What isl's errors say about isl's own sources."""
 
 
 WRITTEN = "# polytc schedule of the program as written"
@@ -44,7 +48,8 @@ def from_yaml(text: str, scop: Scop, deps: Dependences) -> Schedule:
     try:
         tree = islpy.Schedule.read_from_str(scop.ctx, text)
     except islpy.Error as e:
-        raise errors.fail("E702", f"isl cannot read this schedule: {str(e).splitlines()[0][:200]}",
+        why = _SOURCE.sub("", str(e).partition("\n")[0])
+        raise errors.fail("E702", f"this is no schedule in isl's YAML: {why}",
                           notes=["print a schedule with `polytc emit --stage schedule` to see the form"]) from None
     if not tree.get_domain().is_equal(scop.domain):
         raise errors.fail("E703", "the schedule was made for another program",

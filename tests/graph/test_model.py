@@ -138,7 +138,8 @@ def test_strided_inputs(two_outputs) -> None:
     ({"x": image(2, 3).astype(np.float64), "v": image(3)}, "E610", "astype"),
     ({"x": image(2, 4), "v": image(3)}, "E611", "[2, 4]"),
     ({"x": image(2, 3).astype(">f4"), "v": image(3)}, "E610", "'x'"), ({"x": image(3), "v": image(3)}, "E611", "[3]"),
-    ({"x": [[1, 2, "a"]], "v": image(3)}, "E610", "'x'")])
+    ({"x": [[1, 2, "a"]], "v": image(3)}, "E610", "'x'"), ({"x": [[1, 2], [3]], "v": image(3)}, "E610", "'x' is no array"),
+    ({"x": None, "v": image(3)}, "E610", "the input 'x' is None")])
 def test_inputs_that_do_not_fit(two_outputs, feeds, code, part) -> None:
     with pytest.raises(ArgumentError) as caught:
         two_outputs.compile(target="evaluate").run(None, feeds)
@@ -154,6 +155,15 @@ def test_unknown_names(two_outputs) -> None:
         two_outputs.compile(target="evaluate", shapes={"q": (1,)})
     with pytest.raises(ArgumentError, match="3 inputs given"):
         model(1, 2, 3)
+    with pytest.raises(ArgumentError, match="x is given twice"):
+        model(image(2, 3), image(3), x=image(2, 3))
+
+
+def test_inputs_may_have_the_names_of_parameters(build) -> None:
+    source = build([helper.make_node("Add", ["self", "arrays"], ["y"])],
+                   {"self": (np.float32, [2]), "arrays": (np.float32, [2])}, ["y"], {})
+    x = image(2)
+    np.testing.assert_array_equal(polytc.load_onnx(source).compile(target="evaluate")(self=x, arrays=x), x + x)
 
 
 def test_equal_names_are_equal_extents(build) -> None:

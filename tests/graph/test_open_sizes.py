@@ -144,6 +144,10 @@ def test_typical_sizes_are_compiled_for_at_once(build: Any, compiled: list[Progr
     with pytest.raises(ArgumentError) as e:
         polytc.load_onnx(onnx_model).compile(symbolic=True, typical={"batch": 0})
     assert e.value.code == "E410"
+    for symbolic in (True, False):
+        with pytest.raises(ArgumentError, match="typical names bach, which is no size") as e:
+            polytc.load_onnx(onnx_model).compile(symbolic=symbolic, typical={"bach": 4, "length": 24})
+        assert "batch, length" in str(e.value)
 
 
 def test_numbers_that_are_no_formulas_are_compiled_in(build: Any, reference: Any) -> None:

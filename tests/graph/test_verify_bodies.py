@@ -71,3 +71,18 @@ def test_a_model_in_which_rounding_decides(build) -> None:
     stable = verify.imported(build([N("Relu", ["x0"], ["y"])], {"x0": (np.float32, [5])}, ["y"], {}))
     whole = verify.whole(stable, feeds, [e + np.float32(.1) for e in verify.outputs(stable, feeds)], "evaluate")
     assert (whole.unstable, whole.wrong) == (False, True)
+
+
+@pytest.mark.parametrize(("error", "moved", "unstable"), [
+    (.1, .2, True), (.1, 0.0, False), (np.inf, .2, False), (np.inf, np.inf, True), (.1, np.inf, True), (0.0, np.inf, False)])
+def test_numbers_that_move_explain_no_nan(error: float, moved: float, unstable: bool) -> None:
+    whole = verify.Whole(error, 1e-4, None, moved)
+    assert (whole.unstable, whole.wrong) == (unstable, not unstable and error > 1e-4)
+
+
+def test_zeros_of_inputs_are_no_rounding(build) -> None:
+    """The signs of 0 and of a denormal number are apart, but that decides nothing: a wrong result remains wrong."""
+    source = build([N("Sign", ["x"], ["s"]), N("Add", ["x", "s"], ["y"])], {"x": (np.float32, [4])}, ["y"], {})
+    graph, feeds = verify.imported(source), {"x": np.array([0, 1, 2, np.nan], np.float32)}
+    whole = verify.whole(graph, feeds, [e * np.float32(1.1) for e in verify.outputs(graph, feeds)], "evaluate")
+    assert (whole.unstable, whole.wrong) == (False, True)

@@ -126,3 +126,22 @@ def test_relocations_stay_within_their_section(data: bytes) -> None:
             except objects.Unsupported:
                 moved += 1
     assert moved >= 2
+
+
+def test_addresses_in_sections_that_are_not_loaded_are_refused(data: bytes) -> None:
+    """Each symbol moved into the table of symbols, which is no part of the program: nobody finds it, and no code may use it."""
+    sections = list(objects._sections(data))
+    number, table = next((n, s) for n, s in enumerate(sections) if s.type == 2)
+    names, refused = sections[table.link].start, 0
+    for at in range(table.start, table.start + table.size, 24):
+        name_at, section = struct.unpack_from("<IBBH", data, at)[::3]
+        if not 0 < section < len(sections):
+            continue
+        broken = bytearray(data)
+        struct.pack_into("<H", broken, at + 6, number)
+        name = data[names + name_at:data.index(b"\0", names + name_at)].decode()
+        try:
+            assert objects.Image(bytes(broken)).address(name) == 0
+        except objects.Unsupported as why:
+            refused += "not loaded" in str(why)
+    assert refused >= 1  # the table

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import loop_statements as ls
 import numpy as np
@@ -258,6 +260,18 @@ def test_a_schedule_written_by_hand_can_be_edited() -> None:
     text = ('{ domain: "{ S1[i] : 0 <= i <= 7 }", child: { schedule: "[{ S1[i] -> [(floor(i/4))] }, { S1[i] -> [(i)] }]" } }')
     assert [x.title for x in s.read(text).body] == ["i.0"]
     right(s.read(text).parallel("S1", "i.0"))
+
+
+def test_what_is_no_schedule_is_refused(tmp_path: Path) -> None:
+    s = start("Y[i] = X[i]", {"X": (8,)})
+    for text in ("", "nonsense", "a: b", "{ domain: [ }", "\0"):
+        message = refusal(partial(s.read, text), "E702")
+        assert "no schedule in isl's YAML" in message
+        assert "isl_" not in message
+        assert ".c:" not in message
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x81")
+    for path in (tmp_path / "missing.yaml", tmp_path, tmp_path / "bytes"):
+        assert str(path) in refusal(partial(s.load, path), "E702")
 
 
 def test_schedules_of_other_programs_are_refused() -> None:

@@ -82,7 +82,7 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] 
     groups: dict[object, list[list[_Chunk]]] = {}
     for strip in strips.values():
         groups.setdefault(tuple((c.a, c.instruction) for c in strip), []).append(_chunks(strip, body.tile_rows)[:SIDE])
-    columns = next(iter(groups.values()))[:SIDE]
+    columns = _alike(next(iter(groups.values()))[:SIDE])
     if not columns[0]:
         return None
     ranges = [(x.var, range(*_bounds(x))) for x in nest[:-1]]
@@ -97,6 +97,12 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] 
         tail = replace(last, lower=loops.const(whole))
         rest.append(_inside((*nest[:-1], tail), loops.block(*(x for x in stores if id(x) in done))))
     return rest
+
+
+def _alike(columns: list[list[_Chunk]]) -> list[list[_Chunk]]:
+    """As many chunks of each strip: what lies unevenly in one strip's array may lie evenly in another's."""
+    high = min(map(len, columns))
+    return [column[:high] for column in columns]
 
 
 def is_zero(s: loops.Stmt) -> bool:

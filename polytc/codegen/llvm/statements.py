@@ -377,31 +377,3 @@ def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
             elif isinstance(e, loops.Var):
                 names.setdefault(e.name)
     return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]
-
-
-def emit_module(m: loops.Module, machine: Machine, flags: str) -> tuple[ir.Text, int, int]:
-    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order.
-
-    buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
-    of parallel loops.
-    """
-    text = ir.Text()
-    order = {b.name: i for i, b in enumerate((*m.args, *m.scratch))}
-    entry = ir.Function(text, "run", ["ptr %buffers", *RUNTIME], linkage="")
-    slots: dict[str, ir.Value] = {}
-    arena = parallel = 0
-    for k in m.kernels:
-        emission = Emission(text, machine, k, "" if k.precise else flags)
-        emit_kernel(emission)
-        arena = max(arena, emission.arena_bytes)
-        parallel += emission.bodies
-        for b in k.args:
-            if b.name not in slots:
-                at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")
-                slots[b.name] = entry.emit("ptr", f"load ptr, {at}, align 8")
-        args = [*(str(slots[b.name]) for b in k.args), *RUNTIME]
-        entry.do(f"call void @{entry_of(k)}({', '.join(args)})")
-    entry.do("ret void")
-    return text, arena, parallel
-
-

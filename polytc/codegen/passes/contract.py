@@ -140,31 +140,18 @@ def _common(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str
 def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
     """All accesses to the buffers of these names."""
     found: dict[str, list[_Access]] = {}
-
-    def visit(x: loops.Stmt, path: tuple[_Level, ...]) -> None:
-        store = isinstance(x, loops.Store)
-        if isinstance(x, loops.Store) and x.buffer.name in names:
-            found.setdefault(x.buffer.name, []).append(_Access(x.indices, path, store))
-        for top in traverse.expressions(x):
-            for e, _ in traverse.loads(top):
-                if e.buffer.name in names:
-                    found.setdefault(e.buffer.name, []).append(_Access(e.indices, path, store))
-        inner = (*path, _Level(x, _values(x, path))) if isinstance(x, loops.For) else path
-        for child in traverse.children(x):
-            visit(child, inner)
-
-    visit(s, ())
+    outermost: tuple[_Level, ...] = ()
+    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside):
+        found.setdefault(name, []).append(_Access(indices, path, store))
     return found
+
+
+def _inside(path: tuple[_Level, ...], s: loops.For) -> tuple[_Level, ...]:
+    return *path, _Level(s, simplify.values(s, _known(path)))
 
 
 def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:
     return {level.node.var: level.known for level in path}
-
-
-def _values(s: loops.For, path: Sequence[_Level]) -> simplify.Interval:
-    known = _known(path)
-    high = simplify.interval(s.upper, known)[1]
-    return simplify.interval(s.lower, known)[0], None if high is None else high - 1
 
 
 # ---- what may be contracted, and how far

@@ -100,18 +100,6 @@ def accesses(s: loops.Stmt, b: loops.Buffer) -> list[Access]:
 def accesses_of(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[Access]]:
     """All loads and stores of the buffers of these names."""
     found: dict[str, list[Access]] = {}
-
-    def visit(x: loops.Stmt, inside: frozenset[str]) -> None:
-        store = isinstance(x, loops.Store)
-        if isinstance(x, loops.Store) and x.buffer.name in names:
-            found.setdefault(x.buffer.name, []).append(Access(x.indices, inside, store))
-        for top in traverse.expressions(x):
-            for e, _ in traverse.loads(top):
-                if e.buffer.name in names:
-                    found.setdefault(e.buffer.name, []).append(Access(e.indices, inside, store))
-        inner = inside | {x.var} if isinstance(x, loops.For) else inside
-        for child in traverse.children(x):
-            visit(child, inner)
-
-    visit(s, frozenset())
+    for name, indices, inside, store in traverse.accesses(s, names, frozenset[str](), lambda inside, x: inside | {x.var}):
+        found.setdefault(name, []).append(Access(indices, inside, store))
     return found
