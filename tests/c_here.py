@@ -3,33 +3,85 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from polytc.codegen.target import Source
+from polytc.codegen.c.target import CTarget
+from polytc.codegen.target import Binary, Bound, Executable, Held, Source
+from polytc.lang.sizes import at
 
 COMPILERS = [c for c in ("gcc", "clang-22", "clang") if shutil.which(c)]
-STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
+SENSE = ["-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-bool-compare", "-Wno-type-limits",
+         "-Wno-maybe-uninitialized"]
+"""Warnings of what is odd about the program, not about its C."""
+TRAPS = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+"""What C leaves undefined ends the process: sums beyond the range, shifts by too much, addresses that are not aligned."""
+
+ENTRY = "polytc_all_of_it"
 
 
-def run(source: Source, buffers: Sequence[np.ndarray], compiler: str = "", flags: Sequence[str] = ("-O1",)) -> None:
-    """Run a source of fixed sizes on arrays for its arguments, in order; a build that fails is an AssertionError."""
-    module = source.module
-    places = {b.name: k for k, b in enumerate((*module.args, *module.scratch))}
-    calls = "".join(f"    {x.entry}({', '.join(f'p[{places[a]}]' for a in x.args)});\n" for x in source.launches)
-    text = f"{source.text}\nextern void run(void **p);\nvoid run(void **p)\n{{\n    (void)p;\n{calls}}}\n"
-    arrays = [*buffers, *(np.full(max(1, b.size * b.dtype.bytes), 77, np.uint8) for b in module.scratch)]
-    pointers = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        (path / "k.c").write_text(text, encoding="ascii")
+@dataclass(frozen=True)
+class CompiledC(CTarget):
+    """The target C with a compiler behind it. A source that the compiler warns of is an AssertionError."""
+
+    def here(self) -> CompiledC:  # type: ignore[override]
+        return self
+
+    def build(self, source: Source) -> Binary:
         contract = [f for f in source.options["build"].split() if "contract" in f]
-        command = [compiler or COMPILERS[0], *STRICT, *flags, *contract, "-shared", "-fPIC", "k.c", "-o", "k.so", "-lm"]
-        done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{done.stderr[:4000]}\n{text}"
-        ctypes.CDLL(str(path / "k.so")).run(pointers)
+        text = f"{source.text}\n{_entry(source)}"
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "k.c").write_text(text, encoding="ascii")
+            command = [COMPILERS[0], *STRICT, *SENSE, *TRAPS, *contract, "-shared", "-fPIC", "k.c", "-o", "k.so", "-lm"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{done.stderr[:4000]}\n{text}"
+            return Binary.of(source, (Path(folder) / "k.so").read_bytes())
+
+    def load(self, binary: Binary, threads: int = 0) -> Executable:  # type: ignore[override]
+        return (Open if "sizes" in binary.options else Loaded)(binary)
+
+
+def _entry(source: Source) -> str:
+    """A function that calls all others in order, on addresses of arrays and values of sizes."""
+    module = source.module
+    given = {b.name: f"p[{k}]" for k, b in enumerate((*module.args, *module.scratch))}
+    given |= {name: f"n[{k}]" for k, name in enumerate(module.sizes)}
+    calls = "".join(f"    {x.entry}({', '.join(given[a] for a in x.args)});\n" for x in source.launches)
+    head = f"void {ENTRY}(void **p, const int64_t *n)"
+    return f"extern {head};\n{head}\n{{\n    (void)p, (void)n;\n{calls}}}\n"
+
+
+class Loaded:
+    """A library, which runs on arrays. sizes: those that are not fixed, in order."""
+
+    def __init__(self, binary: Binary, sizes: Mapping[str, int] | None = None) -> None:
+        self.binary, self._sizes = binary, sizes or {}
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(binary.code)
+            file.flush()
+            self._run = ctypes.CDLL(file.name)[ENTRY]
+
+    def run(self, buffers: Sequence[np.ndarray]) -> None:
+        bytes_of = [math.prod(at(n, self._sizes) for n in b.shape) * b.dtype.bytes for b in self.binary.scratch]
+        arrays = [*buffers, *(np.full(max(1, n), 77, np.uint8) for n in bytes_of)]
+        self._run((ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in arrays)),
+                  (ctypes.c_int64 * (len(self._sizes) + 1))(*self._sizes.values()))
+
+    def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
+        return Held(self.run, buffers)
+
+
+class Open(Loaded):
+    """A library that is given the sizes."""
+
+    def at(self, sizes: Sequence[int]) -> Loaded:
+        return Loaded(self.binary, dict(zip(json.loads(self.binary.options["sizes"]), sizes, strict=True)))

@@ -37,8 +37,8 @@ RESERVED = frozenset("""
     and or not xor class new delete this template namespace operator private public protected friend virtual typename using
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
-    build_options read_file check_device build make_memory make_kernels check_call fail print transfer find format argument
-    about size_t FILE printf snprintf fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+    build_options read_file check_device build make_memory make_kernels check_call fail print transfer find refused format
+    argument about size_t FILE printf snprintf fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
 """.split())
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
 

@@ -5,13 +5,19 @@ MAIN = '''\
  * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
  * Inputs without a file are zeros. Prints the first elements of each output. */
 @COMMON@
+static int refused(const char *what, cl_int error)
+{
+    fprintf(stderr, "%s: %s (code %d)\\n", what, @NAME@_error(error), (int)error);
+    return 1;
+}
+
 static cl_int find(const char *folder, cl_context *context, cl_device_id *device, @NAME@ **made)
 {
     cl_platform_id platforms[DEVICES];
     cl_device_id devices[DEVICES];
     cl_uint p, d, platform_count = 0, device_count;
     cl_int error = CL_DEVICE_NOT_FOUND;
-    char log[4096];
+    char log[4096] = "";
     clGetPlatformIDs(DEVICES, platforms, &platform_count);
     for (p = 0; p < platform_count && p < DEVICES; p++) {
         device_count = 0;
@@ -42,7 +48,7 @@ int main(int argc, char **argv)
     int k;
     if (argc < 2 + SIZES) return fail("usage", "main FOLDER@USAGE@ [FILE ...]");
     error = find(argv[1], &context, &device, &self);
-    if (error) return fail(argv[1], @NAME@_error(error));
+    if (error) return refused(argv[1], error);
     queue = clCreateCommandQueue(context, device, 0, &error);
 @RESIZE@    for (k = 0; k < COUNT && !error; k++) {
         const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
@@ -64,7 +70,7 @@ int main(int argc, char **argv)
         if (!error && strcmp(path, "-") && !about[k].read && !transfer(path, "wb", data[k], bytes))
             return fail(path, "cannot be written");
     }
-    if (error) return fail("OpenCL", @NAME@_error(error));
+    if (error) return refused("OpenCL", error);
     clReleaseEvent(done);
     for (k = 0; k < COUNT; k++) {
         clReleaseMemObject(arguments[k]);

@@ -112,6 +112,8 @@ const char *@NAME@_error(cl_int code)
     case @NAME@_NO_WEIGHTS: return "@NAME@.weights cannot be read, or is of other kernels";
     case @NAME@_NO_MEMORY: return "the host has no memory";
     case @NAME@_TOO_SMALL: return "the device lacks f64, local memory, or work-items in a group";
+    case CL_DEVICE_NOT_FOUND:
+        return "there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there";
     case CL_BUILD_PROGRAM_FAILURE: return "the device's compiler refuses the kernels";
     case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "the device has no memory";
     case CL_OUT_OF_RESOURCES: return "the device has no resources left";

@@ -122,8 +122,15 @@ def _numpy(name):
     return {"bool": "bool", "bf16": "uint16"}.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
 
 
+def _context():
+    try:
+        return cl.create_some_context(interactive=False)
+    except cl.Error as e:
+        sys.exit(f"there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there ({e})")
+
+
 if __name__ == "__main__":
-    program = Program(cl.create_some_context(interactive=False))
+    program = Program(_context())
     files = sys.argv[1:]
     inputs = [a for a in program.about["arguments"] if a["role"] != "output"]
     arrays = [np.load(files[k]) if k < len(files) else np.zeros(a["shape"], _numpy(a["dtype"])) for k, a in enumerate(inputs)]

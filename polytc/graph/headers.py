@@ -13,13 +13,15 @@ from polytc.lang.scalars import DType
 _TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t"}
 _KEYWORDS = frozenset("auto break case char const continue default do double else enum extern float for goto if inline int "
                       "long register restrict return short signed sizeof static struct switch typedef union unsigned void "
-                      "volatile while main model".split())
+                      "volatile while main".split())
+_OWN = ("model",)
+"""What the functions and the program below call something themselves."""
 
 
 def identifier(name: str) -> str:
     """A name as C takes it."""
     found = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:60] or "model"
-    return f"m_{found}" if found[0].isdigit() or found in _KEYWORDS - {"model"} else found
+    return f"m_{found}" if found[0].isdigit() or found in _KEYWORDS else found
 
 
 def parameters(names: Sequence[str], reserved: Collection[str] = ()) -> list[str]:
@@ -43,7 +45,7 @@ def c_type(dtype: DType) -> str:
 def header(plan: Plan, chain: Chain) -> str:
     """Declarations of the three functions, with the shape of each array."""
     inputs, outputs = _arrays(plan)
-    named = list(zip(parameters([*plan.inputs, *plan.outputs]), [*plan.inputs, *plan.outputs], strict=True))
+    named = list(zip(parameters([*plan.inputs, *plan.outputs], _OWN), [*plan.inputs, *plan.outputs], strict=True))
     lines = [f" *   {own}: {plan.types[value]}{_alias(own, value)}" for own, value in named]
     const = [f"const {c_type(t.dtype)} *{own}" for (own, _), t in zip(named, inputs)]
     out = [f"{c_type(t.dtype)} *{own}" for (own, _), t in zip(named[len(inputs):], outputs)]
@@ -88,7 +90,7 @@ def _arrays(plan: Plan) -> tuple[list[Array], list[Array]]:
 def main(plan: Plan, chain: Chain) -> str:
     """A program that reads the inputs from raw files, or takes zeros, and prints the first elements of each output."""
     inputs, outputs = _arrays(plan)
-    names = parameters([*plan.inputs, *plan.outputs])
+    names = parameters([*plan.inputs, *plan.outputs], _OWN)
     sizes = [math.prod(t.shape) for t in (*inputs, *outputs)]
     declared = "\n".join(f"static {c_type(t.dtype)} {n}[{max(1, size)}];"
                          for n, t, size in zip(names, (*inputs, *outputs), sizes, strict=True))

@@ -91,6 +91,16 @@ def test_halves_booleans_doubles_and_integers(compiler_of_c: str, tmp_path: Path
         np.testing.assert_array_equal(found["T"], np.minimum(q * q // np.int8(3), np.abs(q)))
 
 
+def test_values_that_are_halves_where_no_array_is(tmp_path: Path) -> None:
+    a, b = random(33), random(33, seed=1)
+    folder = write("C[i] = f16(A[i]) + f16(B[i]); D[i] = f32(bf16(A[i]))", tmp_path, "sums", shapes={"A": (33,), "B": (33,)},
+                   dtypes={"A": "f32", "B": "f32"})
+    found = run(folder, "sums", [a, b], COMPILERS[0])
+    np.testing.assert_array_equal(found["C"], a.astype(np.float16) + b.astype(np.float16))
+    bits = a.view(np.uint32)
+    np.testing.assert_array_equal(found["D"].view(np.uint32), (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000)
+
+
 @pytest.mark.parametrize("name", ["main", "exp", "int", "I", "2 bad */ name", "size_t", "memory"])
 def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     folder = write("exp[i] = self[i] + memory[i] * I[i]", tmp_path, name, shapes={"self": (5,), "memory": (5,), "I": (5,)})

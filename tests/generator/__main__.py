@@ -42,6 +42,8 @@ class Run:
                 break
             chance = choices.seeded(seed)
             case = programs.case(chance)
+            if self.options.target not in ("", case.target):
+                continue
             outcome = worker.judge(case)
             stopped = "crash", "hang"
             if outcome.kind in stopped and case.target in ("gpu", "opencl") and driver.judge(case).kind in stopped:
@@ -84,6 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.generator", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=1000, help="programs")
     parser.add_argument("--seed", type=int, default=0, help="of the first; program k has this + k")
+    parser.add_argument("--target", default="", help="only programs for this one, one in seven or so")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60, help="no program is begun later")
     parser.add_argument("--limit", type=float, default=300, help="seconds one program may take")

@@ -19,6 +19,8 @@ from tests.generator.case import Case
 from tests.generator.choices import replayed
 from tests.generator.recipes import transformed
 
+compiler.TARGETS["cc"] = "tests.c_here:CompiledC"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -149,7 +151,7 @@ def _compared(case: Case, program: Program, made: Executable | None = None) -> O
 
 
 def target(case: Case) -> Target:
-    """'gpu' is OpenCL with the schedules of a GPU, whatever the device."""
+    """'gpu' is OpenCL with the schedules of a GPU, whatever the device; 'cc' is C through the compiler that is here."""
     return OpenCLTarget() if case.target == "gpu" else compiler.target(case.target).here()
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tests.c_here import COMPILERS
 from tests.generator.case import Case, Input
 from tests.generator.choices import Choices
 from tests.generator.patterns import pattern
@@ -28,8 +29,8 @@ def case(c: Choices) -> Case:
     text = _definition(state, lines) if state.whole else _bare(state, lines)
     inputs = tuple(Input(t.name, t.shape, t.dtype or "f32", t.values, state.smooth)
                    for t in (state.tensors[n] for n in state.inputs) if re.search(rf"\b{t.name}\b", text))
-    target = c.of(["cpu", "cpu", "interp", "opencl", "cpu", "gpu"])
-    if target == "interp" and state.large:
+    target = c.of(["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc"])
+    if target == "interp" and state.large or target == "cc" and not COMPILERS:
         target = "cpu"
     if target in ("opencl", "gpu") and "~" in text:  # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
         target = "interp"

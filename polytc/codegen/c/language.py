@@ -35,17 +35,6 @@ def _none(*_: object) -> str:
     raise AssertionError("c: vectors are written as loops")
 
 
-C99 = Language(
-    "C", (1,), scalar, vector, lambda dtype, lanes=1: f"uint{max(32, dtype.bits)}_t", _none,
-    lambda value, dtype: literal(value, dtype, scalar(dtype), "LL"), lambda dtype: 32 if dtype.is_half else dtype.bits, _none,
-    {**intrinsics.FLOAT, "isnan": "(isnan({0}) != 0)", "isinf": "(isinf({0}) != 0)"},
-    {**intrinsics.INTEGER, "min": "@least", "max": "@most", "clamp": "@least(@most({0}, {1}), {2})", "abs": "@absolute"},
-    {**intrinsics.UNSIGNED, "sign": "AS({0} > 0)"}, intrinsics.BOOL,
-    {"least": (2, "return a < b ? a : b;"), "most": (2, "return a > b ? a : b;"), "absolute": (1, "return a < 0 ? NEG : a;"),
-     "sign": (1, "return a != a ? a : (T)((a > 0) - (a < 0));"),
-     "tohalf": (1, "return polytc_of_half(polytc_half(a));"), "tobfloat": (1, "return polytc_of_bfloat(polytc_bfloat(a));")},
-    limits=False)
-
 WORDS = {
     "polytc_half": """\
 /* The bits of the nearest half, ties to even. */
@@ -93,6 +82,17 @@ static inline float polytc_of_bfloat(uint16_t bits)
 }
 """}
 """Functions between floats and the bits of halves."""
+
+C99 = Language(
+    "C", (1,), scalar, vector, lambda dtype, lanes=1: f"uint{max(32, dtype.bits)}_t", _none,
+    lambda value, dtype: literal(value, dtype, scalar(dtype), "LL"), lambda dtype: 32 if dtype.is_half else dtype.bits, _none,
+    {**intrinsics.FLOAT, "isnan": "(isnan({0}) != 0)", "isinf": "(isinf({0}) != 0)"},
+    {**intrinsics.INTEGER, "min": "@least", "max": "@most", "clamp": "@least(@most({0}, {1}), {2})", "abs": "@absolute"},
+    {**intrinsics.UNSIGNED, "sign": "AS({0} > 0)"}, intrinsics.BOOL,
+    {"least": (2, "return a < b ? a : b;"), "most": (2, "return a > b ? a : b;"), "absolute": (1, "return a < 0 ? NEG : a;"),
+     "sign": (1, "return a != a ? a : (T)((a > 0) - (a < 0));"),
+     "tohalf": (1, "return polytc_of_half(polytc_half(a));"), "tobfloat": (1, "return polytc_of_bfloat(polytc_bfloat(a));")},
+    limits=False, words=WORDS)
 
 PARALLEL = """\
 #ifdef _OPENMP

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polytc.lang.scalars import DType
 
@@ -14,7 +14,7 @@ class Language:
 
     scalar, vector, unsigned, mask, constant, value_bits, component: see opencl/types.py. floats, integers, unsigneds, booleans:
     intrinsics, see ctext/intrinsics.py. helpers: functions that the preamble has in place of those of ctext/preamble.py.
-    limits: 'min' and 'max' of index arithmetic are functions of the language.
+    limits: 'min' and 'max' of index arithmetic are functions of the language. words: functions that helpers call, by name.
     """
 
     name: str
@@ -32,3 +32,4 @@ class Language:
     booleans: Mapping[str, str]
     helpers: Mapping[str, tuple[int, str]]
     limits: bool = True
+    words: Mapping[str, str] = field(default_factory=dict)

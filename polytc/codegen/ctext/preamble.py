@@ -66,6 +66,9 @@ class Preamble:
         spelled = f"polytc_{name}_{self.c.vector(dtype, lanes)}"
         if spelled not in self._texts:
             text = self._scalar(name, spelled, dtype) if lanes == 1 else self._lanewise(name, spelled, dtype, lanes)
+            for called in re.findall(r"\w+(?=\()", text):
+                if called in self.c.words:
+                    self.add(called, self.c.words[called])
             self._texts[spelled] = text
         return spelled
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.ctext.statements import allocated
@@ -15,6 +15,9 @@ from polytc.machine import ALIGNMENT
 
 if TYPE_CHECKING:
     from polytc.codegen.ctext.expressions import Expressions
+
+Access: TypeAlias = tuple[tuple[loops.Expr, ...], int, bool]
+"""Indices and lanes of a load or store, and whether it is a store."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,16 @@ class Memory:
         self.needs_alignment = False
         self._places = {b: Place(spell(b), types.memory(b.dtype, "global"), "__global", 0,
                                  half=b.dtype.name if b.dtype.is_half else "") for b in kernel.args}
+        found = _accesses(kernel.body)
         for b in allocated(kernel):
-            self._places[b] = self._own(kernel, b, spell(b))
+            self._places[b] = self._own(b, spell(b), found.get(b, ()))
 
-    def _own(self, kernel: loops.Kernel, b: loops.Buffer, name: str) -> Place:
+    def _own(self, b: loops.Buffer, name: str, accesses: Sequence[Access]) -> Place:
         ctype = types.memory(b.dtype, b.space)
         if b.space == "local":
             sides = tuple(n for n in b.shape if n != 1) or (1,)
             return Place(name, ctype, "__local", max(1, b.size), sides=sides)
-        lanes = whole_vectors(kernel.body, b)
+        lanes = whole_vectors(b, accesses)
         return Place(name, ctype, "__private", max(1, b.size // lanes), lanes)
 
     def place(self, buffer: loops.Buffer) -> Place:
@@ -164,11 +168,11 @@ def is_unit_ramp(e: loops.Expr) -> bool:
     return isinstance(e, loops.Ramp) and e.stride == 1
 
 
-def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
+def whole_vectors(b: loops.Buffer, accesses: Sequence[Access]) -> int:
     """The lanes of all accesses to `b` if each is one aligned whole vector of the same width, or loads a known lane of one;
     else 1."""
     widths: set[int] = set()
-    for indices, lanes, store in _accesses(body, b):
+    for indices, lanes, store in accesses:
         if lanes == 1 and not store and indices and isinstance(indices[-1], loops.Const):
             continue                                                  # a lane of a vector
         if not Memory.is_contiguous(indices) or intervals.multiple(_base(indices)[-1]) % lanes != 0:
@@ -178,12 +182,14 @@ def whole_vectors(body: loops.Stmt, b: loops.Buffer) -> int:
     return lanes if lanes in types.LANES and b.dtype != BOOL and b.shape and b.shape[-1] % lanes == 0 else 1
 
 
-def _accesses(body: loops.Stmt, b: loops.Buffer) -> Iterator[tuple[tuple[loops.Expr, ...], int, bool]]:
-    """Indices and lanes of every load and store of `b`, and whether it is a store."""
+def _accesses(body: loops.Stmt) -> dict[loops.Buffer, list[Access]]:
+    """All loads and stores of each buffer."""
+    found: dict[loops.Buffer, list[Access]] = {}
     for s in traverse.walk_stmt(body):
-        if isinstance(s, loops.Store) and s.buffer == b:
-            yield s.indices, max(1, *(i.lanes for i in s.indices)) if s.indices else 1, True
+        if isinstance(s, loops.Store):
+            lanes = max(1, *(i.lanes for i in s.indices)) if s.indices else 1
+            found.setdefault(s.buffer, []).append((s.indices, lanes, True))
         for top in traverse.expressions(s):
-            for e in traverse.walk_expr(top):
-                if isinstance(e, loops.Load) and e.buffer == b:
-                    yield e.indices, e.lanes, False
+            for e, _ in traverse.loads(top):
+                found.setdefault(e.buffer, []).append((e.indices, e.lanes, False))
+    return found
