@@ -16,14 +16,14 @@ import numpy as np
 
 from polytc import errors, machine
 from polytc.codegen.llvm import standalone
-from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Step
+from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import ModelError, fail
-from polytc.graph import assembly, headers, layouts, memory
+from polytc.graph import assembly, guards, headers, layouts, memory
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
-from polytc.graph.plan import Array, Call, Plan
+from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.specialise import Part, specialise
 from polytc.machine import ALIGNMENT, Machine
 
@@ -78,10 +78,11 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     return files
 
 
-def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine | None = None) -> Plan:
+def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine | None = None, *, guards: bool = True) -> Plan:
     """The calls of a model for these shapes, which ask nothing of polytc in a run. machine: which decides how inner values are
-    stored, as the model says for None. Raises E621 where there are no such calls, and what specialisation raises."""
-    plan = _whole(specialise(graph, _types(graph, shapes)))
+    stored, as the model says for None. guards: may calls have some? Raises E621 where there are no such calls, and what
+    specialisation raises."""
+    plan = _whole(specialise(graph, _types(graph, shapes), guards=guards))
     return fuse(plan if machine is None else layouts.choose(plan, machine))
 
 
@@ -122,8 +123,12 @@ class _Assembly:
         return Place(OWN + len(self.plan.inputs) + number)
 
     def run(self) -> tuple[Chain, list[np.ndarray]]:
-        steps, scratch = [], 0
-        for k, call in enumerate(self.plan.calls):
+        steps, scratch = list[Step | Skip](), 0
+        for k, length in guards.jumps([c.guards for c in self.plan.calls]):
+            if isinstance(k, Guard):
+                steps.append(Skip(self.place(k.value), k.taken, length))
+                continue
+            call = self.plan.calls[k]
             if self.progress:
                 self.progress(k, len(self.plan.calls), call.label)
             step = self.step(call)

@@ -17,10 +17,10 @@ import numpy as np
 from polytc.codegen.target import Bound
 from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
-from polytc.graph import memory
-from polytc.graph.plan import Array, Call, Plan
+from polytc.graph import guards, memory
+from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
-from polytc.runtime.chains import Chain, slots
+from polytc.runtime.chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized
 
@@ -43,10 +43,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Link:
-    """The values that a step reads and writes, in the order of its arguments."""
+    """The values that a step reads and writes, in the order of its arguments, and when it runs, see Call."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    guards: tuple[Guard, ...] = ()
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
         if progress:
             progress(k, len(plan.calls), call.label)
         started.append(compile_(program))
-    made = bind(plan, [Link(c.inputs, c.outputs) for c in plan.calls], [future.result() for future in started], arena)
+    made = bind(plan, [Link(c.inputs, c.outputs, c.guards) for c in plan.calls], [future.result() for future in started], arena)
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
     return made
@@ -157,13 +158,28 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
         return buffers[base].reshape(plan.types[name].shape)
 
     workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
-    steps = []
+    steps: list[Bound] = []
     for code, link in zip(codes, links, strict=True):
         arguments = [argument(code, k, n) for k, n in enumerate(link.values)]
         steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
         for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
-    return Instance(plan, tuple(steps), Chain(steps), arena, buffers, _places(plan, links, steps))
+    every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
+    return Instance(plan, tuple(steps), Chain(every), arena, buffers, _places(plan, used, every))
+
+
+def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
+             ) -> tuple[list[Bound], list[Link]]:
+    """The steps with a Skip before those of each branch, and the values that each reads and writes."""
+    every, used = list[Bound](), list[Link]()
+    for k, skip in guards.jumps([link.guards for link in links]):
+        if isinstance(k, Guard):
+            every.append(Skip(condition(k.value), k.taken, skip))
+            used.append(Link((k.value,), ()))
+        else:
+            every.append(steps[k])
+            used.append(links[k])
+    return every, used
 
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
@@ -197,7 +213,7 @@ def lifetimes(plan: Plan) -> list[memory.Life]:
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for k, call in enumerate(plan.calls):
-        for name in (*call.inputs, *call.outputs):
+        for name in (*call.inputs, *call.outputs, *(g.value for g in call.guards)):
             base = plan.base(name)
             first.setdefault(base, k)
             last[base] = k

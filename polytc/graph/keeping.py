@@ -50,13 +50,15 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
     rows, files, blob = constants
     codes = [keys.key(p, to, None) for p in programs(plan, choices.algebra == "direct")]
     kernels = list(dict.fromkeys(codes))
-    used = {*plan.inputs, *plan.outputs, *(n for c in plan.calls for n in (*c.inputs, *c.outputs))}
+    used = {*plan.inputs, *plan.outputs, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
+            *(g.value for c in plan.calls for g in c.guards)}
     used |= {plan.base(n) for n in used}
     head = {"name": plan.name, "inputs": plan.inputs, "outputs": plan.outputs, "kernels": kernels,
             "tiles": to.machine.has("amx-tile"),
             "types": {n: (t.dtype.name, t.shape) for n, t in plan.types.items() if n in used},
             "aliases": {n: plan.base(n) for n in used if n in plan.aliases}, "constants": rows, "files": files,
-            "links": [(kernels.index(code), c.inputs, c.outputs) for code, c in zip(codes, plan.calls, strict=True)],
+            "links": [(kernels.index(code), c.inputs, c.outputs, [(g.value, g.taken) for g in c.guards])
+                      for code, c in zip(codes, plan.calls, strict=True)],
             "arena": instance.arena.bytes, "offsets": instance.arena.offsets}
     text = json.dumps(head).encode()
     cache.put(key, b"".join([LENGTH.pack(len(text)), text, *blob]))

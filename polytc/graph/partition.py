@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from polytc.graph import guards
 from polytc.graph.access import Shape, aligned, moves, plain, shape_of, stacked, tensors
 from polytc.graph.plan import Call, Plan
 from polytc.graph.recomputing import recompute
@@ -54,8 +55,9 @@ class Group:
 
 
 def fuse(plan: Plan) -> Plan:
-    """The plan with fewer, larger calls, in an order in which every value is computed before it is used."""
-    return _Fusion(plan).run()
+    """The plan with fewer, larger calls, in an order in which every value is computed before it is used. Calls of a branch
+    share programs with none outside of it."""
+    return guards.apart(plan, lambda piece: _Fusion(piece).run())
 
 
 def _readers(plan: Plan, calls: Iterable[Call]) -> dict[str, int]:

@@ -29,20 +29,33 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """What it guards happens in runs in which `value`, one bool, is `taken`."""
+
+    value: str
+    taken: bool
+
+    def __str__(self) -> str:
+        return self.value if self.taken else f"not {self.value}"
+
+
+@dataclass(frozen=True)
 class Call:
-    """A program applied to values, one for each input and output of it, in order. label: of the nodes it came from."""
+    """A program applied to values, one for each input and output of it, in order. label: of the nodes it came from. guards: of
+    the branches that it lies in, outermost first."""
 
     program: Program
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     label: str
+    guards: tuple[Guard, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
     """calls: in order; none where their code was found on disk (stored.py). types: of every value. aliases: value -> the value
-    whose elements it shows under its own shape. constants: values known now. inputs, outputs: of the graph; an output may be
-    any value."""
+    whose elements it shows under its own shape; a result of a call that has one is what one branch makes of that value.
+    constants: values known now. inputs, outputs: of the graph; an output may be any value."""
 
     name: str
     calls: tuple[Call, ...]
@@ -62,7 +75,8 @@ class Plan:
         lines = [f"plan {self.name}({', '.join(f'{n}: {self.types[n]}' for n in self.inputs)})"]
         for c in self.calls:
             outputs = ", ".join(f"{n}: {self.types[n]}" for n in c.outputs)
-            lines.append(f"    {outputs} = {c.label}({', '.join(c.inputs)})")
+            condition = "".join(f"if {g}: " for g in c.guards)
+            lines.append(f"    {condition}{outputs} = {c.label}({', '.join(c.inputs)})")
         return "\n".join([*lines, f"    return {', '.join(self.outputs)}"])
 
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, empties, fallback, memory, passes, unrolling
+from polytc.graph import control, empties, fallback, flow, memory, passes
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
-from polytc.graph.hosts import Host, Repeat
+from polytc.graph.hosts import Host
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
-from polytc.graph.plan import Array, Call, Plan
+from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.programs import frozen
 from polytc.graph.programs import program as program_of
 from polytc.lang.compose import embed, reshaped_input
@@ -49,22 +50,24 @@ class Part:
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
-               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False) -> Part:
+               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False, guards: bool = True) -> Part:
     """The part for inputs of these types, and of exactly these values where some are given.
 
     by_value: may the caller be asked for the value `name`, by NeedsValue? If not, the node that needs it remains for later.
-    strict: refuse what onnx's evaluator would have to run. Raises ModelError (E605, E608, E609) where a node cannot be bound.
+    strict: refuse what onnx's evaluator would have to run. guards: may calls have some? Raises ModelError (E605, E608, E609)
+    where a node cannot be bound.
     """
-    return _Specialisation(graph, types, values or {}, by_value, strict).run()
+    return Specialisation(graph, types, values or {}, by_value, strict, guards).run()
 
 
-class _Specialisation:
+class Specialisation:
     """State of one walk. known: values that do not depend on the data; types: tensors that this part computes or is given;
-    opaque: other values that it is given; hosted: results of hosts; waiting: values for later."""
+    opaque: other values that it is given; hosted: results of hosts; waiting: values for later; under: guards of new calls."""
 
     def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
-                 strict: bool) -> None:
-        self.graph, self.by_value, self.strict = graph, by_value, strict
+                 strict: bool, guards: bool) -> None:
+        self.graph, self.by_value, self.strict, self.guards = graph, by_value, strict, guards
+        self.under: tuple[Guard, ...] = ()
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
@@ -86,9 +89,7 @@ class _Specialisation:
                 self.known[v.name] = np.zeros(t.shape, t.dtype.numpy)
 
     def run(self) -> Part:
-        todo = deque(self.graph.nodes)
-        while todo:
-            todo.extendleft(reversed(self.guarded(todo.popleft())))
+        self.walk(self.graph.nodes)
         made = {*self.known, *self.types, *self.opaque, *self.hosted, *self.waiting}
         for v in self.graph.outputs:
             if v.name not in made:
@@ -98,6 +99,12 @@ class _Specialisation:
         if self.hosts or self.deferred or self.opaque:
             return self.staged()
         return Part(self.plan([v.name for v in self.graph.outputs]))
+
+    def walk(self, nodes: Iterable[Node]) -> None:
+        """Deal with nodes, in order, and with what takes their places."""
+        todo = deque(nodes)
+        while todo:
+            todo.extendleft(reversed(self.checked(todo.popleft())))
 
     def plan(self, outputs: Sequence[str]) -> Plan:
         for name in outputs:
@@ -130,7 +137,7 @@ class _Specialisation:
 
     # ---- one node
 
-    def guarded(self, node: Node) -> Sequence[Node]:
+    def checked(self, node: Node) -> Sequence[Node]:
         """A file may hold anything: what a binding row trips over becomes a refusal of the node, with its cause kept."""
         try:
             return self.node(node)
@@ -162,7 +169,7 @@ class _Specialisation:
         if self.waiting.intersection(needs):
             return self.defer(node)
         if node.op in control.CONTROL:
-            return self.control(node)
+            return flow.control(self, node)
         if node.op in ("Shape", "Size") and self.hosted.intersection(needs):
             return self.defer(node)
         if node.op in ("Shape", "Size") and not self.opaque.intersection(needs):
@@ -225,36 +232,21 @@ class _Specialisation:
         self.waiting.update(n for n in node.outputs if n)
         return ()
 
-    def control(self, node: Node) -> Sequence[Node]:
-        """An If whose condition is known is replaced by its branch; bodies that are repeated become hosts."""
-        if node.op in control.REPEATED:
-            if node.op == "Loop" and not node.inputs[0] and unrolling.keeps_going(node.attributes["body"]):
-                raise fail("E608", f"{node.label} never ends: it has no trip count, and its condition stays true",
-                           kind=ModelError)
-            straight = self.unrolled(node)
-            if straight is None:
-                self.add(control.repeated(node, self.known))
-                return ()
-            return self.placed(*straight)
-        condition = node.inputs[0]
-        if condition in self.known:
-            return self.placed(*control.branch(node, bool(self.known[condition].item())))
-        if condition not in self.hosted and self.by_value(condition):
-            raise NeedsValue(_refusal("E608", f"{node.label}: its condition is computed from the data"), condition)
-        self.late.add(condition)
-        return self.defer(node)
+    @contextmanager
+    def guarding(self, guard: Guard) -> Iterator[None]:
+        """Calls that are added meanwhile have one more guard."""
+        outer, self.under = self.under, (*self.under, guard)
+        try:
+            yield
+        finally:
+            self.under = outer
 
-    def unrolled(self, node: Node) -> unrolling.Inlined | None:
-        """The iterations of a loop as nodes in its place, if they are known and few."""
-        if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
-            return None
-        if node.op == "Loop":
-            return unrolling.unrolled_loop(node, self.known)
-        work = control.repeated(node, self.known).work if node.op == "Scan" else None
-        if not isinstance(work, Repeat) or not work.scanned:
-            return None
-        first = self.shape(node.inputs[len(node.inputs) - work.scanned]) or ()
-        return unrolling.unrolled_scan(node, work, first[work.in_axes[0]])
+    def inside(self, nodes: list[Node], constants: Mapping[str, np.ndarray], results: Iterable[str]) -> bool:
+        """Deal with the nodes of a body, which has these results. False if that took more than calls."""
+        before = len(self.hosts), len(self.deferred)
+        self.wanted |= {*results}
+        self.walk(self.placed(nodes, constants))
+        return before == (len(self.hosts), len(self.deferred))
 
     def placed(self, nodes: list[Node], constants: Mapping[str, np.ndarray]) -> list[Node]:
         """Nodes that take the place of another, with the constants that came with them."""
@@ -362,15 +354,19 @@ class _Specialisation:
             if s in self.known:
                 self.store(s, self.known[s], node.label)
         slim, inputs = self.direct(slim, inputs)
-        self.calls.append(Call(slim, inputs, targets, node.op))
+        self.calls.append(Call(slim, inputs, targets, node.op, self.under))
+
+    def base(self, name: str) -> str:
+        """The value that owns the elements of `name`."""
+        while name in self.aliases:
+            name = self.aliases[name]
+        return name
 
     def direct(self, program: Program, inputs: tuple[str, ...]) -> tuple[Program, tuple[str, ...]]:
         """Read through views whose subscripts are simple, so that they do not stand between operators that could be fused."""
         names = list(inputs)
         for i, tensor in enumerate(program.inputs):
-            base = names[i]
-            while base in self.aliases:
-                base = self.aliases[base]
+            base = self.base(names[i])
             other = reshaped_input(program, tensor, self.types[base].shape) if base != names[i] else None
             if other is not None:
                 program, names[i] = other, base

@@ -44,7 +44,7 @@ LARGEST_DERIVED = 8
 class Options:
     """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator;
     machine: whose vectors decide how inner values are stored, None where they are stored as the model says. kernels: those for
-    all sizes, where sizes stay open; typical: sizes for which these should be fast."""
+    all sizes, where sizes stay open; typical: sizes for which these should be fast. guards: may calls have some?"""
 
     compile: Compile
     direct: bool = False
@@ -54,6 +54,7 @@ class Options:
     machine: Machine | None = None
     kernels: OpenKernels | None = None
     typical: Mapping[str, int] = field(default_factory=dict)
+    guards: bool = True
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Staged:
             self._check_files()
             try:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
-                                  strict=self.options.strict)
+                                  strict=self.options.strict, guards=self.options.guards)
                 self._learn(types, fixed)
                 machine = None if self._open(types) else self.options.machine  # kernels for all sizes agree on one layout
                 return self.known.put(key, self._ready(part, machine))
@@ -158,7 +159,7 @@ class Staged:
 
         def plan(at: Mapping[str, int]) -> Plan:
             part = specialise(self.graph, samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
-                              strict=o.strict)
+                              strict=o.strict, guards=o.guards)
             made = fuse(part.plan) if o.fusion else part.plan
             return replace(made, calls=tuple(replace(c, program=replace(c.program, direct=o.direct)) for c in made.calls))
         values = tuple((n, a.tobytes()) for n, a in fixed.items())

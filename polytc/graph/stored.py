@@ -30,7 +30,7 @@ from polytc.errors import ModelError, fail
 from polytc.graph import memory
 from polytc.graph.instance import Instance, Link, Progress, bind
 from polytc.graph.ir import Graph, Unread, Value
-from polytc.graph.plan import Array, Plan
+from polytc.graph.plan import Array, Guard, Plan
 from polytc.graph.quick import QuickRun, quick_run
 from polytc.lang.scalars import DTYPES
 from polytc.runtime import packages
@@ -192,7 +192,8 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
     constants = {n: _constant(types[n], blob if file is None else files[file], at)
                  for n, (file, at) in head["constants"].items()}
     plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants)
-    links = [Link(tuple(inputs), tuple(outputs)) for _, inputs, outputs in head["links"]]
+    links = [Link(tuple(inputs), tuple(outputs), tuple(Guard(*g) for g in guards))
+             for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],
                  memory.Arena({n: int(at) for n, at in head["offsets"].items()}, int(head["arena"])))
 

@@ -3,7 +3,8 @@
 Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR, which calls each entry with its table
 of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see regions.py), so that a step costs
 an indirect call and each of its parallel loops two messages. All steps of a chain share one piece of scratch memory: only one
-runs at a time, and what it used is still in the caches for the next.
+runs at a time, and what it used is still in the caches for the next. Steps of a branch stand behind a `Skip`, which goes on
+after them where its condition is not what they want.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from polytc.runtime.opencl_executable import BoundOpenCL
 
 _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _FIELDS = 4
-"""Words of a step: the entry, its table of arrays, its arena, its number of threads."""
+"""Words of a step: the entry, its table of arrays, its arena, its number of threads. Of a Skip: 0, a table with the condition,
+what it must be, and how many steps follow that want it so."""
 _CLOCK = getattr(time, "CLOCK_MONOTONIC", 1)
 """The clock of time.monotonic_ns."""
 
@@ -73,7 +75,7 @@ first:
   call void @stamp(ptr %stamps, i64 0)
   br label %next
 next:
-  %k = phi i64 [ 0, %begun ], [ 0, %first ], [ %k1, %after ]
+  %k = phi i64 [ 0, %begun ], [ 0, %first ], [ %k1, %after ], [ %beyond, %test ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %step, label %done
 step:
@@ -86,6 +88,19 @@ step:
   %table = load ptr, ptr %table.p
   %arena = load ptr, ptr %arena.p
   %threads = load i64, ptr %threads.p
+  %is.skip = icmp eq ptr %entry, null
+  br i1 %is.skip, label %test, label %call
+test:
+  %condition = load ptr, ptr %table
+  %byte = load i8, ptr %condition
+  %holds = icmp ne i8 %byte, 0
+  %wants = icmp ne ptr %arena, null
+  %other = xor i1 %holds, %wants
+  %passed = select i1 %other, i64 %threads, i64 0
+  %following = add i64 %k, 1
+  %beyond = add i64 %following, %passed
+  br label %next
+call:
   %alone = icmp sle i64 %threads, 1
   %l = select i1 %alone, ptr null, ptr %launch
   %p = select i1 %alone, ptr null, ptr %pool
@@ -115,6 +130,38 @@ def _code() -> tuple[Code, Callable[..., None]]:
     return code, _WALK(code.address("walk"))
 
 
+class Skip:
+    """A step that does nothing but go on `count` steps later unless its condition, one bool, is `wanted`."""
+
+    needs = 0
+
+    def __init__(self, condition: np.ndarray, wanted: bool, count: int) -> None:
+        self.wanted, self.count = wanted, count
+        self._table = (ctypes.c_int64 * 1)()
+        self.move(0, condition)
+
+    def __call__(self) -> None:
+        """What it does is up to whoever runs the steps."""
+
+    def move(self, position: int, array: np.ndarray) -> None:
+        """Look at another condition."""
+        self._alive = array
+        self._table[0] = array.ctypes.data
+
+    def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
+        """The words of the step."""
+        return 0, ctypes.addressof(self._table), int(self.wanted), self.count
+
+    def slot(self, position: int) -> ctypes.c_int64:
+        """See codegen.target.Native."""
+        return ctypes.c_int64.from_address(ctypes.addressof(self._table))
+
+    @property
+    def passed(self) -> int:
+        """How many steps are skipped now."""
+        return 0 if ctypes.c_bool.from_address(self._table[0]).value is self.wanted else self.count
+
+
 class Chain:
     """Bound calls as one call. Not to be run by two threads at once.
 
@@ -126,6 +173,9 @@ class Chain:
         self.scratch = max((n.needs for n, _ in parts if isinstance(n, Native)), default=0)
         memory = aligned(self.scratch)
         self._parts: list[_Walk | DeviceWalk | Bound] = []
+        if any(isinstance(s, Skip) for s in steps) and not all(isinstance(n, Native) for n, _ in parts):
+            self._parts = list(steps)  # skips count steps, so that none may be grouped
+            return
         for _, members in itertools.groupby(parts, lambda p: _kind(p[0])):
             group = list(members)
             codes = [n for n, _ in group if isinstance(n, Native)]
@@ -145,20 +195,31 @@ class Chain:
         return ctypes.addressof(walk.table), walk.count, walk.team
 
     def __call__(self) -> None:
-        """Run all steps."""
-        for part in self._parts:
+        """Run all steps that are not skipped."""
+        k = 0
+        while k < len(self._parts):
+            part = self._parts[k]
             part()
+            k += 1 + (part.passed if isinstance(part, Skip) else 0)
 
     def timed(self) -> list[tuple[int, int]]:
-        """Run all steps; the nanoseconds (of time.monotonic_ns) at which each began and ended."""
+        """Run all steps; the nanoseconds (of time.monotonic_ns) at which each began and ended, which is at once for those that
+        are skipped. Skips are not in the list."""
         found: list[tuple[int, int]] = []
-        for part in self._parts:
+        k = 0
+        while k < len(self._parts):
+            part = self._parts[k]
             if isinstance(part, _Walk | DeviceWalk):
                 found += part.timed()
+            elif isinstance(part, Skip):
+                passed = self._parts[k + 1:k + 1 + part.passed]
+                found += [(time.monotonic_ns(),) * 2] * sum(not isinstance(p, Skip) for p in passed)
+                k += part.passed
             else:
                 start = time.monotonic_ns()
                 part()
                 found.append((start, time.monotonic_ns()))
+            k += 1
         return found
 
 
@@ -187,7 +248,7 @@ class _Walk:
 
     def __init__(self, steps: Sequence[Native], memory: np.ndarray) -> None:
         rows = [step.lend(memory) for step in steps]
-        self.count, self.team = len(rows), max(threads for *_, threads in rows)
+        self.count, self.team = len(rows), max((threads for entry, *_, threads in rows if entry), default=1)
         self.table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
         code, self._walk = _code()
         self._alive = (code, tuple(steps), memory)
@@ -198,4 +259,6 @@ class _Walk:
     def timed(self) -> list[tuple[int, int]]:
         stamps = (ctypes.c_int64 * (self.count + 1))()
         self._walk(self.table, self.count, *pool.team(self.team), stamps)
-        return list(itertools.pairwise(stamps))
+        known = itertools.accumulate(stamps, max)  # steps that were skipped have no stamps
+        _, steps, _ = self._alive
+        return [times for times, step in zip(itertools.pairwise(known), steps, strict=True) if not isinstance(step, Skip)]

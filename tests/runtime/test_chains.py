@@ -7,7 +7,7 @@ import pytest
 
 from polytc import compiler, lang
 from polytc.codegen.target import Bound, Held
-from polytc.runtime.chains import Chain, native
+from polytc.runtime.chains import Chain, Skip, native
 
 R = np.random.default_rng(11)
 
@@ -87,3 +87,29 @@ def test_empty_chain() -> None:
     chain = Chain([])
     chain()
     assert chain.timed() == []
+
+
+@pytest.mark.parametrize("all_native", [True, False])
+def test_steps_behind_a_condition(all_native) -> None:
+    """One of two branches runs, in one of which is another condition; the conditions may be moved to other arrays."""
+    a, b, c, d = image(40), *(np.zeros(40, np.float32) for _ in range(3))
+    p, q = np.array(True), np.array(False)
+    last = step("D[i] = A[i]*5", {"A": a}, d, 1)
+    steps = [Skip(p, True, 3), step("B[i] = A[i]*2", {"A": a}, b, 1), Skip(q, True, 1), step("C[i] = A[i]*3", {"A": a}, c, 1),
+             Skip(p, False, 1), step("B[i] = A[i]*4", {"A": a}, b, 1), last if all_native else Held(lambda _: last(), [])]
+    chain = Chain(steps)
+    assert chain.native is all_native
+    for first, second in ((True, True), (True, False), (False, True)):
+        p[...], q[...] = first, second
+        for run in (chain, chain.timed):
+            b[:], c[:], d[:] = 0, 0, 0
+            times = run()
+            np.testing.assert_array_equal(b, a * (2 if first else 4))
+            np.testing.assert_array_equal(c, a * 3 * (first and second))
+            np.testing.assert_array_equal(d, a * 5)
+        assert [start == end for start, end in times] == [not first, not (first and second), first, False]
+    other = np.array(True)
+    for k in (0, 4):
+        steps[k].move(0, other)
+    chain()
+    np.testing.assert_array_equal(b, a * 2)

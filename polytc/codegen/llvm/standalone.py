@@ -43,6 +43,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Skip:
+    """A condition, one bool: the next `count` steps are skipped unless it is `wanted`."""
+
+    condition: Place
+    wanted: bool
+    count: int
+
+
+@dataclass(frozen=True)
 class Copy:
     """Bytes that are copied after the last step: an output that is another value, too."""
 
@@ -58,7 +67,7 @@ class Chain:
 
     name: str
     sources: tuple[Source, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Skip, ...]
     copies: tuple[Copy, ...]
     weights: int
     arena: int
@@ -91,14 +100,18 @@ _WORDS = 8
 
 def driver(chain: Chain) -> str:
     """The tables of the chain and its three functions, as LLVM IR."""
-    places = [p for step in chain.steps for p in step.args]
-    rows, first = [], 0
+    places: list[Place] = []
+    rows = []
     for step in chain.steps:
+        if isinstance(step, Skip):
+            rows.append(f"%step {{ ptr null, i64 {len(places)}, i64 {int(step.wanted)}, i64 {step.count} }}")
+            places.append(step.condition)
+            continue
         parallel = 0 if chain.sources[step.source].options["parallel"] == "0" else 1
-        rows.append(f"%step {{ ptr @{chain.name}.kernel{step.source}, i64 {first}, i64 {step.arena}, i64 {parallel} }}")
-        first += len(step.args)
+        rows.append(f"%step {{ ptr @{chain.name}.kernel{step.source}, i64 {len(places)}, i64 {step.arena}, i64 {parallel} }}")
+        places += step.args
     cells = [f"%place {{ i64 {p.area}, i64 {p.offset} }}" for p in places]
-    used = sorted({s.source for s in chain.steps})
+    used = sorted({s.source for s in chain.steps if isinstance(s, Step)})
     declared = "".join(f"declare void @{chain.name}.kernel{k}(ptr, ptr, ptr, ptr, i64)\n" for k in used)
     tables = (f"@steps = internal constant [{len(rows)} x %step] [{', '.join(rows)}]\n"
               f"@places = internal constant [{len(cells)} x %place] [{', '.join(cells)}]\n")
@@ -211,15 +224,19 @@ row:
   %first = load i64, ptr %first.p
   %arena = load i64, ptr %arena.p
   %parallel = load i64, ptr %parallel.p
+  %skips = icmp eq ptr %entry, null
   %is = icmp ne i64 %parallel, 0
-  %team = select i1 %is, i64 %threads, i64 1
+  %own.team = select i1 %is, i64 %threads, i64 1
+  %team = select i1 %skips, i64 %parallel, i64 %own.team
   %at = mul i64 %k, 4
   %row.0 = getelementptr i64, ptr %rows, i64 %at
   %row.1 = getelementptr i64, ptr %row.0, i64 1
   %row.2 = getelementptr i64, ptr %row.0, i64 2
   %row.3 = getelementptr i64, ptr %row.0, i64 3
   %args = getelementptr ptr, ptr %pointers, i64 %first
-  %own.memory = getelementptr i8, ptr %memory, i64 %arena
+  %wanted.as = inttoptr i64 %arena to ptr
+  %kernel.memory = getelementptr i8, ptr %memory, i64 %arena
+  %own.memory = select i1 %skips, ptr %wanted.as, ptr %kernel.memory
   store ptr %entry, ptr %row.0
   store ptr %args, ptr %row.1
   store ptr %own.memory, ptr %row.2
