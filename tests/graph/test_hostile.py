@@ -159,3 +159,23 @@ def test_check_of_a_model_that_onnx_runtime_refuses(build, tmp_path: Path) -> No
     assert done.returncode == 1, done.stderr
     assert "ONNX Runtime refuses this model" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+HUGE = 2**31 - 1
+
+
+@pytest.mark.parametrize(("node", "expected"), [
+    (N("MaxPool", ["x"], ["y"], kernel_shape=[HUGE, 1], auto_pad="SAME_UPPER"), lambda x: x.max(2, keepdims=True) + 0 * x),
+    (N("LpPool", ["x"], ["y"], kernel_shape=[HUGE, 1], pads=[HUGE // 2, 0, HUGE // 2, 0], p=1),
+     lambda x: abs(x).sum(2, keepdims=True) + 0 * x),
+    (N("AveragePool", ["x"], ["y"], kernel_shape=[HUGE, 1], pads=[HUGE // 2, 0, HUGE // 2, 0]),
+     lambda x: x.mean(2, keepdims=True) + 0 * x),
+    (N("AveragePool", ["x"], ["y"], kernel_shape=[3, 1], dilations=[HUGE, 1], pads=[HUGE, 0, HUGE, 0], count_include_pad=1),
+     lambda x: x / 3),
+    (N("AveragePool", ["x"], ["y"], kernel_shape=[2, 1], dilations=[8, 1], pads=[4, 0, 4, 0]), lambda x: np.nan * x),
+    (N("LRN", ["x"], ["y"], size=HUGE, alpha=float(HUGE), beta=1.0), lambda x: x / (1 + (x * x).sum(1, keepdims=True)))])
+@pytest.mark.parametrize("target", ["cpu", "evaluate"])
+def test_windows_far_larger_than_their_input(build, target: str, node: onnx.NodeProto, expected) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 4, 2)).astype(np.float32)
+    model = polytc.load_onnx(build([node], {"x": (np.float32, x.shape)}, ["y"])).compile(target=target, threads=1)
+    np.testing.assert_allclose(model(x), expected(x), rtol=1e-5)

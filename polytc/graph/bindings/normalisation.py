@@ -101,9 +101,11 @@ def group(site: Site) -> Lowering:
 
 
 def local_response(site: Site) -> Lowering:
-    size = site.attr("size")
+    """Channels that no window reaches count for nothing, however large the window is said to be."""
+    size, farthest = site.attr("size"), site.shape(0)[1] - 1
+    before, after = min((size - 1) // 2, farthest), min(size // 2, farthest)
     return Apply("normalisation.LRN", (0,), attrs={
-        "size": size, "before": (size - 1) // 2, "alpha": site.attr("alpha", 1e-4), "beta": site.attr("beta", 0.75),
+        "size": size, "before": before, "taps": before + 1 + after, "alpha": site.attr("alpha", 1e-4), "beta": site.attr("beta", 0.75),
         "bias": site.attr("bias", 1.0)})
 
 

@@ -19,7 +19,7 @@ def _windows(site: Site) -> Windows:
 
 
 def maximum(site: Site) -> Lowering:
-    w = _windows(site)
+    w = _windows(site).clipped(site.shape(0)[2:])
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         return _with_places(site, w)
     return _axis_by_axis("pooling.MaxPool", w, site.shape(0)[2:], 0)
@@ -69,21 +69,22 @@ def average(site: Site) -> Lowering:
     included = bool(site.attr("count_include_pad", 0))
     counts = np.ones((), np.int64)
     for a, extent in enumerate(site.shape(0)[2:]):
-        places = w.stride[a] * np.arange(w.out[a])[:, None] + w.dilation[a] * np.arange(w.kernel[a])[None, :] - w.before[a]
         low, high = (-w.before[a], extent + w.after[a]) if included else (0, extent)
-        counts = np.multiply.outer(counts, ((places >= low) & (places < high)).sum(1))
+        counts = np.multiply.outer(counts, w.counts(a, low, high))
+    w = w.clipped(site.shape(0)[2:])
     if site.dtype(0).bytes >= 4:
         total = _axis_by_axis("pooling.SumPool", w, site.shape(0)[2:], "t")
     else:  # sums of 16 bits are rounded once
         total = (Apply("pooling.SumPool", (0,), ("t",), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out")),)
-    if counts.min() == counts.max():
+    if counts.min() == counts.max() > 0:
         return *total, Apply("linear.Scale", ("t",), attrs={"alpha": 1.0 / float(counts.flat[0])})
-    weights = (1.0 / counts).astype(site.dtype(0).numpy)
+    with np.errstate(divide="ignore"):  # the mean of no elements is no number
+        weights = (1.0 / counts).astype(site.dtype(0).numpy)
     return *total, Apply("pooling.Weigh", ("t", weights))
 
 
 def power(site: Site) -> Lowering:
-    attrs = _windows(site).attrs("kernel", "stride", "dilation", "pad", "out")
+    attrs = _windows(site).clipped(site.shape(0)[2:]).attrs("kernel", "stride", "dilation", "pad", "out")
     return Apply("pooling.PowerPool", (0,), attrs={**attrs, "p": site.attr("p", 2)})
 
 

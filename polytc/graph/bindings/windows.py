@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from polytc.graph.binding import Site
 
@@ -22,6 +24,22 @@ class Windows:
         """The fields as attributes of an .ein operator, by their names there."""
         fields = {"kernel": self.kernel, "stride": self.stride, "dilation": self.dilation, "pad": self.before, "out": self.out}
         return {n: list(fields[n]) for n in names}
+
+    def clipped(self, extents: tuple[int, ...]) -> Windows:
+        """Without the places of the window, at either end, that lie in the padding wherever it is put; at least one is left.
+        extents: of the input. A file may declare windows and padding of any size."""
+        axes = range(len(self.kernel))
+        last = [(o - 1) * s for o, s in zip(self.out, self.stride)]
+        first = [min(max(-(-(self.before[a] - last[a]) // self.dilation[a]), 0), self.kernel[a] - 1) for a in axes]
+        end = [max(min((extents[a] - 1 + self.before[a]) // self.dilation[a] + 1, self.kernel[a]), first[a] + 1) for a in axes]
+        return replace(self, kernel=tuple(e - f for f, e in zip(first, end)),
+                       before=tuple(b - f * d for b, f, d in zip(self.before, first, self.dilation)))
+
+    def counts(self, axis: int, low: int, high: int) -> np.ndarray:
+        """For each place of the window along an axis, how many of its elements have a coordinate in low..high-1."""
+        start = self.stride[axis] * np.arange(self.out[axis]) - self.before[axis]
+        first, end = (np.clip(-((start - x) // self.dilation[axis]), 0, self.kernel[axis]) for x in (low, high))
+        return end - first
 
 
 def axis_list(site: Site, name: str, count: int, default: int) -> tuple[int, ...]:
