@@ -105,8 +105,8 @@ def local_response(site: Site) -> Lowering:
     size, farthest = site.attr("size"), site.shape(0)[1] - 1
     before, after = min((size - 1) // 2, farthest), min(size // 2, farthest)
     return Apply("normalisation.LRN", (0,), attrs={
-        "size": size, "before": before, "taps": before + 1 + after, "alpha": site.attr("alpha", 1e-4), "beta": site.attr("beta", 0.75),
-        "bias": site.attr("bias", 1.0)})
+        "size": size, "before": before, "taps": before + 1 + after, "alpha": site.attr("alpha", 1e-4),
+        "beta": site.attr("beta", 0.75), "bias": site.attr("bias", 1.0)})
 
 
 ROWS: dict[str, Binder] = {
