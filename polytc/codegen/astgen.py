@@ -92,11 +92,16 @@ def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[
 
 def _grouped(s: loops.Stmt, kinds: tuple[str, ...], depth: int) -> loops.Stmt:
     """The statement of a band; where isl has left out loops over work-groups of one iteration, which are kernels all the same,
-    with a loop over that group."""
-    found = any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
-    if found or not kinds or kinds[0][:-1] != "block":
+    with a loop over that group; where it has left out all those over items, with loops over that item."""
+    mapped = {k[:-1] for k in kinds}
+    if mapped not in ({"block"}, {"thread"}) and kinds[:1] not in (("block0",), ("block1",), ("block2",)):
         return s
-    return loops.For(f"c{depth}", loops.const(0), loops.const(1), 1, s, "block", int(kinds[0][-1]))
+    kind = kinds[0][:-1]
+    if any(isinstance(x, loops.For) and x.kind == kind for x in traverse.walk_stmt(s)):
+        return s
+    for k, marked in reversed(list(enumerate(kinds if kind == "thread" else kinds[:1]))):
+        s = loops.For(f"c{depth + k}", loops.const(0), loops.const(1), 1, s, kind, int(marked[-1]))  # type: ignore[arg-type]
+    return s
 
 
 def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:

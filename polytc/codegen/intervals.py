@@ -37,7 +37,8 @@ def interval(e: loops.Expr, env: Env) -> Interval:
         case loops.Const():
             return Interval(int(e.value), int(e.value)) if e.dtype.kind != "f" else ANYTHING
         case loops.Var():
-            return env.get(e.name, ANYTHING if e.least is None else Interval(e.least, math.inf))
+            ends = -math.inf if e.least is None else e.least, math.inf if e.most is None else e.most
+            return env.get(e.name) or Interval(*ends)
         case loops.Ramp():
             base, last = interval(e.base, env), e.stride * (e.reach - 1)
             return Interval(base.low + min(0, last), base.high + max(0, last))

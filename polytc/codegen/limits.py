@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from functools import reduce
 from typing import TypeAlias
@@ -71,6 +72,31 @@ def extent(e: loops.Expr) -> Extent | None:
     except Undecided:
         return None
     return high if low == high else None
+
+
+def formula(e: loops.Expr) -> int | None:
+    """Arithmetic on variables and numbers as a number, or a formula of the variables; None for any other expression."""
+    match e:
+        case loops.Const():
+            return int(e.value)
+        case loops.Var():
+            return Size.named(e.name, 1)
+        case loops.Unary(op="-"):
+            return _applied("*", formula(e.a), -1)
+        case loops.Binary(op="+" | "-"):
+            return _applied(e.op, formula(e.a), formula(e.b))
+        case loops.Binary(op="*", a=loops.Const() as factor):
+            return _applied("*", formula(e.b), int(factor.value))
+        case loops.Binary(op="*" | "//" | "%", b=loops.Const() as b) if e.op == "*" or b.value > 0:
+            return _applied(e.op, formula(e.a), int(b.value))
+    return None
+
+
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
+
+
+def _applied(op: str, a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else _OPERATORS[op](a, b)
 
 
 def expression(n: Extent) -> loops.Expr:

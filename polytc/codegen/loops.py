@@ -83,12 +83,13 @@ class Buffer(Node):
 
 @node
 class Var(Node):
-    """A loop variable, or a size that is not fixed. least: its smallest value, where that does not follow from a loop."""
+    """A loop variable, or a size that is not fixed. least, most: its ends, where they do not follow from a loop."""
 
     name: str
     dtype: DType = I64
     lanes: int = 1
     least: int | None = None
+    most: int | None = None
 
 
 @node
@@ -274,6 +275,7 @@ class Kernel:
     """One loop nest that runs in one piece.
 
     args: global buffers in calling order. writes: names of those it writes. precise: float operations may not be reassociated.
+    host: loops that the host runs around it (see codegen.passes.hostloops), outermost first; their own bodies mean nothing.
     """
 
     name: str
@@ -281,6 +283,7 @@ class Kernel:
     writes: tuple[str, ...]
     body: Stmt
     precise: bool = False
+    host: tuple[For, ...] = ()
 
     def __str__(self) -> str:
         return format_kernel(self)

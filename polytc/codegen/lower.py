@@ -144,7 +144,7 @@ def _as_index(e: loops.Expr) -> loops.Expr:
     return e if e.dtype == I64 else loops.Cast(e, I64)
 
 
-def kernel(name: str, body: loops.Stmt, precise: bool) -> loops.Kernel:
+def kernel(name: str, body: loops.Stmt, precise: bool, host: tuple[loops.For, ...] = ()) -> loops.Kernel:
     """A kernel around a body, its arguments in order of first use."""
     used: dict[str, loops.Buffer] = {}
     written: dict[str, None] = {}
@@ -154,4 +154,4 @@ def kernel(name: str, body: loops.Stmt, precise: bool) -> loops.Kernel:
             written[s.buffer.name] = None
         for e in traverse.expressions(s):
             used.update({x.buffer.name: x.buffer for x, _ in traverse.loads(e) if x.buffer.space == "global"})
-    return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise)
+    return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise, host)

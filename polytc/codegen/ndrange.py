@@ -3,8 +3,8 @@
 Block loops are outermost: one around the other, with nothing but allocations and guards between them; several may share an
 axis, whose group number they divide among themselves as digits. Thread loops lie anywhere inside, each axis meaning the same
 work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant
-extents become work-groups of one work-item; the rest of a kernel is sequential. Nests that stand in sequence at the top of a
-kernel are launched one after another, since groups cannot wait for each other.
+extents become work-groups of one work-item; the rest of a kernel is sequential. Nests that stand in sequence, or in sequential
+loops, are kernels of their own (see passes.hostloops), since groups cannot wait for each other.
 """
 
 from __future__ import annotations
@@ -54,43 +54,8 @@ class NDRange:
         return tuple(times(g, i) for g, i in zip(self.groups, self.items, strict=True))[:self.rank]
 
 
-def prepare(kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
-    """The kernels to launch one after another: parallel nests that follow each other are separate ones, and outermost
-    'parallel' loops are block loops where the kernel has no block or thread loops of its own."""
-    parts = _parts(kernel.body)
-    if len(parts) == 1:
-        return (_parallel_as_blocks(kernel),)
-    return tuple(_parallel_as_blocks(_part(kernel, n, body)) for n, body in enumerate(parts))
-
-
-def _parts(body: loops.Stmt) -> list[loops.Stmt]:
-    """Statements of the outermost sequence, each parallel nest alone, what lies between them together."""
-    if not isinstance(body, loops.Block) or not any(_is_nest(s) for s in body.stmts):
-        return [body]
-    parts: list[list[loops.Stmt]] = []
-    for s in body.stmts:
-        if parts and not _is_nest(s) and not _is_nest(parts[-1][-1]):
-            parts[-1].append(s)
-        else:
-            parts.append([s])
-    return [loops.block(*part) for part in parts]
-
-
-def _is_nest(s: loops.Stmt) -> bool:
-    return isinstance(s, loops.For) and s.kind in ("parallel", "block")
-
-
-def _part(kernel: loops.Kernel, number: int, body: loops.Stmt) -> loops.Kernel:
-    stored = {s.buffer.name for s in traverse.walk_stmt(body) if isinstance(s, loops.Store)}
-    loaded = {e.buffer.name
-              for s in traverse.walk_stmt(body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
-              if isinstance(e, loops.Load)}
-    args = tuple(b for b in kernel.args if b.name in stored | loaded)
-    return replace(kernel, name=f"{kernel.name}_{number}", args=args, body=body,
-                   writes=tuple(w for w in kernel.writes if w in stored))
-
-
-def _parallel_as_blocks(kernel: loops.Kernel) -> loops.Kernel:
+def prepare(kernel: loops.Kernel) -> loops.Kernel:
+    """The kernel to launch: its outermost 'parallel' loops are block loops where it has no block or thread loops of its own."""
     if any(isinstance(s, loops.For) and s.kind in ("block", "thread") for s in traverse.walk_stmt(kernel.body)):
         return kernel
     chain: list[loops.For] = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Binary, Launch
+from polytc.codegen.target import Binary, Launch, Repeat
 from polytc.lang import extents
 from polytc.lang.scalars import DTYPES
 from polytc.lang.sizes import from_data
@@ -78,16 +78,26 @@ def _read_buffers(rows: Sequence[Any]) -> tuple[Buffer, ...]:
     return tuple(Buffer(name, DTYPES[dtype], tuple(map(from_data, shape)), space) for name, dtype, shape, space in rows)
 
 
+def _repeat(r: Repeat) -> list[Any]:
+    return [r.var, extents.data(r.lower), extents.data(r.upper), r.step]
+
+
+def _read_repeat(fields: Sequence[Any]) -> Repeat:
+    var, lower, upper, step = fields
+    return Repeat(var, extents.from_data(lower), extents.from_data(upper), step)
+
+
 def _part(p: Part) -> dict[str, Any]:
     b = p.binary
     return {"name": b.name, "args": [_buffer(x) for x in b.args], "outputs": b.outputs, "options": b.options,
             "scratch": [_buffer(x) for x in b.scratch], "bytes": len(b.code), "arrays": p.arrays,
-            "launches": [(x.entry, x.args, [extents.data(n) for n in x.global_size], x.local_size) for x in b.launches]}
+            "launches": [(x.entry, x.args, [extents.data(n) for n in x.global_size], x.local_size,
+                          list(map(_repeat, x.loops))) for x in b.launches]}
 
 
 def _read_part(fields: dict[str, Any], code: bytes) -> Part:
-    launches = tuple(Launch(entry, tuple(args), tuple(map(extents.from_data, size)), tuple(local))
-                     for entry, args, size, local in fields["launches"])
+    launches = tuple(Launch(entry, tuple(args), tuple(map(extents.from_data, size)), tuple(local),
+                            tuple(map(_read_repeat, around))) for entry, args, size, local, around in fields["launches"])
     binary = Binary(fields["name"], _read_buffers(fields["args"]), tuple(fields["outputs"]), _read_buffers(fields["scratch"]),
                     launches, code, fields["options"])
     return Part(binary, tuple(fields["arrays"]))

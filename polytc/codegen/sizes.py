@@ -69,7 +69,7 @@ def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer | None
         # The maximum changes nothing: it shows targets that a size is natural.
         number = loops.Call("max", (loops.Load(values, (loops.const(n),), I64), loops.const(1)), I64)
         body = loops.For(name, number, loops.binary("+", number, loops.const(1)), 1, body)
-    return rebuilt(k.name, body, k.precise)
+    return rebuilt(k.name, body, k.precise, k.host)
 
 
 def _index(b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:

@@ -18,15 +18,33 @@ Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """A loop of the host around launches: for var in lower:upper:step. The ends are numbers, or formulas of sizes and of the
+    variables of loops outside."""
+
+    var: str
+    lower: Extent
+    upper: Extent
+    step: int = 1
+
+    def __str__(self) -> str:
+        return f"for {self.var} in {self.lower}:{self.upper}{'' if self.step == 1 else f':{self.step}'}"
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel of a source: its entry point, the names of its arguments in order, and for OpenCL the NDRange
     (sizes in work-items, axis 0 first; empty for CPUs). Where sizes are not fixed, those that the kernel reads follow its
-    arrays, and the NDRange is made of formulas of them."""
+    arrays, and the NDRange is made of formulas of them.
+
+    loops: of the host around it, outermost first, whose variables that the kernel reads are its last arguments. Launches in a
+    row whose first loops are the same share them: each iteration launches them one after another."""
 
     entry: str
     args: tuple[str, ...]
     global_size: tuple[Extent, ...] = ()
     local_size: tuple[int, ...] = ()
+    loops: tuple[Repeat, ...] = ()
 
 
 @dataclass(frozen=True)

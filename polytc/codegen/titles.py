@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes import simplify
 
 _OUTER = {"block": "group", "thread": "item"}
 _INNER = {"thread": "item", "vector": "lane", "unroll": "row"}
@@ -17,7 +18,8 @@ def title(var: str, kind: str, values: Mapping[str, loops.Expr]) -> str:
     """The title of the loop over `var`, one of isl's c0, c1, ... from the outside; '' if no index depends on it.
 
     values: what an instance inside of the loop takes for its indices. An index that is the variable gives its name, one that
-    several loops make up a name with a suffix that says which.
+    several loops make up a name with a suffix that says which; a loop around others that moves an index by one is a wave over
+    several of them.
     """
     for name, value in values.items():
         if _alone(value) == var:
@@ -28,6 +30,8 @@ def title(var: str, kind: str, values: Mapping[str, loops.Expr]) -> str:
             if len(loops_of) < 2:
                 return name
             inner = var == loops_of[-1]
+            if not inner and kind == "sequential" and abs(simplify.linear(value).get(loops.Var(var), 0)) == 1:
+                return "wave"
             return f"{name}_{(_INNER if inner else _OUTER).get(kind, 'point' if inner else 'tile')}"
     return ""
 

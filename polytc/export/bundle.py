@@ -58,9 +58,9 @@ class Argument:
 @dataclass(frozen=True)
 class Place:
     """Where an array of a step lies: argument or weight `key` (a number), or intermediate value `key` (a name); or which size
-    a number of it is."""
+    a number of it is, or the variable of which of the loops around its launch, from the outside."""
 
-    area: Literal["argument", "weight", "value", "size"]
+    area: Literal["argument", "weight", "value", "size", "counter"]
     key: int | str
 
 

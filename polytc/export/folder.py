@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 
 from polytc.codegen.ctext.library import Library, Part
-from polytc.codegen.target import Launch
+from polytc.codegen.target import Launch, Repeat
 from polytc.export import commentary
-from polytc.export.bundle import Argument, Bundle, Place
+from polytc.export.bundle import Argument, Bundle, Place, Step
 from polytc.graph import memory
 from polytc.graph.headers import identifier
 from polytc.graph.memory import Slots
@@ -19,11 +20,13 @@ from polytc.lang.scalars import DType
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel launched once. places: of its arguments, in order; dtypes: of the arrays among them, None for a size."""
+    """A kernel launched once, or in loops of the host, which tasks of one step share (see Launch). places: of its arguments, in
+    order; dtypes: of the arrays among them, None for a number."""
 
     launch: Launch
     places: tuple[Place, ...]
     dtypes: tuple[DType | None, ...]
+    step: int
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,25 @@ def prepare(bundle: Bundle, library: Callable[[Sequence[Part]], Library]) -> Fol
         parts.append(Part(low.source.module, entry, commentary.about(low), commentary.statements(low)))
     made = library(parts)
     dtypes = [{b.name: b.dtype for b in (*p.module.args, *p.module.scratch)} for p in parts]
-    tasks = tuple(Task(launch, tuple(s.places[a] for a in launch.args), tuple(map(dtypes[s.unit].get, launch.args)))
-                  for s in bundle.steps for launch in made.launches[s.unit])
+    tasks = tuple(_task(launch, s, dtypes[s.unit], n) for n, s in enumerate(bundle.steps) for launch in made.launches[s.unit])
     if bundle.sizes:  # one step, in which all temporaries live
         slots = Slots({life.name: n for n, life in enumerate(bundle.lives)}, ())
         return Folder(bundle, made, tasks, slots, tuple(life.bytes for life in bundle.lives))
     slots = memory.share(bundle.lives)
     return Folder(bundle, made, tasks, slots, slots.bytes)
+
+
+def _task(launch: Launch, step: Step, dtypes: Mapping[str, DType], number: int) -> Task:
+    places = {**step.places, **{r.var: Place("counter", depth) for depth, r in enumerate(launch.loops)}}
+    return Task(launch, tuple(places[a] for a in launch.args), tuple(map(dtypes.get, launch.args)), number)
+
+
+def nested(tasks: Sequence[Task], depth: int = 0) -> Iterator[tuple[Repeat | None, tuple[Task, ...]]]:
+    """Tasks in runs that share their loop of this depth; None: they have none there."""
+    def around(t: Task) -> tuple[int, Repeat | None]:
+        return t.step, t.launch.loops[depth] if len(t.launch.loops) > depth else None
+    for (_, repeat), run in groupby(tasks, key=around):
+        yield repeat, tuple(run)
 
 
 def described(a: Argument) -> str:
@@ -77,9 +92,11 @@ def described(a: Argument) -> str:
     return f"{a.name}: {a.type.dtype}{shape}, {a.role}{'' if a.title == a.name else f' ({a.title[:80]})'}"
 
 
-def shown(folder: Folder, place: Place) -> str:
-    """How comments call a place."""
+def shown(folder: Folder, task: Task, place: Place) -> str:
+    """How comments call a place of a task."""
     number = folder.number(place)
+    if place.area == "counter":
+        return task.launch.loops[number].var
     if place.area == "size":
         return folder.bundle.sizes[number]
     return folder.bundle.arguments[number].name if place.area == "argument" else (

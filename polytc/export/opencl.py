@@ -7,6 +7,7 @@ The kernels are the .cl; the .json says all that a host must know; the C and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from polytc.codegen.opencl.library import library
 from polytc.export import formula, opencl_host, python_host
 from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights, write_weights
-from polytc.export.folder import Folder, described, prepare, shown
+from polytc.export.folder import Folder, Task, described, nested, prepare, shown
 from polytc.lang.extents import Extent
 from polytc.machine import DEVICES, Machine
 
@@ -50,7 +51,8 @@ def source(folder: Folder) -> str:
     lines += ["", "Launches, one after another in one in-order queue (global size / local size, local memory):"]
     for n, t in enumerate(folder.tasks, 1):
         local = made.local_bytes[t.launch.entry]
-        lines.append(f"  {n}. {t.launch.entry}({', '.join(shown(folder, p) for p in t.places)})  "
+        around = "".join(f"{r}: " for r in t.launch.loops)
+        lines.append(f"  {n}. {around}{t.launch.entry}({', '.join(shown(folder, t, p) for p in t.places)})  "
                      f"{_sizes(t.launch.global_size)} / {_sizes(t.launch.local_size)}, {local} bytes")
     sizes = [f"  buffer {n}: {size} bytes" for n, size in enumerate(folder.buffers)]
     lines += ["", "Memory between the kernels, which nothing is expected of before or after:", *sizes] if sizes else []
@@ -61,7 +63,7 @@ def _sizes(sizes: tuple[Extent, ...]) -> str:
     return " x ".join(map(str, sizes))
 
 
-_AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size": "size"}
+_AREAS = {"argument": "argument", "weight": "weight", "value": "buffer", "size": "size", "counter": "counter"}
 
 
 def made_for(machine: Machine) -> str:
@@ -71,11 +73,24 @@ def made_for(machine: Machine) -> str:
 
 def description(folder: Folder, machine: str) -> str:
     """The .json. machine: for which sizes of tiles were chosen. Global and local sizes in work-items, axis 0 first;
-    what is not fixed is a formula of the sizes in Python."""
+    what is not fixed is a formula of the sizes in Python, and of the variables of the loops around."""
     b, made = folder.bundle, folder.library
 
     def place(p: Place) -> dict[str, int]:
         return {_AREAS[p.area]: folder.number(p)}
+
+    def listed(tasks: Sequence[Task], depth: int) -> list[dict[str, object]]:
+        """Launches, and loops of launches."""
+        rows: list[dict[str, object]] = []
+        for repeat, run in nested(tasks, depth):
+            if repeat is not None:
+                rows.append({"for": repeat.var, "lower": formula.row(repeat.lower), "upper": formula.row(repeat.upper),
+                             "step": repeat.step, "launches": listed(run, depth + 1)})
+                continue
+            rows += [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places],
+                      "global": formula.rows(t.launch.global_size), "local": t.launch.local_size,
+                      "local_bytes": made.local_bytes[t.launch.entry]} for t in run]
+        return rows
 
     parts = weights(b)
     found = {
@@ -87,9 +102,7 @@ def description(folder: Folder, machine: str) -> str:
         "arguments": arguments(b),
         "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
         "buffers": formula.rows(folder.buffers),
-        "launches": [{"kernel": t.launch.entry, "arguments": [place(p) for p in t.places],
-                      "global": formula.rows(t.launch.global_size), "local": t.launch.local_size,
-                      "local_bytes": made.local_bytes[t.launch.entry]} for t in folder.tasks],
+        "launches": listed(folder.tasks, 0),
         "copies": [{"from": place(c.source), "to": {"argument": c.target}, "bytes": c.bytes} for c in b.copies],
     }
     return rows(found) + "\n"

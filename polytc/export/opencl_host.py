@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from polytc.codegen.ctext.text import safe
 from polytc.codegen.opencl.kernel import LARGEST_OPEN
-from polytc.export import formula
+from polytc.export import formula, opencl_repeats
 from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
 from polytc.export.bundle import Bundle, Place, bytes_of, offsets
 from polytc.export.folder import Folder, described
 from polytc.export.templates import FLOORDIV, common, rendered, table
 
-_AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE"}
+_AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE", "counter": "COUNTER"}
 
 
 def header(folder: Folder) -> str:
@@ -49,10 +49,14 @@ def code(folder: Folder) -> str:
               "COPIES": b.copies, "SIZES": b.sizes}
     resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN)
     tables += [table("size_t", "element_bytes", _elements(b))] if b.sizes else _measures(folder)
-    return rendered(templates.CODE, NAME=b.name, MEMS=_mems(b), TABLES="\n".join(tables),
+    looped = opencl_repeats.has_loops(folder)
+    run = opencl_repeats.run(folder, _values(b))
+    return rendered(templates.CODE, RUN=run, ENQUEUE=opencl_repeats.IN_LOOPS if looped else opencl_repeats.ONCE,
+                     COUNTER=", COUNTER" if looped else "", COUNTED=", or where a loop around its launch is" if looped else "",
+                     NAME=b.name, MEMS=_mems(b), TABLES="\n".join(tables),
                      COUNTS=", ".join(f"{n} = {len(rows)}" for n, rows in counts.items()),
                      MEASURE=_measure(folder), RESIZE=resize if b.sizes else "",
-                     FLOORDIV=FLOORDIV if "floordiv(" in _measure(folder) else "",
+                     FLOORDIV=FLOORDIV if "floordiv(" in _measure(folder) + run else "",
                      PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
                                                 "    if (!error) error = set_arguments(self);\n",
                      GIVEN=", ".join(a.name for a in b.arguments), BUILD=folder.library.build,
@@ -96,14 +100,18 @@ def _measure(folder: Folder) -> str:
     if not b.sizes:
         return ("    memcpy(self->grids, grids, sizeof grids);\n    memcpy(self->argument_bytes, argument_bytes, "
                 "sizeof argument_bytes);\n    memcpy(self->buffer_bytes, buffer_bytes, sizeof buffer_bytes);")
-    titles = folder.bundle.units[0].lowered.program.sizes
-    values = {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(titles)}
+    values = _values(b)
     lines = [f"self->grids[{k}][{axis}] = (size_t)({formula.in_c(n, values)});"
              for k, t in enumerate(folder.tasks) for axis, n in enumerate((*t.launch.global_size, 1, 1)[:3])]
     lines += [f"self->argument_bytes[{k}] = (size_t)({formula.in_c(bytes_of(a.type.shape, a.type.dtype), values)});"
               for k, a in enumerate(b.arguments)]
     lines += [f"self->buffer_bytes[{k}] = (size_t)({formula.in_c(n, values)});" for k, n in enumerate(folder.buffers)]
     return "\n".join(f"    {line}" for line in lines)
+
+
+def _values(b: Bundle) -> dict[str, str]:
+    """The sizes in C, by their names in formulas."""
+    return {n: f"(int64_t)self->sizes[{k}]" for k, n in enumerate(b.units[0].lowered.program.sizes)} if b.sizes else {}
 
 
 def _places(folder: Folder) -> list[str]:

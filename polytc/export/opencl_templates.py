@@ -70,9 +70,9 @@ CODE = '''\
 #include <string.h>
 
 enum { @COUNTS@ };
-enum area { ARGUMENT, WEIGHT, BUFFER, SIZE };
+enum area { ARGUMENT, WEIGHT, BUFFER, SIZE@COUNTER@ };
 
-/* What a kernel's argument is: the caller's, a weight, a buffer between kernels, or a size. */
+/* What a kernel's argument is: the caller's, a weight, a buffer between kernels, or a size@COUNTED@. */
 struct place {
     int area, number;
 };
@@ -240,7 +240,7 @@ static cl_int set_arguments(@NAME@ *self)
             const struct place *p = &places[launches[k].first + a];
             if (p->area == SIZE)
                 error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_int), &self->sizes[p->number]);
-            else if (p->area != ARGUMENT)
+            else if (p->area == WEIGHT || p->area == BUFFER)
                 error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_mem),
                                        p->area == WEIGHT ? &self->weights[p->number] : &self->buffers[p->number]);
         }
@@ -284,7 +284,7 @@ static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_me
     return error;
 }
 
-cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
+@RUN@cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
                       cl_uint waits, const cl_event *wait_list, cl_event *done)
 {
     const cl_mem given[] = {@GIVEN@};
@@ -297,10 +297,7 @@ cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
             const struct place *p = &places[l->first + a];
             if (p->area == ARGUMENT) error = clSetKernelArg(self->kernels[k], (cl_uint)a, sizeof(cl_mem), &given[p->number]);
         }
-        if (!error && self->grids[k][0] && self->grids[k][1] && self->grids[k][2])
-            error = clEnqueueNDRangeKernel(queue, self->kernels[k], l->axes, NULL, self->grids[k], l->local, 0, NULL, NULL);
-    }
-    for (k = 0; k < COPIES && !error; k++) {
+@ENQUEUE@    for (k = 0; k < COPIES && !error; k++) {
         const struct copy *c = &copies[k];
         cl_mem from = c->from.area == ARGUMENT ? given[c->from.number]
                     : c->from.area == WEIGHT ? self->weights[c->from.number] : self->buffers[c->from.number];

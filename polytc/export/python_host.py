@@ -39,7 +39,7 @@ class Program:
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
                          cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
         self._buffers, self._sizes = [], {}
-        self._kernels = [cl.Kernel(program, launch["kernel"]) for launch in self.about["launches"]]
+        self._program, self._kernels = program, {}
 
     def _check(self):
         needs, device = self.about["requires"], self.device
@@ -58,12 +58,29 @@ class Program:
             self._sizes = dict(sizes)
             self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
 
-    def _number(self, formula):
-        """A number of the description: itself, or a formula of the sizes."""
-        return formula if isinstance(formula, int) else int(eval(formula, {"__builtins__": {}}, dict(self._sizes)))
+    def _number(self, formula, around=()):
+        """A number of the description: itself, or a formula of the sizes and of where the loops around are."""
+        known = {**self._sizes, **dict(around)}
+        return formula if isinstance(formula, int) else int(eval(formula, {"__builtins__": {}}, known))
 
-    def _place(self, place, arguments):
+    def _launches(self, rows, around=()):
+        """All launches in order, with where the loops around are: (name, number) of each."""
+        for row in rows:
+            if "for" in row:
+                for at in range(self._number(row["lower"], around), self._number(row["upper"], around), row["step"]):
+                    yield from self._launches(row["launches"], (*around, (row["for"], at)))
+            else:
+                yield row, around
+
+    def _kernel(self, name):
+        if name not in self._kernels:
+            self._kernels[name] = cl.Kernel(self._program, name)
+        return self._kernels[name]
+
+    def _place(self, place, arguments, around=()):
         (area, number), = place.items()
+        if area == "counter":
+            return np.int32(around[number][1])
         if area == "size":
             return np.int32(self._sizes[self.about["sizes"][number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
@@ -78,11 +95,12 @@ class Program:
         memory = [getattr(a, "base_data", a) for a in arguments]
         if wait_for:
             cl.enqueue_barrier(queue, wait_for=wait_for)
-        for kernel, launch in zip(self._kernels, self.about["launches"]):
-            grid = [self._number(n) for n in launch["global"]]
+        for launch, around in self._launches(self.about["launches"]):
+            grid = [self._number(n, around) for n in launch["global"]]
             if 0 in grid:
                 continue
-            kernel(queue, grid, launch["local"], *(self._place(p, memory) for p in launch["arguments"]))
+            self._kernel(launch["kernel"])(queue, grid, launch["local"],
+                                           *(self._place(p, memory, around) for p in launch["arguments"]))
         for copy in self.about["copies"]:
             cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
         return cl.enqueue_marker(queue)

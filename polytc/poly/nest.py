@@ -28,12 +28,14 @@ class Member:
 
 @dataclass(frozen=True)
 class Band:
-    """Loops over several statements at once, outermost member first. name: unique in the tree."""
+    """Loops over several statements at once, outermost member first. name: unique in the tree; whole: instances that are not
+    in a row are no reason for loops of their own."""
 
     name: str
     members: tuple[Member, ...]
     child: Nest
     permutable: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def _node(n: Nest, known: dict[str, pr.Statement]) -> str:
             rows = ", ".join(f"{{ {'; '.join(f'{isl.instance(known[s])} -> [({e})]' for s, e in m.rows)} }}" for m in n.members)
             flags = ", ".join(str(int(m.coincident)) for m in n.members)
             attributes = f"permutable: {int(n.permutable)}, coincident: [ {flags} ]"
+            attributes += ', options: "{ atomic[x] }"' if n.whole else ""
             band = f'{{ schedule: "[{rows}]", {attributes}{_child(n.child, known)} }}'
             mark = " ".join((n.name, *(m.kind for m in n.members)))
             return f'{{ mark: "{mark}", child: {band} }}'

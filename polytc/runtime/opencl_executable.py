@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from polytc.codegen.target import Binary, Bound, Held, Launch
 from polytc.lang import extents
 from polytc.lang import sizes as formulas
 from polytc.machine import ALIGNMENT
-from polytc.runtime import devices, forks, opencl_programs
+from polytc.runtime import devices, forks, opencl_programs, repeats
 from polytc.runtime.devices import Device
 
 errors.register(E505="a kernel exceeds what the OpenCL device can do", E507="an OpenCL command failed",
@@ -68,6 +68,7 @@ class OpenCLExecutable:
             program = _build(binary, self._session) if program is None else program
             cl = devices.pyopencl()
             self._kernels = [(cl.Kernel(program, x.entry), x) for x in binary.launches if 0 not in x.global_size]
+            self._repeats = any(x.loops for _, x in self._kernels)
             for kernel, launch in self._kernels:
                 limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
                 _check_group(launch, limit, device)
@@ -85,8 +86,7 @@ class OpenCLExecutable:
                 for b, array in zip(m.args, buffers, strict=True):
                     memory[b.name] = self._to_device(b.name, array)
                 queue = self._session.queue
-                for kernel, launch in self._kernels:
-                    kernel.set_args(*(memory[a] for a in launch.args))
+                for kernel, launch in self._launches(memory):
                     cl.enqueue_nd_range_kernel(queue, kernel, launch.global_size, launch.local_size)
                 for b, array in zip(m.args, buffers, strict=True):
                     if b.name in m.outputs and array.size:
@@ -98,7 +98,7 @@ class OpenCLExecutable:
     def enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any] = ()) -> Any:
         """Enqueue the kernels on buffers of the device, one for each of binary.args by name, after some events; an event that
         is complete when they are. queue: of the session's context; it may be out of order. Nothing is copied."""
-        return self._enqueue(queue, memory, wait_for)[-1]
+        return self._enqueue(queue, memory, wait_for)[-1][1]
 
     def timed(self, buffers: Sequence[np.ndarray]) -> list[tuple[str, float]]:
         """Run on arrays as `run` does; each kernel's name and its seconds on the device, by the device's clock."""
@@ -114,22 +114,43 @@ class OpenCLExecutable:
                 if b.name in self.binary.outputs and array.size:
                     self._to_host(array, memory[b.name])
             self._session.queue.finish()
-        spent = [(e.profile.end - e.profile.start) * 1e-9 for e in events[:len(self._kernels)]]
-        return [(launch.entry, s) for (_, launch), s in zip(self._kernels, spent, strict=True)]
+        spent = {launch.entry: 0.0 for _, launch in self._kernels}
+        for entry, e in events:
+            if entry:
+                spent[entry] += (e.profile.end - e.profile.start) * 1e-9
+        return list(spent.items())
 
-    def _enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any]) -> list[Any]:
-        """The events of the kernels, each after the one before; of a marker if there is no kernel."""
+    def _launches(self, memory: Mapping[str, Any]) -> Iterator[tuple[Any, Launch]]:
+        """The launches in order, each kernel with its arguments set when it is its turn. The session's lock is held."""
+        for kernel, launch in self._kernels:
+            counters = {r.var for r in launch.loops}
+            for n, a in enumerate(launch.args):
+                if a not in counters:
+                    kernel.set_arg(n, memory[a])
+            if not self._repeats:
+                yield kernel, launch
+        if self._repeats:
+            for made in repeats.in_order([x for _, x in self._kernels], {n: int(v) for n, v in self._numbers.items()}):
+                kernel, launch = self._kernels[made.number]
+                first = len(launch.args) - len([a for a in launch.args if a in made.values])
+                for n, a in enumerate(launch.args[first:], first):
+                    kernel.set_arg(n, np.int32(made.values[a]))
+                yield kernel, launch
+
+    def _enqueue(self, queue: Any, memory: Mapping[str, Any], wait_for: Sequence[Any]) -> list[tuple[str, Any]]:
+        """The kernels launched, by name, with their events, each after the one before; a marker's if there is none."""
         cl = devices.pyopencl()
         known = self._scratch | self._numbers | dict(memory)
         chained = bool(queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        events: list[Any] = []
+        events: list[tuple[str, Any]] = []
         with self._session.lock:
             try:
-                for kernel, launch in self._kernels:
-                    before = wait_for if not events else events[-1:] if chained else ()
-                    events.append(kernel(queue, launch.global_size, launch.local_size, *(known[a] for a in launch.args),
-                                         wait_for=list(before)))
-                return events or [cl.enqueue_marker(queue, wait_for=list(wait_for))]
+                for kernel, launch in self._launches(known):
+                    before = wait_for if not events else [events[-1][1]] if chained else ()
+                    event = cl.enqueue_nd_range_kernel(queue, kernel, launch.global_size, launch.local_size,
+                                                       wait_for=list(before))
+                    events.append((launch.entry, event))
+                return events or [("", cl.enqueue_marker(queue, wait_for=list(wait_for)))]
             except cl.Error as e:
                 raise self.failure(e) from e
 

@@ -9,7 +9,7 @@ from polytc.poly import isl
 from polytc.poly.dependences import Dependences, analyse
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop, extract
-from polytc.schedule import affine, cpu, fusion, gpu, sequential
+from polytc.schedule import affine, cpu, fusion, gpu, launches, sequential
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
@@ -40,9 +40,12 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
 def _of_loops(scop: Scop, deps: Dependences, machine: Machine, policy: str | None) -> tuple[Nest, list[str]]:
     """The nest of a program with `for` loops; where sizes are open, that for the representative ones, which is to be proved for
     all of them."""
-    if scop.program.sizes:
+    open_ = bool(scop.program.sizes)
+    if open_:
         scop = extract(sizes.numeric(scop.program))
         deps = analyse(scop)
+    if machine.kind == "gpu":
+        return launches.plan(scop, deps, machine, policy, open_)
     return sequential.plan(scop, deps, machine, policy=policy)
 
 
@@ -71,8 +74,6 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
-    if scop.program.sequential and machine.kind == "gpu":
-        return Schedule(scop.original, "program order: `for` loops")
     if scop.program.sequential and scop.program.dynamic:  # isl sees the boxes of ranges in memory, and would scan them
         return Schedule(scop.original, "program order: `for` loops with ranges in memory")
     try:

@@ -6,6 +6,7 @@ The fastest work-item axis gets the loop in which accesses are contiguous, so th
 
 from __future__ import annotations
 
+from collections import abc
 from dataclasses import replace
 from itertools import groupby
 from math import prod
@@ -22,20 +23,21 @@ BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
 
 
-def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True) -> tuple[Nest, list[str]]:
+def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = ""
+         ) -> tuple[Nest, list[str]]:
     """The loop nest of a whole program, and what was decided about fusion. Statements that schedule.staging has cut have their
     loops already; of the others each group becomes one kernel. vectors: items may take whole vectors (schedule.wide), the
-    sizes being those of all runs."""
+    sizes being those of all runs; prefix: the names of bands begin with it."""
     parts: list[Nest] = []
     notes: list[str] = []
     for cut, run in groupby(program.statements, key=_kernel):
         statements = tuple(run)
         if cut:
-            parts.append(staged(statements, f"K{len(parts)}"))
+            parts.append(staged(statements, f"{prefix}K{len(parts)}"))
             continue
         shared = fusion.choose(replace(program, statements=statements), machine, policy)
         notes += [str(shared)] if len(statements) > 1 else []
-        parts += [_group(program, g, machine, f"G{len(parts) + n}", vectors) for n, g in enumerate(shared.groups)]
+        parts += [_group(program, g, machine, f"{prefix}G{len(parts) + n}", vectors) for n, g in enumerate(shared.groups)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
 
 
@@ -118,11 +120,16 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
     lanes = wide.lanes(program, group, contiguous, machine) if vectors else 1
     counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
-    extents = [min(size, _power_of_two(n)) for n, size in zip(counts, BLOCKS[len(mapped)], strict=True)]
-    while prod(extents) > max(1, machine.max_work_group or 256):
-        widest = extents.index(max(extents))
-        extents[widest] //= 2
-    return list(zip(mapped, extents, strict=True)), lanes
+    return list(zip(mapped, items(counts, machine), strict=True)), lanes
+
+
+def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:
+    """Work-items of a group along each of up to three mapped loops, fastest axis first."""
+    found = [min(size, _power_of_two(n)) for n, size in zip(extents, BLOCKS[len(extents)], strict=True)]
+    while prod(found) > max(1, machine.max_work_group or 256):
+        widest = found.index(max(found))
+        found[widest] //= 2
+    return found
 
 
 def _power_of_two(n: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import islpy
@@ -63,34 +63,48 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
     try:
-        tree, conflicts = _scheduled(scop, deps, loop.statements)
+        asked = question(scop, deps, loop.statements)
+        tree = asked.answer(patiently(scop, asked.constraints))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
-    scene = points.Scene(program, points.names(loop.statements), conflicts, machine)
+    scene = points.Scene(program, points.names(loop.statements), asked.conflicts, machine)
     notes: list[str] = []
     return _tree(scene, tree, name, choose, notes), notes
 
 
-def _patiently(scop: Scop, constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
+def patiently(scop: Scop, constraints: islpy.ScheduleConstraints, most: int = OPERATIONS) -> islpy.Schedule:
     """What isl's scheduler finds within its operations, a few more in each attempt: an operation on long numbers takes a
-    thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded."""
+    thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded, isl.Unschedulable."""
     operations = FIRST
     while True:
         begun = time.thread_time()
         try:
             return isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
         except isl.QuotaExceeded:
-            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations + 0.05:
+            if operations >= most or time.thread_time() - begun > PATIENCE * operations + 0.05:
                 raise
-        operations = min(OPERATIONS, int(GROWTH * operations))
+        operations = min(most, int(GROWTH * operations))
 
 
-def _scheduled(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> tuple[bands.Tree, Conflicts]:
-    """The bands that isl finds for some statements, and their dependences, with symbolic sizes."""
+@dataclass(frozen=True)
+class Question:
+    """What isl's scheduler is asked about some statements, and their dependences, with symbolic sizes."""
+
+    constraints: islpy.ScheduleConstraints
+    conflicts: Conflicts
+    known: symbolic.Symbols
+
+    def answer(self, found: islpy.Schedule) -> bands.Tree:
+        """Its answer as bands. Raises bands.Unreadable."""
+        return bands.read(found, self.known.number, self.conflicts.indices)
+
+
+def question(scop: Scop, deps: Dependences, chosen: tuple[pr.Statement, ...]) -> Question:
+    """The question about some statements. Raises isl.QuotaExceeded."""
     indices = {isl.name(s.name): tuple(map(isl.name, s.indices)) for s in chosen}
     known = symbolic.symbols(chosen)
     constraints, conflicts = isl.bounded(scop.ctx, POSING, lambda: _posed(scop, deps, indices, known))
-    return bands.read(_patiently(scop, constraints), known.number, indices), conflicts
+    return Question(constraints, conflicts, known)
 
 
 def _posed(scop: Scop, deps: Dependences, indices: dict[str, tuple[str, ...]], known: symbolic.Symbols

@@ -17,6 +17,7 @@ from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang import evaluate
 from polytc.lang.scalars import F32
 from polytc.machine import GENERIC_GPU
+from polytc.schedule import launches
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
@@ -32,6 +33,45 @@ WIDE = [("C[i] = A[i]*2", {"A": (2052,)}), ("Y[i,j] = X[i,j]+b[j]", {"X": (31, 6
         ("T[n,c,w] = X[n,c,w]*s[c]; Y[n,c,w] = max(T[n,c,w], 0) + T[n,c,w] -> (Y)", {"X": (3, 7, 100), "s": (7,)}),
         ("Y[i,j] = X[i,j]*2 where i in 3:38, j in 4:68", {"X": (40, 72)})]
 """What items move whole vectors of: groups that are not whole in each direction, parts."""
+STEPS = [("""def heat(inout f32[N,M] A) -> (A) {
+                for t in 0:3 {
+                    B[i,j] = A[i-1,j] + A[i,j-1] - A[i+1,j]    where i in 1:N-1, j in 1:M-1
+                    A[i,j] = B[i,j]                            where i in 1:N-1, j in 1:M-1
+                }
+            }""", {"A": (7, 37)}),
+         ("""def sweeps(inout f32[N,N] A) -> (A) {
+                for t in 0:2 {
+                    for i in 1:N {
+                        for j in 1:N {
+                            A[i,j] = A[i-1,j] - A[i,j-1]
+                        }
+                    }
+                }
+            }""", {"A": (19, 19)}),
+         ("""def eliminate(inout f32[N,N] A, inout f32[N] x) -> (A, x) {
+                for k in 0:N-1 {
+                    x[i] += A[i,k] * x[k]         where i in k+1:N
+                    A[i,j] += A[i,k] - A[k,j]     where i in k+1:N, j in k+1:N
+                    s += x[i]
+                    x[k] = s
+                }
+            }""", {"A": (11, 11), "x": (11,)})]
+"""Programs that wait for themselves, as launches in loops of the host and as one group with barriers."""
+
+
+def steps(target: OpenCLTarget) -> None:
+    """The programs of STEPS in both ways, with small groups, so that there are several."""
+    target = replace(target, machine=replace(target.machine, max_work_group=16))
+    for launches.LAUNCH in (0.0, 1e9):
+        for text, shapes in STEPS:
+            program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+            source = compiler.lower_program(program, target).source
+            assert ("barrier(" in source.text) == (launches.LAUNCH > 0)
+            given = {n: np.random.default_rng(1).integers(-2, 3, s).astype(np.float32) for n, s in shapes.items()}
+            expected = evaluate(program, {n: a.copy() for n, a in given.items()})
+            target.load(target.build(source)).run([given[n] for n in program.arrays])
+            for n, array in expected.items():
+                np.testing.assert_allclose(given[n], array, rtol=1e-5)
 
 
 def main(broken: bool) -> None:
@@ -56,6 +96,8 @@ def main(broken: bool) -> None:
             target.load(target.build(source)).run([*given.values(), *results.values()])
             for n, expected in evaluate(program, given).items():
                 np.testing.assert_array_equal(results[n], expected)
+    if not broken:
+        steps(target)
     beyond = L.Buffer("x", F32, (4,))
     if broken:
         m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))

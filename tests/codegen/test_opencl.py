@@ -197,12 +197,15 @@ def test_block_loops_that_share_an_axis_with_bounds_and_steps() -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_parallel_loops_inside_are_sequential() -> None:
+def test_loops_around_parallel_ones_are_the_hosts() -> None:
     x, y = L.Buffer("x", F32, (6, 8)), L.Buffer("y", F32, (6, 8))
     i, j = L.Var("i"), L.Var("j")
     body = P.loop("i", 6, P.loop("j", 8, L.Store(y, (i, j), P.add(P.load(x, i, j), L.Const(1.0, F32))), "parallel"))
     m = P.module("inside", (x, y), ("y",), body)
-    assert OpenCLTarget().emit(m).launches[0].global_size == (1,)
+    launch = OpenCLTarget().emit(m).launches[0]
+    assert launch.global_size == (8,)
+    assert [str(r) for r in launch.loops] == ["for i in 0:6"]
+    assert launch.args == ("x", "y", "i")
     x0 = floats(6, 8)
     np.testing.assert_array_equal(both(m, {"x": x0})["y"], x0 + 1)
 

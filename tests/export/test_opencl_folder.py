@@ -20,6 +20,7 @@ from polytc import cli, compiler
 from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
 from polytc.lang.sizes import Size, at
+from polytc.schedule import launches
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
 CONV_SHAPES = {"I": (1, 8, 14, 14), "W": (16, 8, 3, 3)}
@@ -224,3 +225,40 @@ def test_formulas_in_c_round_down() -> None:
         assert "floordiv(" in text
         for value in (1, 7, 8, 30):
             assert eval(text, {"floordiv": lambda a, b: a // b, "N": value}) == at(made, {"N": value})
+
+
+TIMES = """def times(f32[T] c, f32[N] start) -> (f32[N] u) {
+    u[i] = start[i]
+    for t in 0:T {
+        for s in t:T {
+            v[i] = c[s] * (u[i-1] + u[i+1])    where i in 1:N-1
+            u[i] = v[i]                        where i in 1:N-1
+        }
+    }
+}"""
+
+
+def times(c: np.ndarray, start: np.ndarray) -> np.ndarray:
+    u = start.copy()
+    for t in range(len(c)):
+        for factor in c[t:]:
+            u[1:-1] = factor * (u[:-2] + u[2:])
+    return u
+
+
+@pytest.mark.parametrize("open_", [False, True])
+def test_the_hosts_run_loops_of_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_: bool) -> None:
+    monkeypatch.setattr(launches, "LAUNCH", 0.0)
+    c, start = random(5), random(41, seed=1)
+    shapes = {"c": ("T",), "start": ("N",)} if open_ else {"c": c.shape, "start": start.shape}
+    folder = write(TIMES, tmp_path, shapes=shapes)
+    rows = json.loads((folder / "times.json").read_text())["launches"]
+    outer = next(row for row in rows if "for" in row)
+    (inner,) = outer["launches"]
+    assert (outer["for"], outer["lower"], outer["upper"]) == ("t", 0, "T" if open_ else 5)
+    assert (inner["for"], inner["lower"], inner["upper"]) == ("s", "t", "T" if open_ else 5)
+    assert [len(row["global"]) for row in inner["launches"]] == [1, 1]
+    assert {"counter": 1} in inner["launches"][0]["arguments"]
+    sizes = {"T": 5, "N": 41} if open_ else {}
+    exported.agree(exported.in_c(folder, "times", [c, start], sizes=sizes), [times(c, start)])
+    exported.agree(exported.in_python(folder, "times", [c, start]), [times(c, start)])

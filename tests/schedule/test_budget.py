@@ -147,7 +147,7 @@ def test_the_scheduler_is_given_more_operations_while_they_are_quick(seconds: fl
         raise isl.QuotaExceeded("more")
     monkeypatch.setattr(isl, "bounded", bounded)
     with pytest.raises(isl.QuotaExceeded):
-        sequential._patiently(small, lambda: None)
+        sequential.patiently(small, lambda: None)
     assert len(asked) == attempts
     assert asked[-1] == (sequential.OPERATIONS if attempts > 1 else sequential.FIRST)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from dataclasses import replace
 
 from polytc.codegen import intervals, lanes, loops, ndrange, traverse
 from polytc.codegen.emitter import Emitter, Names
@@ -19,14 +20,18 @@ def kernel_source(kernel: loops.Kernel, name: str) -> str:
     return "\n".join(writer.lines) + "\n"
 
 
-def _needs_items(kernel: loops.Kernel) -> bool:
+def _needs_items(launched: loops.Stmt) -> bool:
     """Whether work-items must be told apart: a barrier, or private memory that lives longer than a thread loop."""
-    if not any(isinstance(s, loops.For) and s.kind == "thread" for s in traverse.walk_stmt(kernel.body)):
+    if not any(isinstance(s, loops.For) and s.kind == "thread" for s in traverse.walk_stmt(launched)):
         return False
-    if any(isinstance(s, loops.Barrier) for s in traverse.walk_stmt(kernel.body)):
+    if any(isinstance(s, loops.Barrier) for s in traverse.walk_stmt(launched)):
         return True
-    return any(isinstance(a, loops.Alloc) and a.buffer.space == "private" for _, around, _ in ndrange.mapped_loops(kernel.body)
+    return any(isinstance(a, loops.Alloc) and a.buffer.space == "private" for _, around, _ in ndrange.mapped_loops(launched)
                for a in around)
+
+
+def _has_blocks(s: loops.Stmt) -> bool:
+    return any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
 
 
 def is_index(e: loops.Expr) -> bool:
@@ -39,7 +44,7 @@ class _KernelWriter(Emitter):
         super().__init__()
         self.kernel = kernel
         self.names = Names(_RESERVED, ("_",))
-        self.items: ndrange.NDRange | None = ndrange.extract(kernel) if _needs_items(kernel) else None
+        self.items = None if _has_blocks(kernel.body) else self.launched(kernel.body)
         self.inside_item = False
         self.open_axes: set[int] = set()
         self.masked = 0
@@ -53,10 +58,13 @@ class _KernelWriter(Emitter):
                     self.line(f"{arg} = {arg}.view(); {arg}.flags.writeable = False")
             self.group_or(self.kernel.body)
 
+    def launched(self, s: loops.Stmt) -> ndrange.NDRange | None:
+        """The work-items of a launch, if they must be told apart."""
+        return ndrange.extract(replace(self.kernel, body=s)) if _needs_items(s) else None
+
     def group_or(self, s: loops.Stmt) -> None:
         """Write `s`; below the last block loop, as the body of a work-item if items must be told apart."""
-        blocks = any(isinstance(x, loops.For) and x.kind == "block" for x in traverse.walk_stmt(s))
-        if self.items is None or self.inside_item or blocks:
+        if self.items is None or self.inside_item or _has_blocks(s):
             self.emit(s)
             return
         for alloc in [x for x in traverse.walk_stmt(s) if isinstance(x, loops.Alloc) and x.buffer.space == "local"]:
@@ -78,9 +86,12 @@ class _KernelWriter(Emitter):
             self.open_axes.add(s.axis)
         else:
             self.line(f"for {var} in range({lower}, {upper}, {s.step}):")
+        before = self.items
+        self.items = before or (self.launched(s) if s.kind == "block" else None)
         with self.deeper():
             self.group_or(s.body) if s.kind == "block" else self.emit(s.body)
             self.line("pass")
+        self.items = before
         if s.kind == "thread" and self.inside_item:
             self.open_axes.remove(s.axis)
 

@@ -12,7 +12,7 @@ from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.language import OPENCL
-from polytc.codegen.passes import grain, items
+from polytc.codegen.passes import grain, hostloops, items
 from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
@@ -51,8 +51,9 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
-    narrow = (replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
-    kernels = tuple(part for k in narrow for part in ndrange.prepare(items.localise(grain.coarsen(k, machine))))
+    narrow = tuple(replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
+    apart = hostloops.split(replace(module, kernels=narrow), hostloops.ANY).kernels
+    kernels = tuple(ndrange.prepare(items.localise(grain.coarsen(k, machine))) for k in apart)
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes, notes)
@@ -89,12 +90,14 @@ def _header(module: loops.Module, writers: list[KernelWriter], build: str, align
     lines += [f"Arrays begin at multiples of {alignment} bytes."] if alignment else []
     buffers = {b.name: b for b in (*module.args, *module.scratch)}
     for number, w in enumerate(writers, 1):
-        lines += ["", f"launch {number}: {w.entry}, global size {_sizes(w.ndrange.global_size)}, "
+        lines += ["", f"launch {number}: {''.join(f'{r}, ' for r in w.repeats)}{w.entry}, "
+                      f"global size {_sizes(w.ndrange.global_size)}, "
                       f"local size {_sizes(w.ndrange.local_size)}, local memory {w.local_bytes} bytes"]
         for position, b in enumerate(w.kernel.args):
             shape = "".join(f"[{n}]" for n in buffers[b.name].shape) or " (one element)"
             lines.append(f"  argument {position}: {b.name} {b.dtype}{shape}, {_role(module, w.kernel, buffers[b.name])}")
-        lines += [f"  argument {len(w.kernel.args) + k}: the size {n}, int" for k, n in enumerate(w.sizes)]
+        numbers = [*(f"the size {n}" for n in w.sizes), *(f"{n} of the loop" for n in w.counters)]
+        lines += [f"  argument {len(w.kernel.args) + k}: {n}, int" for k, n in enumerate(numbers)]
     return comment(lines)
 
 

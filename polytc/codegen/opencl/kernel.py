@@ -13,7 +13,7 @@ from polytc.codegen.emitter import Names
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.passes import items
-from polytc.codegen.target import Launch
+from polytc.codegen.target import Launch, Repeat
 from polytc.lang.scalars import BOOL
 
 LARGEST_OPEN = 2**30
@@ -22,7 +22,7 @@ LARGEST_OPEN = 2**30
 
 class KernelWriter(Statements):
     """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched, `sizes` the
-    sizes that it takes as arguments behind its arrays.
+    sizes that it takes as arguments behind its arrays, `counters` the variables of the host's loops behind them.
 
     wide: see Memory; open_: sizes of the module that are not fixed, of which arrays have LARGEST_OPEN elements at most."""
 
@@ -35,14 +35,18 @@ class KernelWriter(Statements):
         self.ndrange = ndrange.extract(kernel)
         self.open_axes: set[int] = set()
         self.shared = items.shared(kernel)
+        read = {e.name for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s)
+                for e in traverse.walk_expr(top) if isinstance(e, loops.Var)} if kernel.host else set()
+        self.counters = tuple(s.var for s in kernel.host if s.var in read)
+        self.passed = _passed(kernel)
 
     def write(self) -> None:
         """Fill `lines`."""
         size = ", ".join(map(str, self.ndrange.items))
         self.line(f"__kernel __attribute__((reqd_work_group_size({size})))")
-        args = [f"__global {'' if b.name in self.kernel.writes else 'const '}{self.places.place(b).ctype}* restrict "
-                f"{self.places.place(b).name}" for b in self.kernel.args]
-        args += [f"const int {self.names.variable(n)}" for n in self.sizes]
+        args = [f"__global {'' if b.name in self.kernel.writes else 'const '}{self.places.place(b).ctype}*"
+                f"{'' if b.name in self.passed else ' restrict'} {self.places.place(b).name}" for b in self.kernel.args]
+        args += [f"const int {self.names.variable(n)}" for n in (*self.sizes, *self.counters)]
         self.line(f"void {self.entry}({', '.join(args)})")
         self.line("{")
         with self.deeper():
@@ -61,8 +65,19 @@ class KernelWriter(Statements):
     @property
     def launch(self) -> Launch:
         """How it is called."""
-        args = (*(b.name for b in self.kernel.args), *self.sizes)
-        return Launch(self.entry, args, self.ndrange.global_size, self.ndrange.local_size)
+        args = (*(b.name for b in self.kernel.args), *self.sizes, *self.counters)
+        return Launch(self.entry, args, self.ndrange.global_size, self.ndrange.local_size, self.repeats)
+
+    @property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """The loops of the host around it."""
+        found = []
+        for s in self.kernel.host:
+            lower, upper = limits.formula(s.lower), limits.formula(s.upper)
+            assert lower is not None, "opencl: the host cannot compute where its loop begins"
+            assert upper is not None, "opencl: the host cannot compute where its loop ends"
+            found.append(Repeat(s.var, lower, upper, s.step))
+        return tuple(found)
 
     @property
     def local_bytes(self) -> int:
@@ -164,7 +179,15 @@ class KernelWriter(Statements):
                           f"{self.places.element(write, s.buffer, indices)} = {value};")
 
     def emit_barrier(self) -> None:
-        loaded = {e.buffer.name for s in traverse.walk_stmt(self.kernel.body) for top in traverse.expressions(s)
-                  for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
-        both = loaded & set(self.kernel.writes)
-        self.line(f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if both else ''});")
+        self.line(f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if self.passed else ''});")
+
+
+def _passed(kernel: loops.Kernel) -> frozenset[str]:
+    """The global buffers through which work-items may hand on values at barriers. They are not `restrict`: compilers would take
+    it that nothing but the item itself writes what it reads."""
+    inside = list(traverse.walk_stmt(kernel.body))
+    if not any(isinstance(s, loops.Barrier) for s in inside):
+        return frozenset()
+    loaded = {e.buffer.name for s in inside for top in traverse.expressions(s)
+              for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
+    return frozenset(loaded & set(kernel.writes))

@@ -15,6 +15,7 @@ from polytc.codegen.passes import (
     contract,
     fuse,
     grid,
+    hostloops,
     items,
     narrow,
     promote,
@@ -31,6 +32,7 @@ from polytc.machine import Machine
 def run(module: loops.Module, machine: Machine) -> loops.Module:
     """The module as targets take it: no point loops, elements in registers where they belong, dead scratch gone."""
     scratch = frozenset(b.name for b in module.scratch)
+    module = hostloops.split(module, hostloops.GRID)
     module = _each(module, (
         narrow.narrow_kernel,
         simplify.simplify_kernel,
@@ -55,8 +57,8 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         lambda k: banks.pad_kernel(k, machine),
         barriers.insert,
     ))
-    kernels = (rebuilt(k.name, k.body, k.precise) for k in module.kernels if k.body != loops.Block(()))
-    return replace(module, kernels=tuple(kernels))
+    kernels = (rebuilt(k.name, k.body, k.precise, k.host) for k in module.kernels if k.body != loops.Block(()))
+    return hostloops.merge(replace(module, kernels=tuple(kernels)))
 
 
 def _each(module: loops.Module, passes: Sequence[Callable[[loops.Kernel], loops.Kernel]]) -> loops.Module:

@@ -61,6 +61,12 @@ def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str]) -> tuple[loops.St
         case loops.For() if s.kind == "block":
             body, since = _walk(s.body, since, common)
             return replace(s, body=body), since
+        case loops.For() if s.kind == "parallel":                     # whose iterations need not wait for each other
+            if since.conflicts(_uses(s.body, common)):
+                body, after = _walk(s.body, _NOTHING, common)
+                return loops.block(loops.Barrier(), replace(s, body=body)), after
+            body, after = _walk(s.body, since, common)
+            return replace(s, body=body), since | after
         case loops.For():
             before, entry = since, since
             while True:                                               # an iteration follows what came before, or another one

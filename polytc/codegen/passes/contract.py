@@ -80,7 +80,7 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
         mine = [b for b in module.scratch if users.get(b.name) == [n]] if wanted(k) else []
         slices = _slices(k, mine, found[n], machine)
         if slices:
-            kernels[n] = rebuilt(k.name, _rewritten(k.body, slices), k.precise)
+            kernels[n] = rebuilt(k.name, _rewritten(k.body, slices), k.precise, k.host)
             gone |= set(slices)
     return replace(module, kernels=tuple(kernels), scratch=tuple(b for b in module.scratch if b.name not in gone))
 

@@ -248,7 +248,7 @@ def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
         case loops.Const():
             return (int(e.value), int(e.value))
         case loops.Var():
-            return known.get(e.name, (e.least, None))
+            return known.get(e.name, (e.least, e.most))
         case loops.Call(fn="min" | "max"):
             return _extremum_interval(e.fn, [interval(a, known) for a in e.args])
         case loops.Binary(op="+" | "-" | "*") | loops.Unary(op="-") if e.dtype == I64:

@@ -1,0 +1,196 @@
+"""The strategy for GPUs and programs with `for` loops: which loops the host runs, and which a launch.
+
+    for t { parallel i S0;  parallel i S1 }   ->   host: for t { launch S0 over i;  launch S1 over i }
+                                              or   one launch of one group: for t { items S0; barrier; items S1; barrier }
+
+Loops that carry dependences run outside, so that what is inside is parallel: as the text has them, or where that leaves too
+little, as isl's scheduler does (Feautrier, Some Efficient Solutions to the Affine Scheduling Problem, 1992; Verdoolaege &
+Janssens, Scheduling for PPCG, 2017), which finds wavefronts: for Gauss-Seidel the host counts w = 4*t + 2*i + j, and a launch
+runs over t and i. Which of them is best, and when a single group is quicker than launches, is an estimate of their times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.lang import program as pr
+from polytc.lang.linear import Linear
+from polytc.machine import Machine
+from polytc.poly import isl, nest
+from polytc.poly.dependences import Dependences
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop
+from polytc.schedule import bands, gpu, groupwise, points, sequential, sizes
+from polytc.schedule.bands import Tree
+from polytc.schedule.conflicts import Conflicts, Rows
+from polytc.schedule.points import Scene
+
+LAUNCH = 5.0
+"""Microseconds from the start of a launch to that of the next one in its queue, if it does nothing."""
+STEP = 0.4
+"""Microseconds of an instance that waits for memory, and of those of other items beside it."""
+ITEMS = 2048
+"""Work-items of a compute unit that are under way at once."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What runs a tree. micros: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch?"""
+
+    nest: Nest
+    micros: float
+    parallel: bool
+    how: tuple[str, ...] = ()
+
+
+def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = None, open_: bool = False
+         ) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. policy: of the fusion of
+    statements outside of loops; open_: its sizes are representative ones."""
+    parts: list[Nest] = []
+    notes: list[str] = []
+    flat: list[pr.Statement] = []
+    for x in (*pr.nested(scop.program.statements), None):
+        if isinstance(x, pr.Statement):
+            flat.append(x)
+            continue
+        if flat:
+            part = replace(scop.program, statements=tuple(flat))
+            inside, found = gpu.plan(part, machine, policy, vectors=not open_, prefix=f"F{len(parts)}")
+            parts.append(inside)
+            notes += found
+            flat = []
+        if x is not None:
+            chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_)
+            parts.append(chosen.nest)
+            notes += chosen.how
+    return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
+
+
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, open_: bool) -> Planned:
+    """One loop nest: in the loops of the text, or in those of isl's scheduler if these are estimated to take less."""
+    try:
+        asked = sequential.question(scop, deps, loop.statements)
+    except isl.QuotaExceeded as e:
+        return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
+    scene = Scene(scop.program, points.names(loop.statements), asked.conflicts, machine)
+    mapping, how = _Mapping(scene, open_), f"loop {loop.label}: "
+    text_ = mapping.whole(in_text(asked.conflicts, (loop,), ()), name)
+    deep = any(len(s.loops) > 1 for s in loop.statements)
+    try:
+        scop.ctx.set_schedule_outer_coincidence(1)
+        found = asked.answer(sequential.patiently(scop, asked.constraints, sequential.OPERATIONS if deep else sequential.FIRST))
+    except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
+        return replace(text_, how=(f"{how}the loops of the text, as isl's scheduler gives up: {e}",))
+    finally:
+        scop.ctx.set_schedule_outer_coincidence(0)
+    other = mapping.whole(found, name)
+    took, left = (other, text_) if other.micros < text_.micros else (text_, other)
+    names = ("isl's scheduler", "the text") if took is other else ("the text", "isl's scheduler")
+    return replace(took, how=(f"{how}the loops of {names[0]}, {took.micros:.2g} microseconds estimated, {left.micros:.2g} for "
+                              f"those of {names[1]}", *took.how))
+
+
+def in_text(conflicts: Conflicts, body: tuple[pr.Nested, ...], fixed: tuple[str, ...]) -> Tree:
+    """The loops of the text as bands; of a statement's own indices those that carry nothing come first. fixed: names of the
+    bands around, one for each loop."""
+    parts: list[Tree] = []
+    for x in body:
+        if isinstance(x, pr.Loop):
+            rows = tuple((isl.name(s.name), _row(s, len(fixed))) for s in x.statements)
+            parts.append(bands.Band((bands.Loop(rows, False),), in_text(conflicts, x.body, (*fixed, x.label))))
+        else:
+            parts.append(_statement(conflicts, x, len(fixed)))
+    return parts[0] if len(parts) == 1 else bands.Sequence(tuple(parts))
+
+
+def _row(s: pr.Statement, position: int) -> Linear:
+    return Linear(((isl.name(s.indices[position]), 1),), 0)
+
+
+def _statement(conflicts: Conflicts, s: pr.Statement, depth: int) -> Tree:
+    """depth: of its first indices, whose loops are around."""
+    name, around = isl.name(s.name), tuple(_row(s, n) for n in range(depth))
+    own = [bands.Loop(((name, row),), not conflicts.carries(name, around, row))
+           for row in (_row(s, n) for n in range(depth, len(s.indices)))]
+    own.sort(key=lambda loop: not loop.coincident)
+    return bands.Band(tuple(own), bands.Leaf(name)) if own else bands.Leaf(name)
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """How trees run on a GPU. open: sizes are not fixed, so that a group may be too small for what there is to do."""
+
+    scene: Scene
+    open: bool
+
+    def whole(self, tree: Tree, name: str) -> Planned:
+        """name: the names of bands begin with it."""
+        return self.of(tree, dict.fromkeys(bands.statements(tree), ()), 1.0, name)
+
+    def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """fixed: the rows of the loops around; around: their iterations."""
+        match tree:
+            case bands.Leaf():
+                s = self.scene.statements[tree.statement]
+                return Planned(nest.Leaf(s.name), LAUNCH + STEP * s.points / around, False)
+            case bands.Sequence():
+                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
+                return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts),
+                               any(p.parallel for p in parts))
+            case bands.Band() if any(loop.coincident for loop in tree.loops):
+                return self.launch(tree, fixed, around, name)
+            case bands.Band():
+                return self.outside(tree, fixed, around, name)
+
+    def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
+        trips = float(prod(sizes.extent(self.scene, loop) for loop in band.loops))
+        inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
+        child = self.of(band.child, inner, around * trips, f"{name}.in")
+        members = groupwise.members(self.scene, band.loops)
+        if not child.parallel:
+            points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
+            return Planned(nest.Band(name, members, child.nest), LAUNCH + STEP * points_ / around, False)
+        host = Planned(nest.Band(name, members, child.nest), trips * child.micros, True)
+        if self.open:
+            return host
+        group = groupwise.plan(self.scene, band, fixed, around, name)
+        alone = Planned(group.nest, LAUNCH + group.micros, True)
+        return min((host, alone), key=lambda p: p.micros)
+
+    def launch(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
+        where that has more such loops."""
+        whole = self.grid(band, fixed, around, name)
+        if not isinstance(band.child, bands.Sequence) or not all(loop.coincident for loop in band.loops):
+            return whole
+        apart = bands.Sequence(tuple(_under(band.loops, x) for x in band.child.parts))
+        return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.micros)
+
+    def grid(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
+        loops, child = groupwise.flat(band)
+        free = [loop for loop in loops if loop.coincident]
+        chosen = groupwise.fastest_first(self.scene, free, fixed)[:3]
+        extents = [sizes.extent(self.scene, loop) for loop in chosen]
+        items = gpu.items(extents, self.scene.machine)
+        rest = tuple(loop for loop in loops if loop not in chosen)
+        inside = groupwise.serial(self.scene, child, f"{name}.in")
+        body = nest.Band(f"{name}.item", groupwise.members(self.scene, rest), inside) if rest else inside
+        mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
+        blocks = tuple(groupwise.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
+        threads = tuple(groupwise.member(self.scene, loop, f"thread{axis}", modulus=size) for axis, (loop, size) in mapped)
+        made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
+        busy = min(prod(extents), ITEMS * self.scene.machine.cores)
+        count = sum(self.scene.statements[s].points for s in bands.statements(band))
+        return Planned(made, LAUNCH + STEP * max(1.0, count / around / busy), True)
+
+
+def _under(loops: tuple[bands.Loop, ...], tree: Tree) -> Tree:
+    """The loops around a part of what they were around."""
+    mine = tuple(loop.only(bands.statements(tree)) for loop in loops)
+    if isinstance(tree, bands.Band) and all(loop.coincident for loop in tree.loops):
+        return bands.Band((*mine, *tree.loops), tree.child)
+    return bands.Band(mine, tree)
