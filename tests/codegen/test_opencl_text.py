@@ -151,7 +151,8 @@ def misplaced() -> dict[str, L.Stmt]:
     n = L.Buffer("n", I64, (1,), "private")
     unknown = P.loop("t", P.load(n, L.const(0)), store, "thread")
     return {
-        "block loop inside a thread loop": P.loop("i", 4, P.loop("b", 4, L.Store(y, (b,), L.Const(1.0, F32)), "block"), "thread"),
+        "block loop inside a thread loop": P.loop("i", 4, P.loop("b", 4, L.Store(y, (b,), L.Const(1.0, F32)), "block"),
+                                                  "thread"),
         "two thread loops of one axis": P.loop("s", 4, P.loop("t", 4, store, "thread"), "thread"),
         "extent read from memory": L.Alloc(n, unknown),
         "axis 3": P.loop("t", 4, store, "thread", axis=3),
