@@ -16,7 +16,7 @@ import numpy as np
 from polytc import errors
 from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
-from polytc.graph import instance, layouts, samples
+from polytc.graph import bands, instance, layouts, samples
 from polytc.graph.binding import NeedsValue
 from polytc.graph.executables import Compile, compiler_for
 from polytc.graph.hosts import Host, Repeat, Work
@@ -187,7 +187,8 @@ class Staged:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = layouts.choose(part.plan, machine) if machine is not None else part.plan
+        plan = part.plan if o.kernels is not None else bands.computed(part.plan)
+        plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = fuse(plan) if o.fusion else plan
         made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]

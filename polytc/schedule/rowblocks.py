@@ -20,11 +20,14 @@ from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
+from polytc.schedule import masked
 from polytc.schedule.clusters import Cluster, beside, flowing, shared_rows
 from polytc.schedule.groups import Group, is_contraction, partition
 
 LARGEST, SMALLEST = 64, 8
 """Rows of a block: more give no operand more reuse, less give it too little."""
+MASKED = 4
+"""Blocks at least where a mask hides columns from some of them."""
 PART = 2
 """Blocks of all temporaries that the second cache has room for."""
 
@@ -44,11 +47,13 @@ def split(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with row blocks where temporaries between products do not stay in the second cache."""
     if sum(map(is_contraction, program.statements)) < 2 or any(s.where or s.bounds for s in program.statements):
         return program
+    blocks: dict[str, str] = {}
     for chain in _chains(partition(program)):
         rows = _rows(program, chain, machine)
         if rows is not None:
-            program = _applied(program, rows)
-    return program
+            program, made = _applied(program, rows)
+            blocks |= made
+    return masked.narrowed(program, blocks)
 
 
 # ---- what to cut
@@ -83,10 +88,14 @@ def _rows(program: pr.Program, chain: Cluster, machine: Machine) -> _Rows | None
     if row is None or whole.ranges[row][0] != 0:
         return None
     count, others = whole.extents[row], prod(e for r, e in enumerate(whole.extents) if r != row)
-    if PART * flow <= second * others or count < 2 * SMALLEST:
+    index = {s.name: i for s, i in zip(whole.statements, whole.rows[row], strict=True)}
+    hidden = any(masked.mask(program, s, index[s.name]) for s in whole.statements)
+    crowded = PART * flow > second * others
+    if not (crowded or hidden) or count < 2 * SMALLEST * (1 if crowded else MASKED):
         return None
     most = min(LARGEST, second * others * count // (PART * flow))
-    index = {s.name: i for s, i in zip(whole.statements, whole.rows[row], strict=True)}
+    if hidden:
+        most = min(most, max(SMALLEST, count // MASKED))
     return _Rows(chain.groups, index, count, _block(count, most)) if most >= SMALLEST else None
 
 
@@ -147,8 +156,9 @@ class _Cut:
         return pr.Binary("+", place, pr.Const(self.start, I64), I64)
 
 
-def _applied(program: pr.Program, rows: _Rows) -> pr.Program:
-    """The program with its rows in blocks; those beyond the last whole block come after them."""
+def _applied(program: pr.Program, rows: _Rows) -> tuple[pr.Program, dict[str, str]]:
+    """The program with its rows in blocks; those beyond the last whole block come after them. And the index of the blocks of
+    each statement that has one."""
     made = {s.target for g in rows.groups for s in g.statements}
     whole = rows.count // rows.block
     new = _Blocks(program, rows)
@@ -161,7 +171,7 @@ def _applied(program: pr.Program, rows: _Rows) -> pr.Program:
     last = max(n for n, s in enumerate(program.statements) if s.name in names)
     between = [s for s in program.statements[first:last] if s.name not in names]
     statements = (*program.statements[:first], *between, *new.statements, *program.statements[last + 1:])
-    return replace(program, tensors=(*old, *new.tensors), statements=statements)
+    return replace(program, tensors=(*old, *new.tensors), statements=statements), new.blocks
 
 
 class _Blocks:
@@ -175,6 +185,7 @@ class _Blocks:
         self.taken = {t.name for t in program.tensors} | {s.name for s in program.statements}
         self.tensors: list[pr.Tensor] = []
         self.statements: list[pr.Statement] = []
+        self.blocks: dict[str, str] = {}
 
     def add(self, cut: _Cut) -> None:
         """All statements for some blocks."""
@@ -209,8 +220,10 @@ class _Blocks:
 
         value = pr.map_expr(normalise(pr.substitute(s.value, {index: cut.row(parts)})), read)
         ranges = tuple(x for r in s.ranges for x in (map(pr.Range, parts, (0, 0), cut.extents) if r.index == index else (r,)))
-        return replace(s, name=self.fresh(s.name), target=names[s.target], subscripts=cell(s.target, s.subscripts),
-                       value=value, ranges=ranges)
+        name = self.fresh(s.name)
+        self.blocks |= {name: parts[0]} if cut.count > 1 else {}
+        return replace(s, name=name, target=names[s.target], subscripts=cell(s.target, s.subscripts), value=value,
+                       ranges=ranges)
 
     def copied(self, name: str, blocks: str, cut: _Cut) -> pr.Statement:
         """The statement that puts blocks of rows into the tensor that leaves the program."""
