@@ -114,9 +114,11 @@ class _Group:
 
     def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """See `plan`."""
+        if not _most(tree):
+            return self.alone(tree, around, name)
         match tree:
-            case _ if not _most(tree):
-                return self.alone(tree, around, name)
+            case bands.Leaf():
+                raise AssertionError("groupwise: a statement has no loops that items could divide")
             case bands.Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
                 return Plan(Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts))
