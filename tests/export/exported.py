@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from polytc.errors import TargetError
+from polytc.lang import scalars
 from polytc.runtime import devices
 
 CC = shutil.which("cc") or shutil.which("gcc")
@@ -42,8 +43,7 @@ def arguments(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def numpy_type(name: str) -> np.dtype:
-    return np.dtype({"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "uint16", "u8": "uint8", "i8": "int8",
-                     "i32": "int32", "i64": "int64", "bool": "bool"}[name])
+    return np.dtype("uint16") if name == "bf16" else scalars.named(name).numpy
 
 
 def device() -> devices.Device:
@@ -56,7 +56,13 @@ def device() -> devices.Device:
 
 def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Sequence[str] = ("-lOpenCL",),
          sizes: Mapping[str, int] | None = None, compiler: str | None = CC) -> dict[str, np.ndarray]:
-    """The outputs of the C host. sizes: that are not fixed, in order. Skips where it cannot be built."""
+    """The outputs of the C host, see `built` and `outputs`. Skips where it cannot be built."""
+    built(folder, name, libraries, compiler)
+    return outputs(folder, name, inputs, sizes)
+
+
+def built(folder: Path, name: str, libraries: Sequence[str] = ("-lOpenCL",), compiler: str | None = CC) -> None:
+    """Build the C host. Skips where it cannot be built."""
     if compiler is None:
         pytest.skip("there is no C compiler")
     if "-lOpenCL" in libraries:
@@ -66,12 +72,18 @@ def in_c(folder: Path, name: str, inputs: Sequence[np.ndarray], libraries: Seque
         if probe.returncode:
             pytest.skip("there are no headers and loader of OpenCL for C")
     subprocess.run([compiler, *STRICT, "main.c", f"{name}.c", *libraries, "-o", "run"], cwd=folder, check=True)
+
+
+def outputs(folder: Path, name: str, inputs: Sequence[np.ndarray], sizes: Mapping[str, int] | None = None,
+            environment: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
+    """What the built host computes. sizes: that are not fixed, in order. environment: what else it is to see."""
     files, given = [], iter(inputs)
     for k, a in enumerate(arguments(folder, name)):
         if a["role"] != "output":
             np.ascontiguousarray(next(given)).tofile(folder / f"{k}.raw")
         files.append(f"{k}.raw")
-    done = subprocess.run(["./run", ".", *map(str, (sizes or {}).values()), *files], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["./run", ".", *map(str, (sizes or {}).values()), *files], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, **(environment or {})})
     assert done.returncode == 0, done.stderr
     return {a["name"]: np.fromfile(folder / f"{k}.raw", numpy_type(a["dtype"])).reshape(
                 [n if isinstance(n, int) else (sizes or {})[n] for n in a["shape"]])
