@@ -94,7 +94,7 @@ def _run(folder: Folder) -> str:
                   "char *memory;", "int k;", "places[0] = 0;",
                   f"for (k = 0; k < {len(folder.buffers)}; k++) places[k + 1] = places[k] + buffers[k];"]
         lines += rendered(templates.RESERVE, BYTES=f"places[{len(folder.buffers)}]").replace("\n    ", "\n").strip().split("\n")
-    lines += [] if folder.buffers or b.weights else ["(void)self;"]
+    lines += [f"(void){n};" for n in _unused(folder)]
     for task in folder.tasks:
         args = [_argument(folder, p, c_type(dtype) if dtype else "") for p, dtype in zip(task.places, task.dtypes, strict=True)]
         lines.append(f"{task.launch.entry}({', '.join(args)});")
@@ -102,6 +102,15 @@ def _run(folder: Folder) -> str:
         target = b.arguments[c.target]
         lines.append(f"memcpy({target.name}, {_argument(folder, c.source, 'void')}, {c.bytes}u);")
     return "".join(f"    {line}\n" for line in lines)
+
+
+def _unused(folder: Folder) -> list[str]:
+    """The parameters of the function that nothing in it names."""
+    b = folder.bundle
+    places = [*(p for task in folder.tasks for p in task.places), *(c.source for c in b.copies)]
+    used = {folder.number(p) for p in places if p.area == "argument"} | {c.target for c in b.copies}
+    own = bool(folder.buffers) or any(p.area == "weight" for p in places)
+    return ["self"] * (not own) + [a.name for k, a in enumerate(b.arguments) if k not in used]
 
 
 def _argument(folder: Folder, p: Place, ctype: str) -> str:

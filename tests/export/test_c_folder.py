@@ -131,6 +131,19 @@ def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
     assert (done.returncode, "weights cannot be read" in done.stderr) == (1, True)
 
 
+@BOTH
+def test_inputs_that_nothing_reads(compiler_of_c: str, tmp_path: Path) -> None:
+    a, b = random(5), random(7, seed=1)
+    folder = write("def f(A[N], B[M]) -> (C) { C[i] = A[i] * M }", tmp_path / "program", shapes={"A": a.shape, "B": b.shape})
+    exported.agree(run(folder, "f", [a, b], compiler_of_c), [7 * a])
+    values = [helper.make_tensor_value_info(v, TensorProto.FLOAT, [5]) for v in "abyz"]
+    nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Identity", ["w"], ["z"])]
+    graph = helper.make_graph(nodes, "net", values[:2], values[2:], [numpy_helper.from_array(a, "w")])
+    model = polytc.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    c_host.write(bundle.of_plan(ahead.plan_of(model, {}), compiler.target("c"), "net"), tmp_path / "model")
+    exported.agree(run(tmp_path / "model", "net", [a, a], compiler_of_c), [-a, a])
+
+
 def test_the_description(tmp_path: Path) -> None:
     folder = write("C[i,j] += A[i,k]*B[k,j]", tmp_path, "mm", shapes={"A": ("M", 4), "B": (4, 5)})
     found = json.loads((folder / "mm.json").read_text())
