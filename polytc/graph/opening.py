@@ -24,6 +24,7 @@ from polytc.lang import generalise
 from polytc.lang.canonical import canonical
 from polytc.lang.generalise import NotGeneral
 from polytc.lang.program import Program
+from polytc.lang.rewrites.coalesce import coalesce
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Undecided, names
 from polytc.runtime import forks, packages
@@ -98,36 +99,46 @@ class OpenKernels:
             calls = [call, *(c for c in found if c is not None and c.inputs == call.inputs)]
             if len(calls) == len(plans):
                 programs = [_with_constants(c, plan) for c, plan in zip(calls, plans, strict=True)]
-                self._learn(programs)
+                self._learn_best(programs)
             else:
                 self._reasons[_kind(call.program)] = "other sizes make other programs"
 
-    def _learn(self, programs: Sequence[Program]) -> None:
+    def _learn_best(self, programs: Sequence[Program]) -> None:
+        """Know a program with as few indices as it can have, batch * length for both; if that has no formula, as it is."""
+        short = [_shortened(p) for p in programs]
+        if short == list(programs) or not self._learn(short):
+            self._learn(programs)
+
+    def _learn(self, programs: Sequence[Program]) -> bool:
+        """Know the programs for all sizes; False if that is not possible."""
         kind = _kind(programs[0])
         with self._lock:
             known = self._known.setdefault(kind, [])
             if any(_kind(p) != kind for p in programs):
                 self._reasons[kind] = "other sizes make other programs"
-            elif not any(all(k.serves(p) for p in programs) for k in known):
+                return False
+            if not any(all(k.serves(p) for p in programs) for k in known):
                 try:
                     found = _general(programs)
-                    known += found
-                    self._same |= set() if found else {canonical(replace(programs[0], constants=()))}
                 except (NotGeneral, Undecided) as e:
                     self._reasons[kind] = str(e)
+                    return False
+                known += found
+                self._same |= set() if found else {canonical(replace(programs[0], constants=()))}
+            return True
 
     def compile(self, program: Program) -> Future[Any]:
         """As executables.Compile: by a kernel for all sizes, if there is one that agrees."""
-        with self._lock:
-            known = tuple(self._known.get(_kind(program), ()))
-        small = all(t.size <= LARGEST for t in program.tensors)
-        for kernel in known if small else ():
-            if not kernel.refused and kernel.serves(program):
-                code = self._begun(kernel)
+        forms = tuple(dict.fromkeys((_shortened(program), program)))
+        for form in forms if all(t.size <= LARGEST for t in program.tensors) else ():
+            with self._lock:
+                known = tuple(self._known.get(_kind(form), ()))
+            for kernel in known:
+                code = self._begun(kernel) if not kernel.refused and kernel.serves(form) else None
                 if code is not None:
-                    return _at(code, kernel.sizes(program))
+                    return _at(code, kernel.sizes(form))
         with self._lock:
-            if self._learned and canonical(replace(program, constants=())) not in self._same:
+            if self._learned and self._same.isdisjoint(canonical(replace(p, constants=())) for p in forms):
                 self.fixed[program.name] = self._reason(program)
         return self.start(program)
 
@@ -150,6 +161,11 @@ class OpenKernels:
 def _kind(p: Program) -> object:
     """What programs have in common that differ in sizes only."""
     return p.name, len(p.statements), tuple((t.dtype, len(t.shape)) for t in map(p.tensor, p.arrays))
+
+
+def _shortened(p: Program) -> Program:
+    """The program without indices that always go together; what it is called with is the same memory."""
+    return p if p.sequential or p.dynamic else coalesce(p)
 
 
 def _with_constants(call: Call, plan: Plan) -> Program:

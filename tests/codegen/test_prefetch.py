@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from loop_programs import add, load, loop, module
 
+import polytc
 from polytc.codegen import loops as L
 from polytc.codegen.llvm import prefetch
 from polytc.codegen.llvm.target import LLVMTarget
@@ -54,6 +55,15 @@ def test_an_operand_that_is_used_once_is_fetched_some_kilobytes_ahead(rows: int)
 ])
 def test_others_are_not(program: Program) -> None:
     assert CALL not in lowered(program).source.text
+
+
+def test_panels_are_fetched_ahead_where_the_number_of_rows_is_open() -> None:
+    program = polytc.lower(PRODUCT, shapes={"A": ("M", 768), "B": (768, 768)}).program
+    text = lowered(replace(program, constants=("B",))).source.text
+    assert CALL in text
+    assert re.search(r"udiv i64 \d+, %", text), "the lines of a panel are shared out among the tiles that there are"
+    short = polytc.lower(PRODUCT, shapes={"A": ("M", 64), "B": (64, 64)}).program
+    assert CALL not in lowered(replace(short, constants=("B",))).source.text
 
 
 @pytest.mark.parametrize("turns", [2, 3, 5, 7, 16])

@@ -125,6 +125,16 @@ def test_a_size_of_one_has_kernels_of_its_own(name: str, build: Any, reference: 
     assert compiled == []
 
 
+def test_batch_and_length_are_one_size_where_they_go_together(build: Any, reference: Any, compiled: list[Program]) -> None:
+    nodes = [N("MatMul", ["x", "w"], ["a"]), N("Add", ["a", "b"], ["c"]), N("Relu", ["c"], ["y"])]
+    onnx_model = build(nodes, {"x": (np.float32, ["batch", "length", 8])}, ["y"], {"w": array(8, 40), "b": array(40)})
+    model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=True)
+    for batch, length in ((2, 9), (3, 6), (5, 64), (2, 5)):
+        x = {"x": array(batch, length, 8)}
+        agree(onnx_model, x, model.run(None, x), reference)
+    assert [len(p.sizes) for p in compiled if p.sizes] == [1]
+
+
 def test_other_targets(build: Any, reference: Any, targets: tuple[str, ...]) -> None:
     onnx_model, feeds = perceptron(build)
     for target in ("evaluate", *targets):

@@ -42,7 +42,7 @@ class Ahead:
     `start` as the iteration is among all of the loop over tiles of rows.
 
     passed: the elements that came before this iteration, all tiles together; turns: of that loop, each of which passes by all
-    elements.
+    elements; an expression where sizes are open.
     """
 
     inner: loops.For
@@ -50,33 +50,35 @@ class Ahead:
     start: affine.Affine
     distance: int
     passed: affine.Affine
-    turns: int
+    turns: int | loops.Expr
     each: int
 
     @property
     def rate(self) -> int:
-        """Lines for each element that came before, with SHIFT binary places."""
-        return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * self.turns))
+        """Lines for each element that came before, with SHIFT binary places; for one turn where their number is open."""
+        turns = self.turns if isinstance(self.turns, int) else 1
+        return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * turns))
 
 
 def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
     """The prefetches for a loop over tiles of rows. around: the loops outside of it, outermost first; written: names of
-    buffers that the kernel writes."""
+    buffers that the kernel writes. Where the number of tiles depends on open sizes, one line an iteration at most."""
     times = _turns(rows)
-    if times is None or times < 2 or len(machine.caches) < 2:
+    turns = times if times is not None else _open_turns(rows)
+    if turns is None or times is not None and times < 2 or len(machine.caches) < 2:
         return ()
     found = []
-    for nest in _nests(rows.body, ()):
+    for nest in _nests(rows.body, (), whole=times is None):
         for buffer, form, width in _streams(nest[-1], written, machine.caches[1].bytes // PART):
             span = _span(form, width, nest)
             if span is None or span * buffer.dtype.bytes < PANEL or form.mentions(rows.var):
                 continue
             lines = -(-width * buffer.dtype.bytes // LINE)
-            each = -(-lines // times)
+            each = -(-lines // times) if times is not None else 1
             if each <= MOST:
                 start, passed = _parts(form, nest)
                 passed = passed.plus(_turn(rows).times(span // rows.step))
-                found.append(Ahead(nest[-1], buffer, start, _next(form, around, span), passed, times, each))
+                found.append(Ahead(nest[-1], buffer, start, _next(form, around, span), passed, turns, each))
     return tuple(found)
 
 
@@ -100,7 +102,10 @@ def emit(body: expressions.Body, ahead: Ahead) -> None:
     start = expressions.pointer(body, ahead.buffer, ahead.start)
     first = None
     if ahead.passed.terms:
-        done = fn.binary("mul", expressions.offset(body, ahead.passed), ir.constant(ahead.rate, "i64"))
+        rate = ir.constant(ahead.rate, "i64")
+        if not isinstance(ahead.turns, int):
+            rate = fn.binary("udiv", rate, expressions.emit(body, ahead.turns))
+        done = fn.binary("mul", expressions.offset(body, ahead.passed), rate)
         first = fn.binary("mul", fn.binary("lshr", done, ir.constant(SHIFT, "i64")), ir.constant(LINE, "i64"))
     for k in range(ahead.each):
         distance = ir.constant(ahead.distance * size + LINE * k, "i64")
@@ -108,17 +113,19 @@ def emit(body: expressions.Body, ahead: Ahead) -> None:
         fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
 
 
-def _nests(s: loops.Stmt, outer: tuple[loops.For, ...]) -> Iterator[tuple[loops.For, ...]]:
-    """The chains of loops below a statement that end in a loop without loops inside, the outermost first."""
+def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) -> Iterator[tuple[loops.For, ...]]:
+    """The chains of loops below a statement that end in a loop without loops inside, the outermost first. whole: also in the
+    first branch of a condition, which is that of whole tiles where sizes are open."""
     match s:
         case loops.For():
-            inside = list(_nests(s.body, (*outer, s)))
+            inside = list(_nests(s.body, (*outer, s), whole=whole))
             yield from inside or [(*outer, s)]
         case loops.If():
-            return
+            if whole:
+                yield from _nests(s.then, outer, whole=whole)
         case _:
             for x in traverse.children(s):
-                yield from _nests(x, outer)
+                yield from _nests(x, outer, whole=whole)
 
 
 def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[tuple[loops.Buffer, affine.Affine, int]]:
@@ -178,6 +185,12 @@ def _turns(loop: loops.For) -> int | None:
             return int(n)
         case _:
             return _trip(loop)
+
+
+def _open_turns(loop: loops.For) -> loops.Expr | None:
+    """Iterations of a loop from 0 to a formula of sizes."""
+    whole = isinstance(loop.lower, loops.Const) and loop.lower.value == 0 and loop.step == 1
+    return loop.upper if whole and not isinstance(loop.upper, loops.Const) else None
 
 
 def _turn(loop: loops.For) -> affine.Affine:
