@@ -262,6 +262,8 @@ def _general(program: Program, machine: Machine) -> Program:
         inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
     if machine.kind == "cpu" and not program.precise:
         steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
+    if machine.kind == "gpu":
+        steps.append(lambda p: staging.stage(p, machine))
     for step in steps:
         with suppress(Undecided):
             program = step(program)

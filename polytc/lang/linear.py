@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from polytc.lang import program as pr
 from polytc.lang.affine import affine
 from polytc.lang.scalars import I64
+from polytc.lang.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ def expression(form: Linear) -> pr.Expr:
             result = pr.Binary("+" if c > 0 else "-", result, term, I64)
     if result is None:
         return pr.Const(form.constant, I64)
-    if form.constant:
+    if isinstance(form.constant, Size):
+        result = pr.Binary("+", result, pr.Const(form.constant, I64), I64)
+    elif form.constant:
         result = pr.Binary("+" if form.constant > 0 else "-", result, pr.Const(abs(form.constant), I64), I64)
     return result
 

@@ -19,6 +19,14 @@ class Undecided(Exception):
     """A question about sizes whose answer depends on them."""
 
 
+def may_be_less(a: int, b: int) -> bool:
+    """Is a < b, or may it be so for some sizes?"""
+    try:
+        return a < b
+    except Undecided:
+        return True
+
+
 class Size(int):
     """form: over names of sizes, not a constant, its terms in a fixed order; the int: its value at the representative sizes."""
 

@@ -81,10 +81,10 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
         if scop.program.sequential:
             plan, notes = _of_loops(scop, deps, machine, policy)
         else:
-            fixed = sizes.numeric(scop.program)
             if machine.kind == "gpu":
-                plan, notes = gpu.plan(fixed, machine, policy, vectors=not scop.program.sizes)
+                plan, notes = gpu.plan(scop.program, machine, policy)
             else:
+                fixed = sizes.numeric(scop.program)
                 shared = fusion.choose(fixed, machine, policy)
                 notes = [str(shared)] if len(fixed.statements) > 1 else []
                 plan = cpu.nest(fixed, machine, fusion=shared)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear
 from polytc.lang.scalars import I64
+from polytc.lang.sizes import may_be_less
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Cut:
 
     def form(self, parts: Iterable[tuple[pr.Range, int]], start: int) -> Linear:
         """The sum of those parts that move."""
-        return Linear(tuple(sorted((r.index, stride) for r, stride in parts if r.extent > 1)), start)
+        return Linear(tuple(sorted((r.index, stride) for r, stride in parts if moves(r))), start)
 
     @property
     def whole(self) -> Linear:
@@ -33,6 +34,16 @@ class Cut:
     @property
     def rest(self) -> Linear:
         return self.form(self.inner, 0)
+
+
+def moves(r: pr.Range) -> bool:
+    """May the index have more than one value?"""
+    return may_be_less(1, r.extent)
+
+
+def ragged(extent: int, size: int) -> bool:
+    """Are there iterations that fill no whole tile of this size, at the end of so many?"""
+    return may_be_less(0, extent % size)
 
 
 def substituted(form: Linear, cuts: Mapping[str, Cut], part: str, constant: bool = True) -> Linear:
@@ -49,7 +60,7 @@ def substituted(form: Linear, cuts: Mapping[str, Cut], part: str, constant: bool
 
 def weighted(terms: dict[str, int], ranges: Iterable[pr.Range]) -> Linear:
     """The sum of the indices that move, with their strides."""
-    moving = {r.index for r in ranges if r.extent > 1}
+    moving = {r.index for r in ranges if moves(r)}
     return Linear(tuple(sorted((i, c) for i, c in terms.items() if i in moving)), 0)
 
 

@@ -12,11 +12,12 @@ from itertools import groupby
 from math import prod
 
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.schedule import fusion, wide
-from polytc.schedule.groups import Group
+from polytc.schedule.groups import Group, of_sizes, partition
 from polytc.schedule.strides import of_statement, vector_score
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
@@ -26,24 +27,32 @@ BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = ""
          ) -> tuple[Nest, list[str]]:
     """The loop nest of a whole program, and what was decided about fusion. Statements that schedule.staging has cut have their
-    loops already; of the others each group becomes one kernel. vectors: items may take whole vectors (schedule.wide), the
-    sizes being those of all runs; prefix: the names of bands begin with it."""
+    loops already; of the others each group becomes one kernel. vectors: items may take whole vectors (schedule.wide) where the
+    sizes are fixed; prefix: the names of bands begin with it."""
+    typical, vectors = numeric(program), vectors and not program.sizes
     parts: list[Nest] = []
     notes: list[str] = []
-    for cut, run in groupby(program.statements, key=_kernel):
+    for cut, run in groupby(typical.statements, key=_kernel):
         statements = tuple(run)
         if cut:
             parts.append(staged(statements, f"{prefix}K{len(parts)}"))
             continue
-        shared = fusion.choose(replace(program, statements=statements), machine, policy)
+        shared = fusion.choose(replace(typical, statements=statements), machine, policy)
         notes += [str(shared)] if len(statements) > 1 else []
-        parts += [_group(program, g, machine, f"{prefix}G{len(parts) + n}", vectors) for n, g in enumerate(shared.groups)]
+        whole = [part for g in shared.groups for part in _alike(program, typical, g)]
+        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors) for n, g in enumerate(whole)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
 
 
 def nest(program: pr.Program, machine: Machine) -> Nest:
     """The loop nest of `plan`."""
-    return plan(program, machine, vectors=not program.sizes)[0]
+    return plan(program, machine)[0]
+
+
+def _alike(program: pr.Program, typical: pr.Program, group: Group) -> tuple[Group, ...]:
+    """A group, or its statements apart where their loops agree in typical sizes only."""
+    alike = of_sizes(program, group) is not None
+    return (group,) if alike else partition(replace(typical, statements=group.statements), "min")
 
 
 def _kernel(s: pr.Statement) -> tuple[pr.Range, ...]:
@@ -88,6 +97,7 @@ def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str, vectors: bool) -> Nest:
+    """vectors: items may take whole vectors (schedule.wide), the sizes being those of all runs."""
     leaves = tuple(_leaf(group, n, name) for n in range(len(group.statements)))
     body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
     if not group.rows:

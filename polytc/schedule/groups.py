@@ -119,6 +119,18 @@ def partition(program: pr.Program, policy: str = "smart") -> tuple[Group, ...]:
     return tuple(groups)
 
 
+def of_sizes(program: pr.Program, group: Group) -> Group | None:
+    """A group of the program for typical sizes as one for all sizes; None where its loops agree in the typical ones only."""
+    if not program.sizes:
+        return group
+    statements = tuple(program.statement(s.name) for s in group.statements)
+    ranges = [{r.index: (r.lower, r.upper) for r in s.ranges} for s in statements]
+    shared = [{own[index] for own, index in zip(ranges, row, strict=True)} for row in group.rows]
+    if any(len(ends) > 1 for ends in shared):
+        return None
+    return Group(statements, group.rows, tuple(next(iter(ends)) for ends in shared))
+
+
 def _units(statements: tuple[pr.Statement, ...]) -> list[tuple[pr.Statement, ...]]:
     """Each update with the initialisation of its target put right before it, if nothing between them touches the target."""
     units: list[tuple[pr.Statement, ...]] = []

@@ -12,7 +12,8 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear, bounds, expression
 from polytc.lang.scalars import BOOL, I64, identity
-from polytc.schedule.cuts import plus, weighted
+from polytc.lang.sizes import may_be_less
+from polytc.schedule.cuts import plus, ragged, weighted
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Operand:
         first, (lower, upper) = self.base[-1], self.ends[-1]
         numbers = (self.widths[-1], self.tensor.shape[-1], lower, upper, first.constant, self.tensor.lower[-1],
                    *(c for _, c in first.terms))
-        return most if all(n % most == 0 for n in numbers) else 1
+        return 1 if any(ragged(n, most) for n in numbers) else most
 
 
 def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, int], most: int,
@@ -85,9 +86,9 @@ def _tests(o: Operand, at: list[pr.Expr], ranges: dict[str, tuple[int, int]]) ->
     found: list[pr.Expr] = []
     for f, width, (lower, upper), place in zip(o.base, o.widths, o.ends, at, strict=True):
         low, high = bounds(f, ranges)
-        if low < lower:
+        if may_be_less(low, lower):
             found.append(pr.Binary(">=", place, pr.Const(lower, I64), BOOL))
-        if high + width > upper:
+        if may_be_less(upper, high + width):
             found.append(pr.Binary("<", place, pr.Const(upper, I64), BOOL))
     return tuple(found)
 

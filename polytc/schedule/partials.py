@@ -2,6 +2,10 @@
 
     s += x[k]    ->    p[g] += x[C*g + c];   s += p[g]
 
+Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
+
+    s += x[k]    ->    p[g] += x[256*g + 256*G*t + c];   s += p[g]
+
 Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.
 """
 
@@ -11,13 +15,16 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import Linear, expression
+from polytc.lang.generalise import numeric
+from polytc.lang.linear import expression
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import BOOL, I64, identity
+from polytc.lang.sizes import Size
 from polytc.machine import Machine
+from polytc.schedule.cuts import Cut
 from polytc.schedule.groups import MINIMAL_PARALLELISM, coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.teams import COLUMNS, ENOUGH, GROUP, fastest
+from polytc.schedule.teams import COLUMNS, EACH, ENOUGH, GROUP, fastest
 
 LEAST = 2048
 """Elements of a group: fewer are not worth a second kernel."""
@@ -25,10 +32,12 @@ LEAST = 2048
 
 @dataclass(frozen=True)
 class _Split:
-    """index: what the groups divide; count: of them; first: their partial results lie apart, not side by side."""
+    """index: what the groups divide; count: of them; each: iterations that a group takes at once of an open size; first: their
+    partial results lie apart, not side by side."""
 
-    index: pr.Range
+    index: str
     count: int
+    each: int
     first: bool
 
 
@@ -38,8 +47,9 @@ def split(program: pr.Program, machine: Machine) -> tuple[pr.Program, list[tuple
     tensors, runs = list(program.tensors), list[tuple[pr.Statement, ...]]()
     taken = {t.name for t in program.tensors} | {s.name for s in program.statements}
     run: list[pr.Statement] = []
+    typical = numeric(program)
     for s in program.statements:
-        found = _split(program, s, machine)
+        found = _split(typical, typical.statement(s.name), machine, {r.index for r in s.ranges if isinstance(r.extent, Size)})
         if found is None:
             run.append(s)
             continue
@@ -52,46 +62,67 @@ def split(program: pr.Program, machine: Machine) -> tuple[pr.Program, list[tuple
     return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
 
 
-def _split(program: pr.Program, s: pr.Statement, machine: Machine) -> _Split | None:
+def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> _Split | None:
+    """open_: the indices of the statement whose extents are other ones too."""
     reduced = {r.index: r for r in s.ranges if r.index in reduced_indices(s)}
     results = [r.extent for r in s.ranges if r.index in coincident_indices(s)]
     own = any(r.tensor == s.target for r in pr.reads(s))
-    if not reduced or own or s.where or s.bounds or s.loops or pr.scatters(s):
+    if not reduced or own or s.bounds or s.loops or pr.scatters(s):
         return None
     if is_contraction(s) and len([n for n in results if n >= GROUP // 32]) > 1:
         return None
     walked = fastest(program, s, {i: r.extent for i, r in reduced.items()})
-    index = reduced.get(walked) or max(reduced.values(), key=lambda r: r.extent)
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
         return None
+    count = -(-ENOUGH * machine.cores // groups)
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    count = min(-(-ENOUGH * machine.cores // groups), elements // LEAST, index.extent // 2)
-    return _Split(index, count, walked not in reduced) if count > 1 else None
+    wanted = count if open_ & reduced.keys() else min(count, elements // LEAST)
+    outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
+    index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
+    count = count if index.index in open_ else min(wanted, index.extent // 2)
+    each = 1 if outer and walked in reduced else GROUP * EACH
+    return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
 
 
 def _parts(program: pr.Program, s: pr.Statement, by: _Split, taken: set[str]
            ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
     """The tensor of partial results, the statements that make them, and what takes the place of `s`."""
     assert s.op is not None
-    target, r = program.tensor(s.target), by.index
+    target, r = program.tensor(s.target), next(r for r in s.ranges if r.index == by.index)
     kept = tuple(x for x in s.ranges if x.index in coincident_indices(s))
-    size = -(-r.extent // by.count)
-    size = -(-size // GROUP) * GROUP if size > GROUP else size
-    count = -(-r.extent // size)
-    part, at = fresh(f"{r.index}_part", set(s.indices)), fresh(f"{r.index}_at", set(s.indices))
-    parts = pr.Range(part, 0, count)
+    parts, turns, whole = _pieces(r, by, set(s.indices))
     around = (parts, *kept) if by.first else (*kept, parts)
     name, label = (fresh(f"{base}_parts", taken) for base in (s.target, s.name))
     taken |= {name, label, f"{label}_init"}
     tensor = pr.Tensor(name, target.dtype, tuple(x.extent for x in around), tuple(x.lower for x in around))
     cell = tuple(pr.Index(x.index) for x in around)
-    place = expression(Linear(tuple(sorted(((part, size), (at, 1)))), r.lower))
+    place = expression(Cut(r.lower, whole, ()).whole)
     value = normalise(pr.substitute(s.value, {r.index: place}))
     neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
-    if count * size != r.extent:
+    if prod(x.extent for x, _ in whole) != r.extent:
         value = pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
-    inner = tuple(pr.Range(at, 0, size) if x is r else x for x in s.ranges if x not in kept)
+    inner = tuple(new for x in s.ranges if x not in kept for new in (turns if x is r else (x,)))
+    where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
     made = (pr.Statement(f"{label}_init", name, cell, None, neutral, around, span=s.span),
-            pr.Statement(label, name, cell, s.op, value, (*around, *inner), span=s.span))
-    return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts))
+            pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
+    own = {x.index for x in kept}
+    outside = tuple(c for c in s.where if all(e.name in own for e in pr.walk(c) if isinstance(e, pr.Index)))
+    return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
+
+
+def _pieces(r: pr.Range, by: _Split, taken: set[str]
+            ) -> tuple[pr.Range, tuple[pr.Range, ...], tuple[tuple[pr.Range, int], ...]]:
+    """The index over the groups that divide a range, those over what each does, and all as the parts of the range's index."""
+    part, turn, at = (fresh(f"{r.index}_{name}", taken) for name in ("part", "turn", "at"))
+    if isinstance(r.extent, Size):
+        parts, turns = pr.Range(part, 0, by.count), pr.Range(turn, 0, -(-r.extent // (by.each * by.count)))
+        whole = ((parts, by.each), (turns, by.each * by.count))
+        if by.each == 1:
+            return parts, (turns,), whole
+        each = pr.Range(at, 0, by.each)
+        return parts, (turns, each), (*whole, (each, 1))
+    size = -(-r.extent // by.count)
+    size = -(-size // GROUP) * GROUP if size > GROUP else size
+    parts, each = pr.Range(part, 0, -(-r.extent // size)), pr.Range(at, 0, size)
+    return parts, (each,), ((parts, size), (each, 1))

@@ -18,11 +18,12 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear, expression, linear
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64, DType, identity
-from polytc.schedule.cuts import Cut
+from polytc.lang.sizes import may_be_less
+from polytc.schedule.cuts import Cut, moves, ragged
 from polytc.schedule.groups import Group, reduced_indices
+from polytc.schedule.names import Names
 from polytc.schedule.teams import Team
 
 BRANCHES = 16
@@ -32,34 +33,24 @@ KEPT = 16
 
 
 class Reduction:
-    """What a group becomes. tensors: the new ones. taken, indices: names that are in use."""
+    """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, team: Team, rows: dict[str, tuple[pr.Expr, ...]], taken: set[str],
-                 indices: set[str]) -> None:
-        self.program, self.group, self.team, self.taken, self.indices = program, group, team, taken, indices
+    def __init__(self, program: pr.Program, group: Group, team: Team, rows: dict[str, tuple[pr.Expr, ...]],
+                 names: Names) -> None:
+        self.program, self.group, self.team, self.names = program, group, team, names
         self.tensors: list[pr.Tensor] = []
         self.places = rows
         self.cuts = self._row_cuts()
         self.blocks = tuple(r for c in self.cuts for r, _ in c.outer) or (
-            pr.Range(self._index("group"), 0, 1, "block0"),)
-        member = pr.Range(self._index("item"), 0, team.size, f"thread{team.axis}")
+            pr.Range(self.names.index("group"), 0, 1, "block0"),)
+        member = pr.Range(self.names.index("item"), 0, team.size, f"thread{team.axis}")
         self.items = tuple(sorted((member, *(r for c in self.cuts for r, _ in c.inner)), key=lambda r: r.kind, reverse=True))
         self.rounds: dict[int, pr.Range] = {}
         self.own: dict[str, str] = {}                                # tensor of the group -> that of the items
         self.kept = self._kept()
         self.made: list[pr.Statement] = []
 
-    # ---- names and loops
-
-    def _index(self, base: str) -> str:
-        found = fresh(base, self.indices)
-        self.indices.add(found)
-        return found
-
-    def _label(self, base: str) -> str:
-        found = fresh(base, self.taken)
-        self.taken.add(found)
-        return found
+    # ---- loops
 
     def _row_cuts(self) -> list[Cut]:
         """The cut of each shared loop."""
@@ -67,11 +58,11 @@ class Reduction:
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
             name, other = row[0], 1 - self.team.axis
             if r != self.team.row:
-                cuts.append(Cut(lower, ((pr.Range(self._index(f"{name}_group"), 0, upper - lower, "block0"), 1),), ()))
+                cuts.append(Cut(lower, ((pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, "block0"), 1),), ()))
                 continue
             beside = self.team.items[other]
-            outer = pr.Range(self._index(f"{name}_group"), 0, -(-(upper - lower) // beside), "block0")
-            inner = pr.Range(self._index(f"{name}_item"), 0, beside, f"thread{other}")
+            outer = pr.Range(self.names.index(f"{name}_group"), 0, -(-(upper - lower) // beside), "block0")
+            inner = pr.Range(self.names.index(f"{name}_item"), 0, beside, f"thread{other}")
             cuts.append(Cut(lower, ((outer, beside),), ((inner, 1),)))
         return cuts
 
@@ -79,8 +70,8 @@ class Reduction:
         """The loop over what one item does of so many iterations."""
         if extent not in self.rounds:
             count = -(-extent // self.team.size)
-            kind = "unroll" if count <= KEPT else "sequential"
-            self.rounds[extent] = pr.Range(self._index("round"), 0, count, kind)
+            kind = "sequential" if may_be_less(KEPT, count) else "unroll"
+            self.rounds[extent] = pr.Range(self.names.index("round"), 0, count, kind)
         return self.rounds[extent]
 
     @property
@@ -105,20 +96,20 @@ class Reduction:
         """What tells the instances that there are, of a statement or of the rows: items may have none to do."""
         found = []
         for c, (lower, upper) in zip(self.cuts, self.group.ranges, strict=True):
-            if c.inner and (upper - lower) % c.outer[0][1]:
+            if c.inner and ragged(upper - lower, c.outer[0][1]):
                 (group, size), (item, _) = c.outer[0], c.inner[0]
-                found.append(_below(item, {group.index: size} if group.extent > 1 else {}, upper - lower))
+                found.append(_below(item, {group.index: size} if moves(group) else {}, upper - lower))
         dealt = self._dealt(position) if position is not None else None
-        if dealt is not None and dealt.extent % self.team.size:
+        if dealt is not None and ragged(dealt.extent, self.team.size):
             round_ = self._round(dealt.extent)
-            found.append(_below(self._member, {round_.index: self.team.size} if round_.extent > 1 else {}, dealt.extent))
+            found.append(_below(self._member, {round_.index: self.team.size} if moves(round_) else {}, dealt.extent))
         return tuple(found)
 
     # ---- tensors
 
     def _tensor(self, base: str, dtype: DType, ranges: Sequence[pr.Range]) -> str:
         """A new tensor with an element for each iteration of the ranges."""
-        name = self._label(base)
+        name = self.names.label(base)
         self.tensors.append(pr.Tensor(name, dtype, tuple(r.extent for r in ranges), (0,) * len(ranges)))
         return name
 
@@ -186,9 +177,10 @@ class Reduction:
         return tuple(pr.Index(r.index) for r in (*self.blocks, *self.items))
 
     def _emit(self, name: str, target: str, cell: Sequence[pr.Expr], op: str | None, value: pr.Expr, inner: Sequence[pr.Range],
-              guards: tuple[pr.Bound, ...] = (), items: Sequence[pr.Range] | None = None) -> None:
+              guards: tuple[pr.Bound, ...] = (), items: Sequence[pr.Range] | None = None,
+              where: tuple[pr.Expr, ...] = ()) -> None:
         ranges = (*self.blocks, *(self.items if items is None else items), *inner)
-        self.made.append(pr.Statement(name, target, tuple(cell), op, value, ranges, bounds=guards))
+        self.made.append(pr.Statement(name, target, tuple(cell), op, value, ranges, where, bounds=guards))
 
     def _load(self, tensor: str) -> None:
         """An item's own copy of a result begins with what is in memory, unless the group begins with setting it."""
@@ -198,17 +190,29 @@ class Reduction:
             return
         dtype = self.program.tensor(tensor).dtype
         value = pr.Read(tensor, self._place(tensor), dtype)
-        self._emit(self._label(f"{tensor}_load"), self.own[tensor], self._cell(), None, value, (), self._guards(None))
+        self._emit(self.names.label(f"{tensor}_load"), self.own[tensor], self._cell(), None, value, (), self._guards(None),
+                   where=self._region())
 
     def _store(self, tensor: str) -> None:
         """One item of a team writes a result."""
         value = pr.Read(self.own[tensor], self._cell(), self.program.tensor(tensor).dtype)
         items = [replace(r, upper=1) if r is self._member else r for r in self.items]
-        self._emit(self._label(f"{tensor}_store"), tensor, self._place(tensor), None, value, (), self._guards(None), items)
+        self._emit(self.names.label(f"{tensor}_store"), tensor, self._place(tensor), None, value, (), self._guards(None), items,
+                   self._region())
 
     def _place(self, tensor: str) -> tuple[pr.Expr, ...]:
         """Where a result lies."""
         return tuple(_flat(pr.substitute(sub, self._values(0))) for sub in self.places[tensor])
+
+    def _region(self) -> tuple[pr.Expr, ...]:
+        """The conditions under which a row has results, which are the same for all statements."""
+        rows, s = {row[0] for row in self.group.rows}, self.group.statements[0]
+        inside = (c for c in s.where if all(e.name in rows for e in pr.walk(c) if isinstance(e, pr.Index)))
+        return tuple(self._moved(c, 0) for c in inside)
+
+    def _where(self, position: int) -> tuple[pr.Expr, ...]:
+        """The conditions of a statement."""
+        return tuple(self._moved(c, position) for c in self.group.statements[position].where)
 
     def _moved(self, e: pr.Expr, position: int) -> pr.Expr:
         """An expression of a statement over the cut indices, which reads the items' own tensors."""
@@ -233,7 +237,8 @@ class Reduction:
             cell = tuple(_flat(pr.substitute(sub, self._values(position))) for sub in s.subscripts)
         read = {r.tensor for r in pr.walk(value) if isinstance(r, pr.Read)}
         memory = s.target not in self.own or not read <= set(self.own.values())
-        self._emit(s.name, self.own.get(s.target, s.target), cell, s.op, value, inner, self._guards(position) if memory else ())
+        guards = self._guards(position) if memory else ()
+        self._emit(s.name, self.own.get(s.target, s.target), cell, s.op, value, inner, guards, where=self._where(position))
 
     def _reduce(self, s: pr.Statement, position: int) -> None:
         """What each item adds up, the tree, and the result."""
@@ -244,10 +249,11 @@ class Reduction:
         shape = (*self.blocks, *self.items)
         mine = self._tensor(f"{s.target}_mine", dtype, shape)
         inner = [*(r for r in self.group.inner(position) if r is not dealt), self._round(dealt.extent)]
-        self._emit(self._label(f"{s.name}_begin"), mine, self._cell(), None, pr.Const(identity(s.op, dtype), dtype), ())
-        self._emit(s.name, mine, self._cell(), s.op, self._moved(s.value, position), inner, self._guards(position))
+        self._emit(self.names.label(f"{s.name}_begin"), mine, self._cell(), None, pr.Const(identity(s.op, dtype), dtype), ())
+        self._emit(s.name, mine, self._cell(), s.op, self._moved(s.value, position), inner, self._guards(position),
+                   where=self._where(position))
         name = self._tensor(f"{s.target}_part", dtype, shape)
-        self._emit(self._label(f"{s.name}_part"), name, self._cell(), None, pr.Read(mine, self._cell(), dtype), ())
+        self._emit(self.names.label(f"{s.name}_part"), name, self._cell(), None, pr.Read(mine, self._cell(), dtype), ())
         width = self.team.size
         if len(levels(width)) == 1:
             self._meet()
@@ -257,14 +263,14 @@ class Reduction:
             items = [member if r is self._member else r for r in self.items]
             below, name = name, self._tensor(f"{s.target}_part", dtype, (*self.blocks, *items))
             value = combined(s.op, [pr.Read(below, self._at(u * width, member), dtype) for u in range(branches)], dtype)
-            self._emit(self._label(f"{s.name}_part"), name, self._cell(), None, value, (), items=items)
+            self._emit(self.names.label(f"{s.name}_part"), name, self._cell(), None, value, (), items=items)
         own = self.own[s.target]
         whole = combined(s.op, [pr.Read(name, self._at(u, None), dtype) for u in range(width)], dtype)
-        self._emit(self._label(f"{s.name}_all"), own, self._cell(), s.op, whole, ())
+        self._emit(self.names.label(f"{s.name}_all"), own, self._cell(), s.op, whole, ())
 
     def _meet(self) -> None:
         """Let the statements that follow have loops of their own over the items, which begin when those before have ended."""
-        self.items = tuple(replace(r, index=self._index("item")) if r is self._member else r for r in self.items)
+        self.items = tuple(replace(r, index=self.names.index("item")) if r is self._member else r for r in self.items)
 
     def _at(self, offset: int, member: pr.Range | None) -> tuple[pr.Expr, ...]:
         """The cell of the item `offset`, or of that many behind the own one."""

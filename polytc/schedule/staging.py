@@ -12,18 +12,22 @@ loop becomes; schedule.gpu builds the nest from that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.lang.linear import Linear, bounds, expression, linear
-from polytc.lang.rewrites.pad import fresh, replaced
+from polytc.lang.rewrites.pad import replaced
 from polytc.lang.scalars import BOOL, I64, identity
+from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.schedule import blocks, operands, partials, teams, turns
 from polytc.schedule.blocks import Blocking
-from polytc.schedule.cuts import Cut, substituted
-from polytc.schedule.groups import Group, partition, reduced_indices
+from polytc.schedule.cuts import Cut, ragged, substituted
+from polytc.schedule.groups import Group, of_sizes, partition, reduced_indices
+from polytc.schedule.names import Names
 from polytc.schedule.operands import Operand
 from polytc.schedule.reductions import Reduction
 from polytc.schedule.turns import Turned
@@ -33,42 +37,59 @@ AXES = ("block0", "block1", "block2")
 
 def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
     """The program with its contractions cut for the machine. policy: of fusion, see schedule.groups."""
-    if program.sequential or program.dynamic or program.precise or program.sizes:
+    if program.sequential or program.dynamic or program.precise:
         return program
     program, runs = partials.split(program, machine)
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
-    indices = {i for s in program.statements for i in s.indices}  # no two groups share loops over work-groups, see schedule.gpu
-    for group in (g for run in runs for g in partition(replace(program, statements=run), policy)):
-        taken = {t.name for t in tensors} | {s.name for s in (*program.statements, *statements)}
-        made = _cut(program, group, machine, taken, indices)
-        if made is None:
-            statements += group.statements
-            continue
-        statements += made.statements()
-        tensors += made.tensors
+    typical = numeric(program)
+    names = Names({t.name for t in program.tensors} | {s.name for s in program.statements},
+                  {i for s in program.statements for i in s.indices})
+    for run in runs:
+        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run)), policy):
+            made, new = _divided(program, typical, group, machine, names)
+            statements += made
+            tensors += new
     used = {s.target for s in statements} | {r.tensor for s in statements for r in pr.reads(s)} | set(program.arrays)
     return replace(program, tensors=tuple(t for t in tensors if t.name in used), statements=tuple(statements))
 
 
-def _cut(program: pr.Program, group: Group, machine: Machine, taken: set[str], indices: set[str]
-         ) -> _Staged | Turned | Reduction | None:
+def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names
+             ) -> tuple[list[pr.Statement], list[pr.Tensor]]:
+    """The statements of a group, divided among the items of work-groups where that pays, and the tensors that are new.
+
+    typical: the program for the sizes that decide what is fast; group: one of its groups.
+    """
+    whole = of_sizes(program, group)
+    cut = _cut(typical, group, machine) if whole is not None else None
+    if whole is not None and cut is not None:
+        with suppress(Undecided):
+            made = cut(program, whole, names)
+            return made.statements(), made.tensors
+    return [program.statement(s.name) for s in group.statements], []
+
+
+def _cut(program: pr.Program, group: Group, machine: Machine
+         ) -> Callable[[pr.Program, Group, Names], _Staged | Turned | Reduction] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     tiles = blocks.choose(program, group, machine) if machine.staging else None
     if tiles is not None:
-        return _Staged(program, group, tiles, taken, indices)
+        return lambda p, g, names: _Staged(p, g, tiles, names)
     turn = turns.choose(program, group, machine) if machine.staging else None
     if turn is not None:
-        return Turned(program, group, turn, taken, indices)
-    team, rows = teams.choose(program, group, machine), teams.row_tensors(group)
-    return Reduction(program, group, team, rows, taken, indices) if team is not None and rows is not None else None
+        return lambda p, g, names: Turned(p, g, turn, names)
+    team = teams.choose(program, group, machine)
+    rows = teams.row_tensors(group) if team is not None else None
+    if team is None or rows is None:
+        return None
+    return lambda p, g, names: Reduction(p, g, team, rows, names)
 
 
 class _Staged:
-    """What a group becomes. tensors: the new ones. taken, indices: names that are in use."""
+    """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, taken: set[str], indices: set[str]) -> None:
-        self.program, self.group, self.blocking, self.taken, self.indices = program, group, blocking, taken, indices
+    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names) -> None:
+        self.program, self.group, self.blocking, self.names = program, group, blocking, names
         self.tensors: list[pr.Tensor] = []
         at = blocks.heavy(group)
         assert at is not None, "staging: no contraction"
@@ -77,11 +98,6 @@ class _Staged:
         self.around = [c.outer for c in self.cuts.values()]
 
     # ---- indices
-
-    def _name(self, base: str) -> str:
-        found = fresh(base, self.indices)
-        self.indices.add(found)
-        return found
 
     def _cuts(self) -> dict[str, Cut]:
         """The cut of each index of the contraction, in the order of the loops."""
@@ -94,14 +110,14 @@ class _Staged:
                 cuts[i] = Cut(lower, ((pr.Range(i, 0, upper - lower, "block2"), 1),), ())
                 continue
             items, points, tile = b.items[axis], b.points[axis], b.tile[axis]
-            outer = pr.Range(self._name(f"{i}_group"), 0, -(-(upper - lower) // tile), AXES[axis])
-            item = pr.Range(self._name(f"{i}_item"), 0, items, f"thread{axis}")
+            outer = pr.Range(self.names.index(f"{i}_group"), 0, -(-(upper - lower) // tile), AXES[axis])
+            item = pr.Range(self.names.index(f"{i}_item"), 0, items, f"thread{axis}")
             if axis == 1:
-                point = pr.Range(self._name(f"{i}_row"), 0, points, "unroll")
+                point = pr.Range(self.names.index(f"{i}_row"), 0, points, "unroll")
                 inner: tuple[tuple[pr.Range, int], ...] = ((item, points), (point, 1))
             else:
-                vector = pr.Range(self._name(f"{i}_lane"), 0, b.lanes, "vector")
-                part = pr.Range(self._name(f"{i}_vector"), 0, points // b.lanes, "unroll")
+                vector = pr.Range(self.names.index(f"{i}_lane"), 0, b.lanes, "vector")
+                part = pr.Range(self.names.index(f"{i}_vector"), 0, points // b.lanes, "unroll")
                 inner = ((item, b.lanes), (part, items * b.lanes), (vector, 1))
             cuts[i] = Cut(lower, ((outer, tile),), inner)
         return cuts | self._reduction()
@@ -112,8 +128,8 @@ class _Staged:
             if r.index not in reduced_indices(self.main):
                 continue
             step = depth.get(r.index, 1)
-            outer = pr.Range(self._name(f"{r.index}_step"), 0, -(-r.extent // step), "sequential")
-            inner = pr.Range(self._name(f"{r.index}_at"), 0, step, "sequential")
+            outer = pr.Range(self.names.index(f"{r.index}_step"), 0, -(-r.extent // step), "sequential")
+            inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, "sequential")
             cuts[r.index] = Cut(r.lower, ((outer, step),), ((inner, 1),))
         return cuts
 
@@ -170,8 +186,7 @@ class _Staged:
 
     def _accumulator(self, s: pr.Statement) -> pr.Tensor:
         """The tensor that holds a group's tile of what a statement computes, each item its own elements."""
-        name = fresh(f"{s.target}_acc", self.taken)
-        self.taken.add(name)
+        name = self.names.label(f"{s.target}_acc")
         shape = tuple(r.extent for r in (*self.groups, *self.elements))
         self.tensors.append(pr.Tensor(name, self.program.tensor(s.target).dtype, shape, (0,) * len(shape)))
         return self.tensors[-1]
@@ -197,16 +212,14 @@ class _Staged:
     def _over_elements(self, name: str, target: str, subscripts: tuple[pr.Expr, ...], value: pr.Expr, guarded: bool = True,
                        taken: bool = True) -> pr.Statement:
         """A statement that runs once for each element of the tiles, of those within the result if it is guarded."""
-        if taken:
-            name = fresh(name, self.taken)
-            self.taken.add(name)
+        name = self.names.label(name) if taken else name
         ends: list[pr.Bound] = []
         partial = False
         for r, axis in ((self.blocking.y, 1), (self.blocking.x, 0)):
             cut, extent = self.cuts[self.group.rows[r][self.at]], self.group.extents[r]
-            if not guarded or extent % self.blocking.tile[axis] == 0:
+            if not guarded or not ragged(extent, self.blocking.tile[axis]):
                 continue
-            lanes = self.blocking.lanes if axis == 0 and extent % self.blocking.lanes == 0 else 1
+            lanes = self.blocking.lanes if axis == 0 and not ragged(extent, self.blocking.lanes) else 1
             partial |= axis == 0 and lanes == 1
             at = cut.inner[0][0].index if lanes > 1 else cut.inner[-1][0].index
             others = [(i, -c // lanes) for i, c in cut.whole.terms if i != at and c % lanes == 0]
@@ -225,12 +238,12 @@ class _Staged:
         """The copies of the operands, and the contraction of these copies."""
         copies: list[pr.Statement] = []
         s, value = self.main, self.main.value
-        ragged = [i for i, c in self.cuts.items() if i in reduced_indices(s) and _extent(s, i) % c.outer[0][1]]
+        cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and ragged(_extent(s, i), c.outer[0][1])]
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)):
             if self._is_shared(read):
-                copy, cell, zero = self._copy(read, ragged)
+                copy, cell, zero = self._copy(read, cut)
                 copies.append(copy)
                 zeros += [read] if zero else []
                 s = replaced(s, read, pr.Read(copy.target, cell, read.dtype))
@@ -238,8 +251,8 @@ class _Staged:
                 s = replaced(s, read, self._direct(read))
         new = _simple(pr.substitute(s.value, {i: expression(c.whole) for i, c in self.cuts.items()}))
         dtype = self.program.tensor(s.target).dtype
-        if ragged and not (factors and all(f in zeros for f in factors)):
-            ends = {i: pr.Const(self.cuts[i].start + _extent(s, i), I64) for i in ragged}
+        if cut and not (factors and all(f in zeros for f in factors)):
+            ends = {i: pr.Const(self.cuts[i].start + _extent(s, i), I64) for i in cut}
             tests = tuple(pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())
             new = pr.Select(pr.conjunction(tests), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
         items = [r for r in self.elements if r.kind.startswith("thread")]
@@ -260,7 +273,7 @@ class _Staged:
         """An operand that is read where it lies; zero beyond its ends."""
         return read if read.default is not None else replace(read, default=operands.zero(read))
 
-    def _copy(self, read: pr.Read, ragged: list[str]) -> tuple[pr.Statement, tuple[pr.Expr, ...], bool]:
+    def _copy(self, read: pr.Read, cut: list[str]) -> tuple[pr.Statement, tuple[pr.Expr, ...], bool]:
         """The statement that copies what a group needs of an operand in a step; where the contraction finds it; whether steps
         beyond the end of the reduction find zeros."""
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
@@ -269,13 +282,12 @@ class _Staged:
         ranges = self._extents()
         box = [bounds(f, ranges) for f in rest]
         widths = [high - low + 1 for low, high in box]
-        ends = [self._end(read, d, f, ragged) for d, f in enumerate(forms)]
+        ends = [self._end(read, d, f, cut) for d, f in enumerate(forms)]
         zero = read.default is None or read.default.value == 0
-        zero &= all(any(f.plain == i or f.terms == ((i, 1),) for f in forms) for i in ragged)
+        zero &= all(any(f.plain == i or f.terms == ((i, 1),) for f in forms) for i in cut)
         order = self._layout(forms)
         around = [*self.groups, *self.steps]
-        name = fresh(f"{read.tensor}_tile", self.taken)
-        self.taken.add(name)
+        name = self.names.label(f"{read.tensor}_tile")
         shape = (*(r.extent for r in around), *(widths[d] for d in order))
         self.tensors.append(pr.Tensor(name, read.dtype, shape, (0,) * len(shape)))
         shifted = [replace(f, constant=f.constant - low) for f, (low, _) in zip(rest, box, strict=True)]
@@ -283,17 +295,16 @@ class _Staged:
         cell = (*outside, *(expression(shifted[d]) for d in order))
         low = [replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True)]
         operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order))
-        label = fresh(f"{self.main.name}_{name}", self.taken)
-        self.taken.add(label)
-        y, x, again, lane = (self._name(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
+        label = self.names.label(f"{self.main.name}_{name}")
+        y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
         copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, (again, y, x, lane))
         return copy, cell, zero
 
-    def _end(self, read: pr.Read, d: int, form: Linear, ragged: list[str]) -> tuple[int, int]:
+    def _end(self, read: pr.Read, d: int, form: Linear, cut: list[str]) -> tuple[int, int]:
         """The coordinates of dimension d that are copied; beyond the end of the reduction there are none."""
         t = self.program.tensor(read.tensor)
         lower, upper = t.lower[d], t.lower[d] + t.shape[d]
-        for i in ragged:
+        for i in cut:
             if form.terms == ((i, 1),):
                 upper = min(upper, form.constant + self.cuts[i].start + _extent(self.main, i))
         return lower, upper

@@ -75,11 +75,11 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Team | None:
 
 
 def _fits(s: pr.Statement, group: Group, position: int) -> bool:
-    """A statement over a box whose loops that are not shared are either all reduced, or all independent."""
+    """A statement whose loops that are not shared are either all reduced, or all independent."""
     inner = {r.index for r in group.inner(position)}
     reduced = set(reduced_indices(s))
     free = s.op is not None or set(coincident_indices(s)) == set(s.indices)
-    return not (s.where or s.bounds or s.loops or pr.scatters(s)) and free and reduced in (set(), inner)
+    return not (s.bounds or s.loops or pr.scatters(s)) and free and reduced in (set(), inner)
 
 
 def fastest(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> str:

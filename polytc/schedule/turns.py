@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.lang.linear import Linear, bounds, expression, linear
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import operands
-from polytc.schedule.cuts import Cut, substituted
+from polytc.schedule.cuts import Cut, moves, ragged, substituted
 from polytc.schedule.groups import Group
+from polytc.schedule.names import Names
 from polytc.schedule.operands import Operand
 from polytc.schedule.strides import of_access, of_statement
 
@@ -70,24 +71,15 @@ def _turned(program: pr.Program, group: Group, read: pr.Read, names: list[str], 
 
 
 class Turned:
-    """What a group becomes. tensors: the new ones. taken, indices: names that are in use."""
+    """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, turn: Turn, taken: set[str], indices: set[str]) -> None:
-        self.program, self.group, self.turn, self.taken, self.indices = program, group, turn, taken, indices
+    def __init__(self, program: pr.Program, group: Group, turn: Turn, names: Names) -> None:
+        self.program, self.group, self.turn, self.names = program, group, turn, names
+        self.typical = numeric(program)
         self.tensors: list[pr.Tensor] = []
         self.copies: list[pr.Statement] = []
         self.cuts = self._cuts()
         self.blocks = tuple(r for c in self.cuts for r, _ in c.outer)
-
-    def _index(self, base: str) -> str:
-        found = fresh(base, self.indices)
-        self.indices.add(found)
-        return found
-
-    def _label(self, base: str) -> str:
-        found = fresh(base, self.taken)
-        self.taken.add(found)
-        return found
 
     def _cuts(self) -> list[Cut]:
         """The cut of each shared loop."""
@@ -95,12 +87,12 @@ class Turned:
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
             axis = {self.turn.x: 0, self.turn.y: 1}.get(r, 2)
             size = 1 if axis == 2 else TILE
-            outer = pr.Range(self._index(f"{row[0]}_group"), 0, -(-(upper - lower) // size), f"block{axis}")
+            outer = pr.Range(self.names.index(f"{row[0]}_group"), 0, -(-(upper - lower) // size), f"block{axis}")
             inner: tuple[tuple[pr.Range, int], ...] = ()
             if axis < 2:
                 each = TILE // ITEMS[axis]
-                inner = ((pr.Range(self._index(f"{row[0]}_item"), 0, ITEMS[axis], f"thread{axis}"), each),)
-                rounds = pr.Range(self._index(f"{row[0]}_at"), 0, each, "unroll")
+                inner = ((pr.Range(self.names.index(f"{row[0]}_item"), 0, ITEMS[axis], f"thread{axis}"), each),)
+                rounds = pr.Range(self.names.index(f"{row[0]}_at"), 0, each, "unroll")
                 inner = (*inner, (rounds, 1)) if each > 1 else inner
             cuts.append(Cut(lower, ((outer, size),), inner))
         return cuts
@@ -119,7 +111,7 @@ class Turned:
         names = [row[position] for row in self.group.rows]
         tiles: dict[pr.Expr, pr.Expr] = {}
         for read in pr.reads(s):
-            if _turned(self.program, self.group, read, names, self.turn.x) == self.turn.y:
+            if _turned(self.typical, self.group, read, names, self.turn.x) == self.turn.y:
                 tiles[read] = self._copy(s, read, cuts)
         values = {i: expression(c.whole) for i, c in cuts.items()}
         kept = pr.map_expr(s.value, lambda e: tiles.get(e, e))
@@ -135,9 +127,9 @@ class Turned:
         found = []
         for r in (self.turn.y, self.turn.x):
             c, (lower, upper) = self.cuts[r], self.group.ranges[r]
-            if (upper - lower) % TILE:
+            if ragged(upper - lower, TILE):
                 at = c.inner[-1][0]
-                others = tuple(sorted((part.index, -size) for part, size in (*c.outer, *c.inner[:-1]) if part.extent > 1))
+                others = tuple(sorted((part.index, -size) for part, size in (*c.outer, *c.inner[:-1]) if moves(part)))
                 found.append(pr.Bound(at.index, pr.Const(0, I64), expression(Linear(others, upper - lower))))
         return tuple(found)
 
@@ -152,12 +144,12 @@ class Turned:
         tensor = self.program.tensor(read.tensor)
         ends = tuple((lower, lower + n) for lower, n in zip(tensor.lower, tensor.shape, strict=True))
         low = tuple(replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True))
-        name = self._label(f"{read.tensor}_tile")
+        name = self.names.label(f"{read.tensor}_tile")
         shape = (*(r.extent for r in self.blocks), *widths)
         self.tensors.append(pr.Tensor(name, read.dtype, shape, (0,) * len(shape)))
         operand = Operand(read, tensor, low, widths, ends, tuple(range(len(forms))))
-        y, x, again, lane = (self._index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
-        label = self._label(f"{s.name}_{name}")
+        y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
+        label = self.names.label(f"{s.name}_{name}")
         self.copies.append(operands.copy(operand, label, name, self.blocks, ITEMS, 1, (again, y, x, lane)))
         inside = (expression(replace(f, constant=f.constant - start)) for f, (start, _) in zip(rest, box, strict=True))
         return pr.Read(name, (*(pr.Index(r.index) for r in self.blocks), *inside), read.dtype)

@@ -11,23 +11,33 @@ from dataclasses import replace
 import loop_programs as P
 import numpy as np
 
+import polytc
 from polytc import api, compiler
 from polytc.codegen import loops as L
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang import evaluate
 from polytc.lang.scalars import F32
+from polytc.lang.sizes import specialised
 from polytc.machine import GENERIC_GPU
+from polytc.runtime.sized import sized
 from polytc.schedule import launches
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
           ("B[i,j] = A[j,i] + A[i,j]", {"A": (37, 37)}),
           ("y[i] += x[i,j]", {"x": (5, 213)}),
+          ("y[i] += x[i,j] where j <= i", {"x": (37, 37)}),
           ("y[j] += x[i,j]", {"x": (300, 5)}),
           ("s += x[i]", {"x": (4500,)}),
           ("(M[i], J[i]) argmax= (X[i,j], j)", {"X": (3, 70)}),
           ("m[i] max= x[i,j]; y[i,j] = x[i,j] - m[i]; s[i] += y[i,j]; z[i,j] = y[i,j]*s[i] + s[i] -> (y, z)", {"x": (33, 19)})]
 """What the strategy for GPUs makes barriers for: contractions in tiles, turned tiles, reductions by many items."""
+
+OPEN = [("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}),
+        ("B[i,j] = A[j,i] + A[i,j]", {"A": ("M", "M")}),
+        ("y[i] max= x[i,j]", {"x": ("M", "K")}),
+        ("s += x[i]*x[i]", {"x": ("K",)})]
+"""The same where the sizes are arguments."""
 
 WIDE = [("C[i] = A[i]*2", {"A": (2052,)}), ("Y[i,j] = X[i,j]+b[j]", {"X": (31, 68), "b": (68,)}),
         ("T[n,c,w] = X[n,c,w]*s[c]; Y[n,c,w] = max(T[n,c,w], 0) + T[n,c,w] -> (Y)", {"X": (3, 7, 100), "s": (7,)}),
@@ -98,10 +108,26 @@ def main(broken: bool) -> None:
                 np.testing.assert_array_equal(results[n], expected)
     if not broken:
         steps(target)
+    for text, shapes in OPEN if not broken else ():
+        _open(text, shapes, {"M": 37, "K": 21, "N": 29})
     beyond = L.Buffer("x", F32, (4,))
     if broken:
         m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))
         target.load(target.build(target.emit(m))).run([np.zeros(4, np.float32)])
+
+
+def _open(text: str, shapes: dict[str, tuple[str, ...]], sizes: dict[str, int]) -> None:
+    """Compare a program of open sizes with the interpreter for these sizes."""
+    low = polytc.lower(text, shapes=shapes, target="opencl")
+    assert "barrier(" in low.source.text
+    executable = compiler.compile_program(low.program, OpenCLTarget())
+    program = specialised(low.program, sizes)
+    given = {n: np.random.default_rng(1).integers(-4, 5, [sizes[d] for d in s]).astype(np.float32) for n, s in shapes.items()}
+    results = {n: np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy) for n in program.outputs}
+    numbers = {n: sizes[n] for n in low.program.sizes}
+    sized(executable, compiler.options(executable), numbers).run([*given.values(), *results.values()])
+    for n, expected in evaluate(program, given).items():
+        np.testing.assert_array_equal(results[n], expected)
 
 
 if __name__ == "__main__":

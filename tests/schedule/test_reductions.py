@@ -65,10 +65,24 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]], Callable[..., np.ndar
     "transposed": ("y[i] += A[j,i]*x[j]", {"A": (510, 10), "x": (510,)}, lambda A, x: x @ A),
     "channels": ("m[c] += X[n,c,h,w]; q[c] += X[n,c,h,w]*X[n,c,h,w] where h in 0:7", {"X": (5, 6, 7, 20)},
                  lambda X: (X * X).sum((0, 2, 3))),
+    "a triangle": ("y[i] += x[i,j] where j <= i", {"x": (90, 90)}, lambda x: np.tril(x).sum(1)),
+    "a band": ("y[i] max= x[i,j] where j >= i-20, j <= i+20", {"x": (100, 100)},
+               lambda x: np.array([r[max(0, i - 20):i + 21].max() for i, r in enumerate(x)])),
+    "every third": ("y[i] += x[i,j] where j % 3 == 1", {"x": (19, 100)}, lambda x: x[:, 1::3].sum(1)),
+    "every third row": ("y[i] += x[i,j] where i % 3 == 0", {"x": (37, 100)},
+                        lambda x: np.where(np.arange(37) % 3 == 0, x.sum(1), 0)),
+    "one result of a triangle": ("s += x[i,j] where j <= i", {"x": (300, 300)}, lambda x: np.tril(x).sum()),
+    "one result of long rows": ("s += x[i,j]", {"x": (4, 30000)}, lambda x: x.sum()),
+    "causal softmax": ("M[i] max= X[i,j] where j <= i; E[i,j] += exp(X[i,j]-M[i]) where j <= i; S[i] += E[i,j];"
+                       " Y[i,j] = E[i,j]/S[i] -> (Y)", {"X": (70, 70)},
+                       lambda X: softmax(np.where(np.tri(70) > 0, X, -np.inf))),
+    "argmax of a triangle": ("(M[i], J[i]) argmax= (X[i,j], j) where j <= i", {"X": (80, 80)},
+                             lambda X: np.where(np.tri(80) > 0, X, -np.inf).argmax(1)),
     "one uses another": ("a[i] += X[i,j]; b[i] += X[i,j]*a[i]; c[i] = b[i] + a[i] -> (a, c)", {"X": (20, 50)},
                          lambda X: X.sum(1) * (X.sum(1) + 1)),
 }
-INTERPRETED = ("a minimum, few items", "softmax", "columns", "argmin of everything", "one uses another", "beyond the end")
+INTERPRETED = ("a minimum, few items", "softmax", "columns", "argmin of everything", "one uses another", "beyond the end",
+               "a triangle", "every third row")
 
 
 def given(shapes: dict[str, tuple[int, ...]], low: int = -3) -> Arrays:
@@ -128,6 +142,32 @@ def test_an_update_goes_on_with_what_there_is(targets: tuple[str, ...]) -> None:
     arrays = given({"A": (18, 121), "y": (18,)})
     expected = arrays["y"] + arrays["A"].sum(1)
     np.testing.assert_array_equal(run("def f(A[M,K], inout y[M]) -> (y) { y[i] += A[i,k] }", arrays, OpenCLTarget()), expected)
+
+
+@pytest.mark.parametrize(("op", "expected"), [("|", np.logical_or), ("&", np.logical_and)])
+def test_any_and_all(op: str, expected: np.ufunc, targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    x = np.random.default_rng(3).integers(0, 300, (9, 200)) == (17 if op == "|" else 18)
+    x = x if op == "|" else ~x
+    found = run(f"y[i] {op}= x[i,j]", {"x": x}, OpenCLTarget())
+    assert 0 < found.sum() < 9
+    np.testing.assert_array_equal(found, expected.reduce(x, 1))
+
+
+@pytest.mark.parametrize("name", ["a triangle", "a band", "every third", "every third row", "argmax of a triangle"])
+def test_conditions_do_not_keep_items_from_dividing(name: str) -> None:
+    text, shapes, _ = PROGRAMS[name]
+    assert "barrier(" in lowered(text, shapes).source.text
+
+
+def test_rows_that_a_condition_leaves_out_are_not_touched(targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    arrays = given({"x": (37, 100), "y": (37,)})
+    expected = arrays["y"] + np.where(np.arange(37) % 3 == 0, arrays["x"].sum(1), 0)
+    text = "def f(x[M,K], inout y[M]) -> (y) { y[i] += x[i,j] where i % 3 == 0 }"
+    np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected)
 
 
 @pytest.mark.parametrize("device", [d for d, m in DEVICES.items() if m.kind == "gpu"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from polytc.lang import program as pr
 from polytc.lang.linear import expression, linear
 from polytc.lang.scalars import I64
+from polytc.lang.sizes import Size
 
 
 def drop_unit_indices(program: pr.Program) -> pr.Program:
@@ -38,6 +39,7 @@ def _normal(e: pr.Expr) -> pr.Expr:
                                            for form, sub in zip(forms, e.subscripts, strict=True)))
     if isinstance(e, pr.Binary | pr.Unary) and e.dtype == I64:
         form = linear(e)
-        wraps = form is None or any(abs(c) >= 1 << 31 for c in (form.constant, *(c for _, c in form.terms)))
+        numbers = () if form is None else (form.constant, *(c for _, c in form.terms))
+        wraps = any(not isinstance(c, Size) and abs(c) >= 1 << 31 for c in numbers)
         return expression(form) if form is not None and not wraps else e
     return e
