@@ -179,7 +179,7 @@ def test_words_of_isl_in_any_case_are_names_of_sizes(size: str) -> None:
 def test_opencl_text_for_gpus_has_an_exact_grid() -> None:
     low = polytc.lower("C[i,j] = A[i,j] + b[j]", "opencl", shapes={"A": ("M", "N"), "b": ("N",)})
     (launch,) = low.source.launches
-    assert launch.args == ("A", "b", "C", "M", "N")
+    assert launch.args == ("A", "C", "b", "M", "N")
     for m, n in ((1, 1), (8, 32), (9, 33), (100, 1000)):
         sizes = {"M": m, "N": n}
         assert [extents.at(x, sizes) for x in launch.global_size] == [-(-n // 32) * 32, -(-m // 8) * 8]
