@@ -37,7 +37,7 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, rowblocks, staging, tree, widening
+from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, rowblocks, splitting, staging, tree, widening
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -246,7 +246,8 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
     rewritten = rewrites.run(algebra.run(program, machine))
     if machine.kind == "cpu" and not program.precise:
-        rewritten = lanes.split_reductions(pack.pack(dots.group(rewritten, machine), machine), machine)
+        rewritten = dots.group(splitting.split(rewritten, machine), machine)
+        rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
         rewritten = rowblocks.split(rewritten, machine)
     if machine.kind == "gpu":
         rewritten = staging.stage(rewritten, machine)

@@ -135,8 +135,7 @@ def _factor(s: pr.Statement, e: pr.Expr) -> Factor | None:
     if not isinstance(e, pr.Cast) or not isinstance(e.a, pr.Read) or e.a.default is not None or e.a.dtype == e.dtype:
         return None
     gathers = any(isinstance(x, pr.Read) for sub in e.a.subscripts for x in pr.walk(sub))
-    every = {x.name for sub in e.a.subscripts for x in pr.walk(sub) if isinstance(x, pr.Index)}
-    return Factor(e.a) if not gathers and every >= set(reduced_indices(s)) else None
+    return Factor(e.a) if not gathers else None
 
 
 def _fits(f: Factor, kind: DType) -> bool:

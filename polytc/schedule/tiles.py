@@ -94,14 +94,22 @@ def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared
                 or (column.stride(jam), row.stride(vector)) != (0, 0) or row.stride(jam) in (0, None):
             continue
         steps = prod(extent[i] for i in reduced[:-1]) * -(-extent[reduced[-1]] // MATRIX)
-        strips, outer = -(-extent[vector] // (2 * MATRIX)), prod(extent[i] for i in shared if i not in (vector, jam))
-        rows, cycles = min(((n, _on_tiles(extent[jam], n)) for n in _HEIGHTS if n <= extent[jam]),
-                           key=lambda x: (x[1], -x[0]))
-        stores = strips * -(-extent[jam] // MATRIX) * 8 * MATRIX
+        outer = prod(extent[i] for i in shared if i not in (vector, jam))
         widths = _widths(s, vector, lanes)
-        found.append(RegisterTile(vector, jam, rows, 2 if 2 in widths else widths[0],
-                                  (cycles * steps * strips + stores) * outer))
+        found.append(RegisterTile(vector, jam, _high_tiles(extent[jam])[0], 2 if 2 in widths else widths[0],
+                                  matrix_cycles(extent[jam], extent[vector], MATRIX * steps) * outer))
     return found
+
+
+def matrix_cycles(rows: int, columns: int, words: int) -> float:
+    """Cycles of a product on the matrix unit that adds up so many words for each row and column."""
+    strips, stores = -(-columns // (2 * MATRIX)), -(-rows // MATRIX) * 8 * MATRIX
+    return (_high_tiles(rows)[1] * -(-words // MATRIX) + stores) * strips
+
+
+def _high_tiles(extent: int) -> tuple[int, float]:
+    """How many of so many rows are best taken at a time, and the cycles of a step with all of them: see `_on_tiles`."""
+    return min(((n, _on_tiles(extent, n)) for n in _HEIGHTS if n <= extent), key=lambda x: (x[1], -x[0]))
 
 
 def edge(rows: int) -> int:

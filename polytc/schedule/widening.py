@@ -1,11 +1,11 @@
-"""Halves that a contraction uses many times are converted once, not at each use.
+"""Halves and bytes that a contraction of f32 uses many times are converted once, not at each use.
 
     C[i,j] += f32(A[i,k]) * f32(B[k,j])   ->   A_wide[i,k] = f32(A[i,k]);  B_wide[k,j] = f32(B[k,j])
                                                C[i,j] += A_wide[i,k] * B_wide[k,j]
 
 What follows is a contraction of f32 like any other: Winograd's way, packing and register tiles apply to it. The copy of a
-constant is made when arrays are bound. Exact, since every half is an f32. Where the machine has dot products of halves, those
-are left to schedule.dots, which takes fixed sizes.
+constant is made when arrays are bound. Exact, since every half and every byte is an f32. Where the machine has dot products of
+halves, those are left to schedule.dots, and bytes where it has a matrix unit to schedule.splitting; these take fixed sizes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from math import frexp, prod
 from polytc.lang import program as pr
 from polytc.lang.rewrites import hoist
 from polytc.lang.rewrites.pad import fresh, replaced
-from polytc.lang.scalars import F32, DType
+from polytc.lang.scalars import BF16, F16, F32, I8, U8, DType
 from polytc.lang.sizes import representative
 from polytc.lang.words import DOTS
 from polytc.machine import Machine
 from polytc.schedule.groups import is_contraction
 
 REUSE = 16
-"""Times that each element must be used: elements that are used less often come from memory in half the time as halves, and the
-arithmetic does not wait for their conversion."""
+"""Times that each element must be used: elements that are used less often come from memory in half the time as halves or less,
+and the arithmetic does not wait for their conversion."""
 
 
 def widen(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with f32 copies of the halves that its contractions use often. Where sizes are open, a constant is copied if
-    it is used often for the typical ones, another tensor only if it is so for all."""
+    """The program with f32 copies of the halves and bytes that its contractions use often. Where sizes are open, a constant is
+    copied if it is used often for the typical ones, another tensor only if it is so for all."""
     tensors, statements = list(program.tensors), list[pr.Statement]()
     fixed = hoist.constants(program)
     dots = machine.dots if not program.sizes else ()
-    dotted = {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
+    kinds = {F16, BF16} - {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
+    kinds |= set() if dots and machine.multiplies_tiles("dot_bf16") else {I8, U8}
     copies: dict[str, str] = {}
     for s in program.statements:
-        for conversion, read in _conversions(s, dotted):
+        for conversion, read in _conversions(s, kinds):
             source = program.tensor(read.tensor)
             always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
             if s.points < REUSE * source.size or not always:
@@ -52,13 +53,13 @@ def widen(program: pr.Program, machine: Machine) -> pr.Program:
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def _conversions(s: pr.Statement, dotted: set[DType]) -> list[tuple[pr.Cast, pr.Read]]:
-    """The reads of halves in a contraction, with their conversions to f32; none of what decides what is read."""
+def _conversions(s: pr.Statement, kinds: set[DType]) -> list[tuple[pr.Cast, pr.Read]]:
+    """The reads of these types in a contraction, with their conversions to f32; none of what decides what is read."""
     if not is_contraction(s) or s.bounds:
         return []
     found = ((e, e.a) for e in pr.walk(s.value) if isinstance(e, pr.Cast) and e.dtype == F32 and isinstance(e.a, pr.Read))
     return [(e, read) for e, read in dict.fromkeys(found)
-            if read.dtype.is_half and read.dtype not in dotted and (read.default is None or _is_exact(read.default))]
+            if read.dtype in kinds and (read.default is None or read.dtype.is_half and _is_exact(read.default))]
 
 
 def _is_exact(default: pr.Const) -> bool:

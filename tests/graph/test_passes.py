@@ -96,6 +96,36 @@ def test_a_convolution_with_another_reader_keeps_its_weights(check) -> None:
     assert check(nodes, {"x": (1, 3, 6, 6)}, ["y"], {"w": array(4, 3, 3, 3), "s": array(4, 1, 1)}) == ["Conv", "Mul", "Add"]
 
 
+BYTES = R.integers(-127, 128, (5, 7)).astype(np.int8)
+
+
+@pytest.mark.parametrize("scale", [(7,), (1, 7), (1, 1), (1,), ()])
+def test_scales_of_bytes_behind_a_product(check, scale: tuple[int, ...]) -> None:
+    nodes = [N("Cast", ["w"], ["f"], to=1), N("Mul", ["s", "f"], ["d"]), N("MatMul", ["x", "d"], ["y"])]
+    assert check(nodes, {"x": (2, 4, 5)}, ["y"], {"w": BYTES, "s": array(*scale) / 10}) == ["MatMul", "Mul"]
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("zero", [None, np.zeros(7, np.int8), np.full(7, 1, np.int8)])
+def test_dequantised_weights(check, turned: int, zero: np.ndarray | None) -> None:
+    nodes = [N("DequantizeLinear", ["w", "s", "z"][:2 + (zero is not None)], ["d"], axis=1 - turned),
+             N("Gemm", ["x", "d", "b"], ["y"], transB=turned)]
+    constants = {"w": BYTES.T.copy() if turned else BYTES, "s": abs(array(7)) / 10, "b": array(7)}
+    ops = check(nodes, {"x": (4, 5)}, ["y"], constants if zero is None else constants | {"z": zero})
+    assert ops == ["MatMul", "Mul", "Add"]
+
+
+def test_bytes_that_stay_real_numbers(check) -> None:
+    """Scales along the sum, differences beyond a byte, another factor of the product, bytes that are no constants' columns."""
+    cast, product = N("Cast", ["w"], ["f"], to=1), N("MatMul", ["x", "d"], ["y"])
+    rows = check([cast, N("Mul", ["f", "s"], ["d"]), product], {"x": (4, 5)}, ["y"], {"w": BYTES, "s": array(5, 1)})
+    assert rows == ["MatMul"]
+    far = {"w": np.where(BYTES > 0, BYTES, -127).astype(np.int8), "s": abs(array(7)), "z": np.full(7, 120, np.int8)}
+    assert check([N("DequantizeLinear", ["w", "s", "z"], ["d"], axis=1), product], {"x": (4, 5)}, ["y"], far) == ["MatMul"]
+    scaled = [N("Gemm", ["x", "d"], ["y"], alpha=0.5)]
+    assert check([cast, N("Mul", ["f", "s"], ["d"]), *scaled], {"x": (4, 5)}, ["y"], {"w": BYTES, "s": array(7)}) == ["Gemm"]
+
+
 def test_algebra(check) -> None:
     nodes = [N("Add", ["x", "zero"], ["a"]), N("Mul", ["one", "a"], ["b"]), N("Neg", ["b"], ["c"]), N("Neg", ["c"], ["d"]),
              N("Mul", ["d", "two"], ["e"]), N("Mul", ["three", "e"], ["f"]), N("Relu", ["f"], ["g"]), N("Relu", ["g"], ["h"]),

@@ -20,6 +20,7 @@ from polytc.graph.passes.constants import fold_constants
 from polytc.graph.passes.duplicates import merge_duplicates
 from polytc.graph.passes.identities import drop_identities
 from polytc.graph.passes.integers import use_integers
+from polytc.graph.passes.narrow import narrow_weights
 from polytc.graph.passes.patterns import group_patterns
 from polytc.graph.passes.scales import merge_scales
 from polytc.graph.passes.transposes import sink_transposes
@@ -31,6 +32,7 @@ Pass = Callable[[Graph], Graph]
 PIPELINE: Mapping[str, Pass] = {
     "identities": drop_identities,
     "integers": use_integers,
+    "narrow": narrow_weights,
     "constants": fold_constants,
     "duplicates": merge_duplicates,
     "batchnorm": merge_batchnorm,
