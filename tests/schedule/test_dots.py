@@ -186,6 +186,18 @@ def test_instructions(machine: Machine, cpu: str, operands: tuple[str, str], ins
     assert instruction in jit.assembly(source.text, cpu, machine.features, tuning, triple)
 
 
+@pytest.mark.parametrize("target", ["cpu", "AMX", "AVX2"])
+def test_an_index_of_one_factor_alone(target: str) -> None:
+    """The sum goes over r, too, which B does not have; so do the sums that the zero points ask for."""
+    text = "C[i,j] += (i32(A[r,i,k]) - 3) * (i32(B[k,j]) - 5)"
+    program = build(text, {"A": (3, 17, 64), "B": (64, 33)}, {"A": "u8", "B": "i8"})
+    assert has_dots(program, AMX)
+    rng = np.random.default_rng(0)
+    arrays = {"A": numbers(rng, "u8", (3, 17, 64), False), "B": numbers(rng, "i8", (64, 33), False)}
+    expected = np.einsum("rik,kj->ij", arrays["A"].astype(np.int64) - 3, arrays["B"].astype(np.int64) - 5)
+    assert np.array_equal(run(program, TARGETS[target], arrays), expected)
+
+
 def test_matrix_units_take_two_by_two_tiles() -> None:
     """Four products for two loads of each operand; columns beyond whole tiles are vector code. 70 rows are 5 tiles of 14."""
     program = build(MATMUL, {"A": (70, 150), "B": (150, 90)}, {"A": "u8", "B": "i8"})

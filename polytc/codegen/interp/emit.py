@@ -55,7 +55,8 @@ class _KernelWriter(Emitter):
         with self.deeper():
             for b, arg in zip(self.kernel.args, args, strict=True):
                 if b.name not in self.kernel.writes:
-                    self.line(f"{arg} = {arg}.view(); {arg}.flags.writeable = False")
+                    self.line(f"{arg} = {arg}.view()")
+                    self.line(f"{arg}.flags.writeable = False")
             self.group_or(self.kernel.body)
 
     def launched(self, s: loops.Stmt) -> ndrange.NDRange | None:
