@@ -13,6 +13,7 @@ from polytc.graph.bindings import (
     losses,
     movement,
     normalisation,
+    ordering,
     pooling,
     quantisation,
     random,
@@ -32,4 +33,4 @@ TABLE: dict[str, Binder] = (
     elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
     | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
     | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS
-    | sampling.ROWS | spectral.ROWS | words.ROWS | elimination.ROWS)
+    | sampling.ROWS | spectral.ROWS | words.ROWS | elimination.ROWS | ordering.ROWS)

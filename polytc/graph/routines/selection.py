@@ -9,6 +9,7 @@ import numpy as np
 from polytc.graph.binding import Binder, Routine, Site
 from polytc.graph.plan import Array
 from polytc.lang.scalars import I64
+from polytc.runtime import selecting
 
 
 def top_k(site: Site) -> Routine:
@@ -29,67 +30,27 @@ def _top_types(site: Site, axis: int, k: int) -> tuple[Array, ...]:
 
 def _top(k: int, axis: int, largest: bool, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = x.swapaxes(axis, -1)
-    if not 0 <= k <= rows.shape[-1]:
-        raise ValueError(f"{k} elements are asked for, of {rows.shape[-1]}")
-    places = _best(rows, k, largest)
-    values = np.take_along_axis(rows, places, -1)
-    return np.ascontiguousarray(values.swapaxes(axis, -1)), np.ascontiguousarray(places.swapaxes(axis, -1), np.int64)
-
-
-def _best(rows: np.ndarray, k: int, largest: bool) -> np.ndarray:
-    """Positions of the k first elements of each row in order."""
     n = rows.shape[-1]
-    if n >= 64 and 0 < 8 * k <= n and rows.size:
-        found = _by_columns(np.ascontiguousarray(rows).reshape(-1, n), k, largest)
-        if found is not None:
-            return found.reshape(*rows.shape[:-1], k)
-    if n < 64 or k == 0 or 4 * k > n or rows.size == 0 or rows.dtype.kind not in "iu" and np.isnan(rows).any():
-        return _order(rows, largest)[..., :k]
-    chosen = _chosen(rows, k, largest)
-    return np.take_along_axis(chosen, _order(np.take_along_axis(rows, chosen, -1), largest), -1)
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} elements are asked for, of {n}")
+    if k and rows.size:
+        found = _first(np.ascontiguousarray(rows).reshape(-1, n), k, largest)
+    else:
+        found = np.empty((0, k), x.dtype), np.empty((0, k), np.int64)
+    values, places = (a.reshape(*rows.shape[:-1], k) for a in found)
+    return np.ascontiguousarray(values.swapaxes(axis, -1)), np.ascontiguousarray(places.swapaxes(axis, -1))
 
 
-def _by_columns(rows: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
-    """Positions of the k first elements of each row in order; None where NaN or many equal numbers call for another way.
-
-    Each row is laid out as a table. The best elements of its columns are few, and the k-th best of them is a limit that at
-    least k elements reach: only those that do are sorted.
-    """
-    count, n = rows.shape
-    height = min(8, n // (4 * k))
-    width = n // height
-    best, table = (np.max if largest else np.min), rows[:, :height * width].reshape(count, height, width)
-    tops = np.concatenate([best(table, 1), rows[:, height * width:]], 1)
-    if rows.dtype.kind not in "iu" and np.isnan(tops).any():
-        return None
-    last = tops.shape[1] - k if largest else k - 1
-    limit = np.partition(tops, last, -1)[:, last:last + 1]
-    flat = ((rows >= limit) if largest else (rows <= limit)).reshape(-1).nonzero()[0]
-    if len(flat) > 4 * k * count:
-        return None
-    row, values = flat // n, rows.reshape(-1)[flat]
-    order = np.lexsort((-flat, values, -row))[::-1] if largest else np.lexsort((flat, values, row))
-    reached = np.bincount(row, minlength=count)
-    starts = np.cumsum(reached) - reached
-    return flat[order[starts[:, None] + np.arange(k)]] - np.arange(count)[:, None] * n
-
-
-def _order(rows: np.ndarray, largest: bool) -> np.ndarray:
-    """A stable order of each row; downwards, by sorting the reversed row upwards and reading the result backwards."""
-    if not largest:
-        return np.argsort(rows, -1, kind="stable")
-    return rows.shape[-1] - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
-
-
-def _chosen(rows: np.ndarray, k: int, largest: bool) -> np.ndarray:
-    """Positions of the k first elements of each row, upwards: all beyond the k-th, and as many of its equals as fit."""
-    place = rows.shape[-1] - k if largest else k - 1
-    last = np.partition(rows, place, -1)[..., place:place + 1] if k else rows[..., :1]
-    beyond = (rows > last) if largest else (rows < last)
-    equal = rows == last
-    room = k - beyond.sum(-1, keepdims=True)
-    kept = beyond | equal & (np.cumsum(equal, -1) <= room)
-    return np.nonzero(kept)[-1].reshape(*rows.shape[:-1], k)
+def _first(rows: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The k first elements of each row in order, and their places."""
+    if selecting.has(rows.dtype):
+        return selecting.select(rows, k, largest)
+    if rows.dtype == np.uint64:
+        wide = (rows ^ np.uint64(1 << 63)).view(np.int64)
+    else:
+        wide = rows.astype(np.int64 if rows.dtype.kind in "iu" else np.float32)
+    _, places = selecting.select(wide, k, largest)
+    return np.take_along_axis(rows, places, -1), places
 
 
 def non_zero(site: Site) -> Routine:
