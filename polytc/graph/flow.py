@@ -75,8 +75,10 @@ def _tried(walk: Specialisation, attempt: Callable[[], bool]) -> bool:
 
 
 def _guarded(walk: Specialisation, node: Node) -> bool:
-    """Put both branches of an If into the plan. False, or CompileError, where that cannot be: where a branch needs more than
-    calls, or gives a result of another type than the other branch does."""
+    """Put both branches of an If into the plan. False, or CompileError, where that cannot be: where the condition is no single
+    bool, where a branch needs more than calls, or gives a result of another type than the other branch does."""
+    if walk.types[node.inputs[0]].bytes != 1:
+        return False
     then, other = (_branch(walk, node, taken) for taken in (True, False))
     if then is None or other is None:
         return False

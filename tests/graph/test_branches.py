@@ -141,6 +141,15 @@ def test_a_body_with_an_if_runs_its_iterations_in_native_calls(build, runtime) -
             np.testing.assert_array_equal(mine, wanted)
 
 
+def test_a_condition_of_several_elements_is_refused(build) -> None:
+    then, other = body("t", [N("Exp", ["x"], ["y"])], "y"), body("e", [N("Neg", ["x"], ["y"])], "y")
+    source = build([N("Greater", ["x", "zero"], ["p"]), N("If", ["p"], ["y"], then_branch=then, else_branch=other)],
+                   {"x": (np.float32, [40])}, ["y"], ZERO)
+    with pytest.raises(polytc.PolytcError) as caught:
+        polytc.load_onnx(source).compile(target="evaluate").run(None, {"x": np.ones(40, np.float32)})
+    assert caught.value.code == "E608"
+
+
 def test_branches_of_different_shapes_are_parts_of_their_own(build, reference) -> None:
     then = body("t", [N("ReduceSum", ["x", "axis"], ["y"])], "y", constants={"axis": np.array([0])})
     other = body("e", [N("Neg", ["x"], ["y"])], "y")
