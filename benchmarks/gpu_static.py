@@ -4,7 +4,8 @@
 
 A row a kernel and device: groups and items, registers of an item, bytes spilled, local bytes of a group, occupancy, loads and
 stores of 16 bytes in its text; and the bytes of the arrays that the program's kernels are given, in those of its inputs and
-outputs: 1 where each is read or written by one kernel and nothing lies between. Says nothing of time. Devices whose compiler is
+outputs: 1 where each is read or written by one kernel and nothing lies between; in one iteration of the loops of the host, if
+there are some. Says nothing of time. Devices whose compiler is
 missing are left out.
 """
 
@@ -15,6 +16,25 @@ from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.machine import DEVICES
 
+HEAT = """def heat(inout f32[N,N] A, f32[T] w) -> (A) {
+    for t in 0:T {
+        B[i,j] = w[t] * (A[i-1,j] + A[i,j-1] + A[i,j+1] + A[i+1,j])    where i in 1:N-1, j in 1:N-1
+        A[i,j] = B[i,j]                                                where i in 1:N-1, j in 1:N-1
+    }
+}"""
+LU = """def lu(inout f32[N,N] A) -> (A) {
+    for k in 0:N-1 {
+        A[i,k] = A[i,k] / A[k,k]     where i in k+1:N
+        A[i,j] -= A[i,k] * A[k,j]    where i in k+1:N, j in k+1:N
+    }
+}"""
+SWEEP = """def sweep(inout f32[N,N] A) -> (A) {
+    for i in 1:N-1 {
+        for j in 1:N-1 {
+            A[i,j] = 0.25 * (A[i-1,j] + A[i,j-1] + A[i,j+1] + A[i+1,j])
+        }
+    }
+}"""
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "matmul 1024": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
     "matmul 4096": ("C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)}),
@@ -33,6 +53,9 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "scale, shift, ReLU 56x56": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c]+b[c], 0)", {"X": (8, 64, 56, 56), "s": (64,), "b": (64,)}),
     "scale, shift, ReLU 55x57": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c]+b[c], 0)", {"X": (8, 64, 55, 57), "s": (64,), "b": (64,)}),
     "NCHW to NHWC": ("O[n,h,w,c] = X[n,c,h,w]", {"X": (8, 64, 56, 56)}),
+    "heat 2000x2000, 100 steps": (HEAT, {"A": (2000, 2000), "w": (100,)}),
+    "LU 2000": (LU, {"A": (2000, 2000)}),
+    "Gauss-Seidel 4000x4000": (SWEEP, {"A": (4000, 4000)}),
 }
 
 

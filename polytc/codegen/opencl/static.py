@@ -27,7 +27,8 @@ _EXP = ("#define exp polytc_exp\n#define sqrt polytc_sqrt\n#define OF(type) stat
         "OF(float) exp(float x) {{ return {0}(x * 1.44269504f); }}\nOF(float) sqrt(float x) {{ return __builtin_sqrtf(x); }}\n"
         "OF(float4) exp(float4 x) {{ return (float4)(exp(x.s0), exp(x.s1), exp(x.s2), exp(x.s3)); }}\n"
         "OF(float4) sqrt(float4 x) {{ return (float4)(sqrt(x.s0), sqrt(x.s1), sqrt(x.s2), sqrt(x.s3)); }}\n"
-        "#define select(a, b, c) ((c) ? (b) : (a))\n#define min(a, b) ((a) < (b) ? (a) : (b))\n")
+        "#define select(a, b, c) ((c) ? (b) : (a))\n#define min(a, b) ((a) < (b) ? (a) : (b))\n"
+        "#define max(a, b) ((a) > (b) ? (a) : (b))\n")
 _NVIDIA = (_VECTORS + _EXP.format("__nvvm_ex2_approx_f") + _ITEMS.format("local", "__nvvm_read_ptx_sreg_tid_") +
            _ITEMS.format("group", "__nvvm_read_ptx_sreg_ctaid_") + "#define barrier(f) __nvvm_bar_sync(0)\n")
 _AMD = (_VECTORS + _EXP.format("__builtin_amdgcn_exp2f") + _ITEMS.format("local", "__builtin_amdgcn_workitem_id_") +
