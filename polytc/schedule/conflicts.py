@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import islpy
 
@@ -71,6 +72,18 @@ class Conflicts:
             self._known[key] = pairs is not None and not pairs.intersect(
                 self._where(pairs, statement, statement, same, f"{text(loop)} != {text(loop, QUOTE)}")).is_empty()
         return self._known[key]
+
+    def together(self, loop: dict[str, Linear], fixed: dict[str, Rows]) -> bool:
+        """Do instances of these statements that are in each other's way always run in one iteration of a loop over all of them,
+        the rows outside standing still? loop: its row of each statement."""
+        for source, sink in product(loop, repeat=2):
+            pairs = self.all.get((source, sink))
+            if pairs is not None:
+                same = tuple(zip(fixed[source], fixed[sink], strict=True))
+                apart = f"{text(loop[source])} != {text(loop[sink], QUOTE)}"
+                if not pairs.intersect(self._where(pairs, source, sink, same, apart)).is_empty():
+                    return False
+        return True
 
     def reduces(self, statement: str, outside: Rows, loop: Linear) -> bool:
         """Do all instances that the rows outside do not tell apart meet in one element and commute?"""

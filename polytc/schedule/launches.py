@@ -15,15 +15,14 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import Linear
 from polytc.machine import Machine
 from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
-from polytc.schedule import bands, gpu, groupwise, points, sequential, sizes
+from polytc.schedule import bands, diagonals, gpu, groupwise, points, sequential, sizes, textual
 from polytc.schedule.bands import Tree
-from polytc.schedule.conflicts import Conflicts, Rows
+from polytc.schedule.conflicts import Rows
 from polytc.schedule.points import Scene
 
 LAUNCH = 5.0
@@ -75,47 +74,36 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     except isl.QuotaExceeded as e:
         return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
     scene = Scene(scop.program, points.names(loop.statements), asked.conflicts, machine)
-    mapping, how = _Mapping(scene, open_), f"loop {loop.label}: "
-    text_ = mapping.whole(in_text(asked.conflicts, (loop,), ()), name)
-    deep = any(len(s.loops) > 1 for s in loop.statements)
+    mapping = _Mapping(scene, open_)
+    written = textual.tree(asked.conflicts, (loop,))
+    found = {"the text": mapping.whole(written, name)}
+    notes: list[str] = []
+    if textual.is_poor(scene, written):
+        for title, coincident in (("isl's scheduler", True), ("tiles", False)):
+            try:
+                tree = _asked(scop, asked, coincident)
+            except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
+                notes.append(f"isl's scheduler gives up: {e}")
+                break
+            planned = mapping.whole(tree, name) if coincident else mapping.tiles(tree, name)
+            found |= {title: planned} if planned is not None else {}
+    best = min(found, key=lambda title: found[title].micros)
+    estimates = ", ".join(f"{title} {p.micros:.2g}" for title, p in found.items())
+    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, microseconds estimated: {estimates}", *notes))
+
+
+HOW = {"the text": "the loops of the text", "isl's scheduler": "the loops of isl's scheduler", "tiles": "wavefronts of tiles"}
+"""What a loop is mapped from."""
+
+
+def _asked(scop: Scop, asked: sequential.Question, coincident: bool) -> Tree:
+    """What isl's scheduler finds. coincident: with loops that carry nothing as far out as can be, else with bands as large as
+    can be. Raises isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable."""
+    scop.ctx.set_schedule_outer_coincidence(int(coincident))
     try:
-        scop.ctx.set_schedule_outer_coincidence(1)
-        found = asked.answer(sequential.patiently(scop, asked.constraints, sequential.OPERATIONS if deep else sequential.FIRST))
-    except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
-        return replace(text_, how=(f"{how}the loops of the text, as isl's scheduler gives up: {e}",))
+        return asked.answer(sequential.patiently(scop, asked.constraints))
     finally:
         scop.ctx.set_schedule_outer_coincidence(0)
-    other = mapping.whole(found, name)
-    took, left = (other, text_) if other.micros < text_.micros else (text_, other)
-    names = ("isl's scheduler", "the text") if took is other else ("the text", "isl's scheduler")
-    return replace(took, how=(f"{how}the loops of {names[0]}, {took.micros:.2g} microseconds estimated, {left.micros:.2g} for "
-                              f"those of {names[1]}", *took.how))
-
-
-def in_text(conflicts: Conflicts, body: tuple[pr.Nested, ...], fixed: tuple[str, ...]) -> Tree:
-    """The loops of the text as bands; of a statement's own indices those that carry nothing come first. fixed: names of the
-    bands around, one for each loop."""
-    parts: list[Tree] = []
-    for x in body:
-        if isinstance(x, pr.Loop):
-            rows = tuple((isl.name(s.name), _row(s, len(fixed))) for s in x.statements)
-            parts.append(bands.Band((bands.Loop(rows, False),), in_text(conflicts, x.body, (*fixed, x.label))))
-        else:
-            parts.append(_statement(conflicts, x, len(fixed)))
-    return parts[0] if len(parts) == 1 else bands.Sequence(tuple(parts))
-
-
-def _row(s: pr.Statement, position: int) -> Linear:
-    return Linear(((isl.name(s.indices[position]), 1),), 0)
-
-
-def _statement(conflicts: Conflicts, s: pr.Statement, depth: int) -> Tree:
-    """depth: of its first indices, whose loops are around."""
-    name, around = isl.name(s.name), tuple(_row(s, n) for n in range(depth))
-    own = [bands.Loop(((name, row),), not conflicts.carries(name, around, row))
-           for row in (_row(s, n) for n in range(depth, len(s.indices)))]
-    own.sort(key=lambda loop: not loop.coincident)
-    return bands.Band(tuple(own), bands.Leaf(name)) if own else bands.Leaf(name)
 
 
 @dataclass(frozen=True)
@@ -159,6 +147,11 @@ class _Mapping:
         group = groupwise.plan(self.scene, band, fixed, around, name)
         alone = Planned(group.nest, LAUNCH + group.micros, True)
         return min((host, alone), key=lambda p: p.micros)
+
+    def tiles(self, tree: Tree, name: str) -> Planned | None:
+        """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
+        found = diagonals.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.Band) else None
+        return None if found is None else Planned(found.nest, found.micros, True)
 
     def launch(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,

@@ -72,7 +72,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     return _tree(scene, tree, name, choose, notes), notes
 
 
-def patiently(scop: Scop, constraints: islpy.ScheduleConstraints, most: int = OPERATIONS) -> islpy.Schedule:
+def patiently(scop: Scop, constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
     """What isl's scheduler finds within its operations, a few more in each attempt: an operation on long numbers takes a
     thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded, isl.Unschedulable."""
     operations = FIRST
@@ -81,9 +81,9 @@ def patiently(scop: Scop, constraints: islpy.ScheduleConstraints, most: int = OP
         try:
             return isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
         except isl.QuotaExceeded:
-            if operations >= most or time.thread_time() - begun > PATIENCE * operations + 0.05:
+            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations + 0.05:
                 raise
-        operations = min(most, int(GROWTH * operations))
+        operations = min(OPERATIONS, int(GROWTH * operations))
 
 
 @dataclass(frozen=True)

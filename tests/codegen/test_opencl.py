@@ -204,8 +204,8 @@ def test_loops_around_parallel_ones_are_the_hosts() -> None:
     m = P.module("inside", (x, y), ("y",), body)
     launch = OpenCLTarget().emit(m).launches[0]
     assert launch.global_size == (8,)
-    assert [str(r) for r in launch.loops] == ["for i in 0:6"]
-    assert launch.args == ("x", "y", "i")
+    assert [str(r) for r in launch.loops] == ["for wave in 0:6"]
+    assert launch.args == ("x", "y", "wave")
     x0 = floats(6, 8)
     np.testing.assert_array_equal(both(m, {"x": x0})["y"], x0 + 1)
 

@@ -16,8 +16,8 @@ from polytc.lang.program import Program
 
 pytestmark = opencl_here.NEEDS_OPENCL
 
-NAMES = ("adi", "cholesky", "deriche", "durbin", "fdtd-2d", "floyd-warshall", "gramschmidt", "heat-3d", "jacobi-1d", "jacobi-2d",
-         "lu", "ludcmp", "nussinov", "seidel-2d", "trisolv")
+NAMES = ("adi", "cholesky", "deriche", "durbin", "fdtd-2d", "floyd-warshall", "gramschmidt", "heat-3d", "jacobi-1d",
+         "jacobi-2d", "lu", "ludcmp", "nussinov", "seidel-2d", "trisolv")
 TOLERANCE = {"f": 1e-4, "d": 1e-9, "i": 0.0}
 """By type of the elements, relative to the largest magnitude."""
 

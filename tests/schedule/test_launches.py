@@ -16,7 +16,7 @@ from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.lang.program import Program
 from polytc.machine import GENERIC_GPU
-from polytc.schedule import launches
+from polytc.schedule import diagonals, launches
 
 Arrays = dict[str, np.ndarray]
 
@@ -130,8 +130,8 @@ def made(rng: np.random.Generator, n: int, m: int) -> dict[str, Arrays]:
 PROGRAMS: dict[str, tuple[str, Callable[..., Arrays]]] = {
     "jacobi": (JACOBI, jacobi), "seidel": (SEIDEL, seidel), "lu": (LU, lu), "subsequence": (SUBSEQUENCE, subsequence),
     "rows": (ROWS, rows), "potentials": (POTENTIALS, potentials)}
-MODES = {"launches": 0.0, "one group": 1e9}
-"""What a launch is said to cost, so that loops of the host are always, or never, the better choice."""
+MODES = {"launches": (0.0, 1e12), "one group": (1e9, 1e12), "tiles": (1e3, 0.0)}
+"""What a launch is said to cost, so that loops of the host are always, or never, the better choice, and tiles."""
 
 
 def program(name: str, given: Arrays) -> Program:
@@ -153,7 +153,10 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
-    monkeypatch.setattr(launches, "LAUNCH", MODES[mode])
+    launch, tiles = MODES[mode]
+    monkeypatch.setattr(launches, "LAUNCH", launch)
+    monkeypatch.setattr(diagonals, "_micros", lambda *_: tiles)
+    monkeypatch.setattr(diagonals, "SIDES", (4,))
     given = made(np.random.default_rng(3), 7, 9)[name]
     expected = PROGRAMS[name][1](**given)
     p = program(name, given)
@@ -162,6 +165,7 @@ def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets:
     where: list[Target] = [InterpTarget(SMALL), *([OpenCLTarget(SMALL)] if "opencl" in targets else [])]
     for low in (compiler.lower_program(p, target) for target in where):
         assert low.schedule.how.startswith("gpu strategy")
+        assert ("wavefronts of tiles" in low.schedule.how) == (mode == "tiles" and name in ("seidel", "subsequence"))
         assert_equal(run(low, given), expected)
 
 
@@ -191,23 +195,45 @@ def test_few_iterations_are_one_group_with_barriers() -> None:
     assert low.source.text.count("barrier(") == 2
 
 
-def test_gauss_seidel_runs_in_wavefronts() -> None:
+def test_gauss_seidel_runs_in_wavefronts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagonals, "plan", lambda *_: None)
     low = lowered("seidel", w=(3,), A=(4000, 4000))
     assert around(low) == [("for wave in 3:12003",)]
     assert len(low.source.launches[0].global_size) == 2
     assert "isl's scheduler" in low.schedule.how
 
 
-def test_a_table_runs_along_its_diagonals() -> None:
+def test_large_tables_run_in_tiles_along_their_diagonals() -> None:
     low = lowered("subsequence", a=(20000,), b=(30000,), L=(20001, 30001))
-    assert around(low) == [("for wave in 2:50001",)]
-    assert low.source.launches[0].global_size == (20224,)
+    (launch,) = low.source.launches
+    (wave,) = launch.loops
+    assert wave.upper == 20000 // launch.local_size[0] + 30000 // launch.local_size[0] + 1
+    assert launch.local_size[0] >= 32
+    assert "barrier(" in low.source.text
+
+
+def test_small_tables_are_one_group() -> None:
+    low = lowered("subsequence", a=(200,), b=(300,), L=(201, 301))
+    assert around(low) == [()]
+
+
+def test_neighbours_share_a_launch_where_their_instances_meet_in_one_item() -> None:
+    text = """def two(inout f32[N] x, inout f32[N] y, f32[T] c) -> (x, y) {
+        for t in 0:T {
+            x[i] = x[i] * c[t]
+            y[i] = y[i] + x[i]
+        }
+    }"""
+    p = api.build(text, {"x": (100000,), "y": (100000,), "c": (50,)}, dict.fromkeys("xyc", "f32"))
+    (launch,) = compiler.lower_program(p, OpenCLTarget()).source.launches
+    assert launch.loops == ()  # nothing is carried from item to item
 
 
 def test_a_recurrence_along_rows_stays_in_the_items() -> None:
     low = lowered("rows", X=(5000, 300), S=(5000, 300))
     assert around(low) == [()] * 2
     assert [x.global_size for x in low.source.launches] == [(5120,)] * 2
+    assert "isl's scheduler" not in low.schedule.how
 
 
 def test_triangles_follow_the_loop_of_the_host() -> None:
@@ -248,6 +274,6 @@ def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:
 def test_loops_that_isl_cannot_see_through_keep_the_order_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches.sequential, "OPERATIONS", 10)
     monkeypatch.setattr(launches.sequential, "FIRST", 10)
-    low = lowered("jacobi", A=(5000,), w=(30,))
+    low = lowered("seidel", w=(3,), A=(40, 40))
     assert "isl's scheduler gives up" in low.schedule.how
-    assert around(low) == [("for t in 0:30",)] * 2
+    assert [x.global_size for x in low.source.launches] == [(1,)]

@@ -136,9 +136,9 @@ class _Walk:
         return lower, upper
 
     def fresh(self, s: loops.For) -> str:
-        """A name for a loop that no other variable has."""
+        """A name for a loop that no other variable has; one over nothing that an index is made of counts waves of tiles."""
         self.taken[s.var] -= 1
-        title = s.title or s.var
+        title = s.title or "wave"
         name, number = title, 1
         while self.taken[name] > 0:
             number += 1
