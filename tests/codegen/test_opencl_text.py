@@ -50,6 +50,19 @@ def test_golden(m: L.Module, golden: Callable[[str, str], None]) -> None:
     golden(f"{m.name}.cl", str(emit(m)))
 
 
+def test_lanes_that_lie_equally_far_apart_are_one_call() -> None:
+    x, y = L.Buffer("x", F32, (16, 9)), L.Buffer("y", F32, (5, 16, 3))
+
+    def text(s: L.Stmt) -> str:
+        return emit(P.module("turn", (x, y), ("y",), s)).text
+    column = P.load(x, L.Ramp(L.const(0), 1, 16), L.const(5), lanes=16)
+    there = L.Store(y, (L.const(2), L.Ramp(L.const(0), 1, 16), L.const(1)), column)
+    assert "polytc_scatter_float16(polytc_gather_float16(x + 5, 9), y + 97, 3);" in text(there)
+    diagonal = P.load(x, *(2 * [L.Ramp(L.const(0), 1, 8)]), lanes=8)
+    back = L.Store(y, (L.const(2), L.Ramp(L.const(15), -1, 8), L.const(1)), diagonal)
+    assert "polytc_scatter_float8(polytc_gather_float8(x, 10), y + 142, -3);" in text(back)
+
+
 def test_sizes_names_and_options() -> None:
     source = emit(P.matmul(5, 6, 7))
     (launch,) = source.launches

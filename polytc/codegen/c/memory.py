@@ -74,3 +74,7 @@ class Memory:
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
         """Never asked of scalars."""
         raise AssertionError("c: vectors are written as loops")
+
+    def gather(self, write: Expressions, e: loops.Load) -> str:
+        """Never asked of scalars."""
+        raise AssertionError("c: vectors are written as loops")

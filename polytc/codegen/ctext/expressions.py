@@ -268,7 +268,7 @@ class Expressions(Indexing):
     def _load(self, e: loops.Load) -> str:
         place = self.memory.place(e.buffer)
         if e.lanes > 1 and not self.memory.is_contiguous(e.indices):
-            return self._by_lane(e)
+            return self.memory.gather(self, e) or self._by_lane(e)
         if place.lanes > 1:
             whole, last = place.element(self.memory.vector_offset(self, e.buffer, e.indices)), e.indices[-1]
             if e.lanes > 1:

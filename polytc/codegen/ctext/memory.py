@@ -51,3 +51,6 @@ class Memory(Protocol):
 
     def load_vector(self, write: Expressions, e: loops.Load) -> str:
         ...
+
+    def gather(self, write: Expressions, e: loops.Load) -> str | None:
+        ...

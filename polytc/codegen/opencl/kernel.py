@@ -164,6 +164,8 @@ class KernelWriter(Statements):
             self.assign(s, place.element(self.places.vector_offset(write, s.buffer, s.indices)), text)
         elif self.places.is_contiguous(s.indices):
             self.line(self.places.store_vector(write, s, width, text))
+        elif (line := self.places.scatter(write, s, width, text)) is not None:
+            self.line(line)
         else:
             self.scoped(lambda: self.scatter(s, width, text))
 

@@ -140,6 +140,38 @@ class Memory:
             return f"(({place.space} {packed}*){operand(address, PREFIX)})->v = {value};"
         return f"vstore{lanes}({value}, 0, {address});"
 
+    def gather(self, write: Expressions, e: loops.Load) -> str | None:
+        """Elements of global memory that lie equally far apart as a vector; None if they do not."""
+        step = self._step(e.buffer, e.indices)
+        if step is None:
+            return None
+        ctype = self.place(e.buffer).ctype
+        parts = [f"p[{_times(k, 'stride')}]" for k in range(e.lanes)]
+        head = f"static inline {ctype}{e.lanes} {{}}(__global const {ctype}* p, const {write.itype} stride)"
+        name = write.preamble.add(*_function(f"gather_{ctype}{e.lanes}", write.itype, head, [
+            f"return ({ctype}{e.lanes})({parts[0]},", *(f"        {p}," for p in parts[1:-1]), f"        {parts[-1]});"]))
+        return f"{name}({_address(self.place(e.buffer).name, write.flat(e.buffer, _first(e.indices)))}, {step})"
+
+    def scatter(self, write: Expressions, s: loops.Store, lanes: int, value: str) -> str | None:
+        """The statement that writes a vector to such elements, its last lane last."""
+        step = self._step(s.buffer, s.indices)
+        if step is None:
+            return None
+        ctype = self.place(s.buffer).ctype
+        head = f"static inline void {{}}(const {ctype}{lanes} v, __global {ctype}* p, const {write.itype} stride)"
+        name = write.preamble.add(*_function(f"scatter_{ctype}{lanes}", write.itype, head, [
+            f"p[{_times(k, 'stride')}] = v.{types.component(k)};" for k in range(lanes)]))
+        return f"{name}({value}, {_address(self.place(s.buffer).name, write.flat(s.buffer, _first(s.indices)))}, {step});"
+
+    def _step(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> int | None:
+        """How many elements of global memory the lanes of an access are apart; None if that is not the same for all."""
+        vectors = [(i, n) for i, n in zip(indices, buffer.strides, strict=True) if i.lanes > 1]
+        if buffer.space != "global" or self.place(buffer).half or buffer.dtype == BOOL:
+            return None
+        if not all(isinstance(i, loops.Ramp) and i.active is None and isinstance(n, int) for i, n in vectors):
+            return None
+        return sum(i.stride * n for i, n in vectors if isinstance(i, loops.Ramp))
+
     def _is_aligned(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int) -> bool:
         """Whether to access a vector through a vector pointer: its address is a multiple of its size."""
         size = lanes * types.memory_bytes(buffer.dtype, buffer.space)
@@ -154,6 +186,21 @@ class Memory:
 def _base(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
     last = indices[-1]
     return (*indices[:-1], last.base if isinstance(last, loops.Ramp) else last)
+
+
+def _first(indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:
+    """The element of the first lane."""
+    return tuple(i.base if isinstance(i, loops.Ramp) else i for i in indices)
+
+
+def _times(k: int, name: str) -> str:
+    return "0" if k == 0 else name if k == 1 else f"{k} * {name}"
+
+
+def _function(name: str, itype: str, head: str, lines: Sequence[str]) -> tuple[str, str]:
+    """The name of a function that counts in a type, and its text. head: with {} for the name."""
+    spelled = f"polytc_{name}" + ("" if itype == "int" else f"_{itype}")
+    return spelled, "\n".join([head.format(spelled), "{", *(f"    {line}" for line in lines), "}", ""])
 
 
 def _subscripts(told: Iterable[object]) -> str:
