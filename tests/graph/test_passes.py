@@ -226,3 +226,17 @@ def test_dump(build, capsys, monkeypatch) -> None:
     assert "# before identities" in shown
     assert "Identity" in shown.split("# after identities")[0]
     assert "Identity" not in shown.split("# after identities")[1]
+
+
+@pytest.mark.parametrize(("mode", "pads", "axes", "expected"), [
+    ("constant", [1, -1, 0, 2], None, [[7, 7, 7, 7, 7], [1, 2, 3, 7, 7], [5, 6, 7, 7, 7], [9, 10, 11, 7, 7]]),
+    ("reflect", [-1, 2], [-1], [[1, 2, 3, 2, 1], [5, 6, 7, 6, 5], [9, 10, 11, 10, 9]]),
+    ("constant", [-3, 2], [0], [[7, 7, 7, 7], [7, 7, 7, 7]])])
+def test_constants_are_cropped(build, mode: str, pads: list[int], axes: list[int] | None, expected: list[list[int]]) -> None:
+    """onnx's evaluator has no negative pads."""
+    constants = {"c": np.arange(12, dtype=np.float32).reshape(3, 4), "p": np.array(pads), "v": np.float32(7)}
+    names = ["c", "p", "v"] + ["a"] * (axes is not None)
+    constants |= {"a": np.array(axes)} if axes is not None else {}
+    source = build([helper.make_node("Pad", names, ["d"], mode=mode), helper.make_node("Add", ["d", "x"], ["y"])],
+                   {"x": (np.float32, [1])}, ["y"], constants, 18)
+    np.testing.assert_array_equal(polytc.load_onnx(source).compile(target="evaluate")(np.zeros(1, np.float32)), expected)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from polytc.graph.cropping import cropped
 from polytc.graph.ir import Node
 
 
@@ -20,7 +21,7 @@ def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.nd
         if places.size and (places.min() < -data.shape[axis] or places.max() >= data.shape[axis]):
             raise IndexError(f"an index is out of range for axis {axis} of extent {data.shape[axis]}")
         return [np.take_along_axis(data, places % data.shape[axis], axis)]
-    return [np.empty(0) if r is None else np.asarray(r) for r in evaluator(node)(inputs)]
+    return [np.empty(0) if r is None else np.asarray(r) for r in evaluator(node)(cropped(node, inputs))]
 
 
 def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
