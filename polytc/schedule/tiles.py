@@ -73,7 +73,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
                 found += _straight(accesses, vector, free, (box[len(box) - depth:], steps), lanes,
                                    -(-extent[vector] // lanes), outer, machine)
     found += _on_matrix_unit(s, accesses, shared, lanes, machine)
-    chosen = min(found, key=lambda t: (t.cycles, t.jam or ""), default=None)
+    chosen = min(found, key=lambda t: (t.cycles, _apart(accesses[0], t), t.jam or ""), default=None)
     scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
 
@@ -126,6 +126,13 @@ def _on_tiles(extent: int, rows: int) -> float:
     single, left = divmod(rest, high)
     block = max(4.0 * high, high + MATRIX) if rows > high else max(2.0 * high, high / 2 + MATRIX)
     return pairs * block + single * max(2.0 * high, high / 2 + MATRIX) + (max(left, 5) * MATRIX if left else 0)
+
+
+def _apart(target: AccessStrides, t: RegisterTile) -> int:
+    """Bytes from row to row of a tile in the target, if its results are stored one by one: the loop that is not unrolled is
+    shared by threads, which should not write to the same lines."""
+    stride = target.stride(t.jam) if t.jam is not None and target.stride(t.vector) != 1 else 0
+    return target.bytes if stride is None else abs(stride) * target.width
 
 
 def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:

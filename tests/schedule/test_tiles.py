@@ -95,3 +95,11 @@ def test_packed_operands_give_the_same_product(where: str, machine: Machine) -> 
 def test_one_tensor_read_in_two_places_is_packed_as_well() -> None:
     packed = pack.pack(build("C[i,j] += A[k,i]*A[k,j] where j >= i", {"A": (1500, 1500)}), AVX512)
     assert sum(t.name.startswith("A_packed") for t in packed.tensors) == 2
+
+
+@pytest.mark.parametrize(("order", "jam"), [("m,h,w", "w"), ("m,w,h", "h")])
+def test_rows_of_results_that_are_stored_one_by_one_are_neighbours(order: str, jam: str) -> None:
+    """Threads share the other loop and write to lines of their own."""
+    program = build(f"O[{order}] += X[c,h+r,w+s] * P[c,r,s,m]", {"X": (128, 17, 17), "P": (128, 2, 2, 64)})
+    tile = chosen(program, "S1", AVX512)
+    assert (tile.vector, tile.jam) == ("m", jam)
