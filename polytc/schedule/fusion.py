@@ -17,7 +17,7 @@ from polytc.lang import program as pr
 from polytc.machine import Machine
 from polytc.schedule import footprints
 from polytc.schedule.clusters import clusters
-from polytc.schedule.groups import Group, is_contraction, loses_tile, partition
+from polytc.schedule.groups import Group, is_contraction, loses_tile, partition, splits_square
 from polytc.schedule.sizes import REGION
 
 POLICIES = ("min", "smart", "max")
@@ -28,6 +28,8 @@ OPERATION = 0.6
 """Cycles of a vector operation, load or store."""
 UNTILED = 3.0
 """Cycles of a step of a contraction without its register tile, in cycles of one with it."""
+STRIDED = 1.5
+"""Cycles of an instance that moves one element, not a vector, beyond those of its arithmetic."""
 LONG = 240
 """Characters of a list of groups that is counted instead."""
 SMALL = 50_000
@@ -93,10 +95,13 @@ def _arithmetic(s: pr.Statement, tensors: dict[str, pr.Tensor], machine: Machine
 
 
 def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> float:
-    """What contractions take longer if the group leaves out loops that belong around their register tiles."""
+    """What statements take longer if the group leaves out loops that belong around register tiles of contractions, or into
+    square tiles."""
+    shared = [{row[n] for row in group.rows} for n in range(len(group.statements))]
+    strided = sum(STRIDED * s.points for s, kept in zip(group.statements, shared, strict=True) if splits_square(s, kept))
     if not loses_tile(group):
-        return 0.0
-    return sum((UNTILED - 1) * _arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
+        return strided
+    return strided + sum((UNTILED - 1) * _arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
 
 
 def _cycles(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> float:

@@ -23,6 +23,9 @@ MINIMAL_PARALLELISM = 32
 LARGEST = 32
 """Statements of a group: fusing more gains little, and every decision about a group looks at all of them."""
 
+TURNED = 8
+"""Iterations of both loops from which on a statement that turns its operand runs in square tiles."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -269,12 +272,15 @@ def _around_tiles(group: Group, row: int) -> bool:
 
 
 def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
-    """Contractions keep the loops around their register tiles; others keep enough iterations for threads."""
+    """Contractions keep the loops around their register tiles, what turns its operand both loops of its square tiles; others
+    keep enough iterations for threads."""
     kept = len(shared)
     if kept == 0:
         return False
     for part, rows in ((group, {a for a, _ in shared}), (new, {b for _, b in shared})):
         if any(_around_tiles(part, r) for r in range(len(part.rows)) if r not in rows):
+            return False
+        if any(splits_square(s, {part.rows[r][n] for r in rows}) for n, s in enumerate(part.statements)):
             return False
     if kept == len(group.rows) == len(new.rows):
         return True
@@ -283,6 +289,25 @@ def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     for extent in extents:
         total *= extent
     return total >= MINIMAL_PARALLELISM and kept == min(len(group.rows), len(new.rows))
+
+
+def splits_square(s: pr.Statement, shared: set[str]) -> bool:
+    """Is an assignment's target contiguous along one loop, what it reads along another, and only one of them among the indices
+    `shared`? Square tiles take both, see schedule.cpu."""
+    long = {r.index for r in s.ranges if r.extent >= TURNED}
+    across = _contiguous(s.subscripts)
+    for read in pr.reads(s) if s.op is None and across in long else ():
+        along = _contiguous(read.subscripts)
+        crossed = along in long and along != across and any(e == pr.Index(across) for e in pr.walk(read))
+        if crossed and (along in shared) != (across in shared):
+            return True
+    return False
+
+
+def _contiguous(subscripts: tuple[pr.Expr, ...]) -> str:
+    """The index along which an access is contiguous; '' if there is none."""
+    form = linear(subscripts[-1]) if subscripts else None
+    return form.terms[0][0] if form is not None and [c for _, c in form.terms] == [1] else ""
 
 
 def hides(group: Group, new: Group) -> bool:

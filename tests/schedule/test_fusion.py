@@ -86,3 +86,34 @@ def test_the_choice_is_reported() -> None:
 def test_refusals(options: dict[str, str]) -> None:
     with pytest.raises(polytc.ArgumentError, match="E410"):
         polytc.compile(LAYER, shapes=SHAPES[LAYER], **options)
+
+
+HEAD_AND_TURNED = "Y[0,c] = K[c]\nY[p+1,c] = X[c,p]"
+NORMALISED = "M[p] += X[p,c]\nY[c,p] = X[p,c] - M[p]"
+BOTH_LOOPS = "T[i,j] = X[i,j] + 1\nY[j,i] = sqrt(T[i,j])\nZ[i,j] = T[i,j] * T[i,j]"
+
+
+@pytest.mark.parametrize(("text", "shapes", "fused"), [
+    (HEAD_AND_TURNED, {"X": (152, 784), "K": (152,)}, False),
+    (HEAD_AND_TURNED, {"X": (152, 3136), "K": (152,)}, False),
+    (HEAD_AND_TURNED, {"X": (152, 4), "K": (152,)}, True),
+    (NORMALISED, {"X": (640, 200)}, False),
+    (NORMALISED, {"X": (640, 4)}, True),
+    (BOTH_LOOPS, {"X": (64, 80)}, True)])
+def test_what_turns_its_operand_keeps_both_loops_of_its_square_tiles(text: str, shapes: dict[str, tuple[int, ...]], fused: bool
+                                                                     ) -> None:
+    found = choose(lower_program(build(text, shapes), LLVMTarget(AVX2)).rewritten, AVX2)
+    last = next(g for g in found.groups if any(s.target == "Y" and len(s.indices) == 2 for s in g.statements))
+    assert (len(last.statements) > 1) == fused, str(found)
+
+
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+@pytest.mark.parametrize("target", ["cpu", "interp"])
+def test_turned_operands(target: str, policy: str | None) -> None:
+    rng = np.random.default_rng(0)
+    x, k = rng.standard_normal((35, 43)).astype("f4"), rng.standard_normal(35).astype("f4")
+    how = {"fusion": policy} if policy is not None else {}
+    got = polytc.compile(HEAD_AND_TURNED, target, shapes={"X": x.shape, "K": k.shape}, **how)(K=k, X=x)
+    np.testing.assert_array_equal(got, np.concatenate([k[None], x.T]))
+    got = polytc.compile(NORMALISED, target, shapes={"X": x.shape}, **how)(x)
+    np.testing.assert_allclose(got, (x - x.sum(1, keepdims=True)).T, rtol=1e-4, atol=1e-4)
