@@ -184,6 +184,12 @@ def test_a_row_stays_in_its_group(text: str, device: str) -> None:
     assert found.source.text.count("barrier(") == 4
 
 
+def test_a_single_result_is_in_a_register_until_the_first_item_stores_it() -> None:
+    found = lowered("s += x[i]", {"x": (300,)})
+    assert found.source.text.count("barrier(") == 2
+    assert "float s_own;" in found.source.text
+
+
 def test_groups_divide_what_has_few_results() -> None:
     found = lowered("s += x[i]", {"x": (1 << 22,)}, "nvidia-sm90")
     first = found.source.launches[0]

@@ -115,7 +115,8 @@ def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], 
         return None
     sides, shared = found
     small = _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "private"), sides, shared)
-    used = [items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path), a.store) for a in accesses]
+    used = [items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path if items.is_several(x.node)), a.store)
+            for a in accesses]
     left = axes - set(shared)
     owned = items.owned_dimensions(used, left)
     if left and not owned:

@@ -32,11 +32,17 @@ def shared(kernel: loops.Kernel) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Access:
-    """indices: of a load or a store; inside: the variables of the loops around; store: in a store, not in a bound or test."""
+    """indices: of a load or a store; inside: the variables of the loops around that are several iterations; store: in a store,
+    not in a bound or test."""
 
     indices: tuple[loops.Expr, ...]
     inside: frozenset[str]
     store: bool
+
+
+def is_several(s: loops.For) -> bool:
+    """Does a loop run for others than the first item?"""
+    return s.kind != "thread" or s.lower != loops.const(0) or s.upper != loops.const(1)
 
 
 def owned_dimensions(accesses: Sequence[Access], axes: frozenset[str]) -> tuple[int, ...]:
@@ -100,6 +106,7 @@ def accesses(s: loops.Stmt, b: loops.Buffer) -> list[Access]:
 def accesses_of(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[Access]]:
     """All loads and stores of the buffers of these names."""
     found: dict[str, list[Access]] = {}
-    for name, indices, inside, store in traverse.accesses(s, names, frozenset[str](), lambda inside, x: inside | {x.var}):
+    for name, indices, inside, store in traverse.accesses(
+            s, names, frozenset[str](), lambda inside, x: inside | {x.var} if is_several(x) else inside):
         found.setdefault(name, []).append(Access(indices, inside, store))
     return found
