@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.lang.program import Program
 from polytc.machine import GENERIC_GPU
+from polytc.runtime.opencl_executable import Open
 from polytc.schedule import diagonals, launches
 
 Arrays = dict[str, np.ndarray]
@@ -255,6 +257,44 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
             given = made(np.random.default_rng(n), n, 6)[name]
             expected = PROGRAMS[name][1](**given)
             np.testing.assert_allclose(op(**{k: a.copy() for k, a in given.items()}), expected["A"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("tiles", [0.0, 1e12])
+@pytest.mark.parametrize("name", ["seidel", "subsequence"])
+def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
+    monkeypatch.setattr(diagonals, "_micros", lambda *_: tiles)
+    shapes: dict[str, tuple[str, ...]] = {"w": ("T",), "A": ("N", "N")} if name == "seidel" else {
+        "a": ("N",), "b": ("M",), "L": ("N1", "M1")}
+    dtype = "f64" if name == "seidel" else "i32"
+    low = compiler.lower_program(api.build(PROGRAMS[name][0], shapes, dict.fromkeys(shapes, dtype)), OpenCLTarget())
+    (launch,) = low.source.launches
+    assert ("wavefronts of tiles" in low.schedule.how) == (tiles == 0.0)
+    assert [r.var for r in launch.loops] == ["wave"] or launch.loops[0].var.endswith("_tile")
+    assert not any("wave" in str(n) for n in launch.global_size)
+    if "opencl" in targets:
+        given = made(np.random.default_rng(5), 30, 41)[name]
+        sizes = {s: n for a, names in shapes.items() for s, n in zip(names, given[a].shape)}
+        arrays = [given[b.name].copy() for b in low.loops.args]
+        built = low.target.build(low.source)
+        numbers = {"sizes": json.dumps(list(low.loops.sizes))}
+        opened = low.target.load(replace(built, options={**built.options, **numbers}), 1)
+        assert isinstance(opened, Open)
+        opened.at([sizes[n] for n in low.loops.sizes]).run(arrays)
+        expected = PROGRAMS[name][1](**given)
+        assert_equal({b.name: a for b, a in zip(low.loops.args, arrays)}, expected)
+
+
+def test_triangles_of_open_sizes_end_with_the_loop_of_the_host() -> None:
+    text = """def grow(inout f64[N] r, f64[N] q) -> (r) {
+        for k in 1:N {
+            z[i] = r[k-i-1] + q[i]    where i in 0:k
+            r[i] = z[i] / 2           where i in 0:k
+        }
+    }"""
+    p = api.build(text, {"r": ("N",), "q": ("N",)}, {"r": "f64", "q": "f64"})
+    found = compiler.lower_program(p, OpenCLTarget()).source.launches
+    assert [str(r) for x in found for r in x.loops] == ["for k in 1:N"] * 2
+    assert not any("k" in str(n) for x in found for n in x.global_size)
 
 
 def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:

@@ -58,6 +58,7 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
         return kernel
     known: dict[str, simplify.Interval] = {}
     ranges: dict[str, limits.Range] = {}
+    host = frozenset(s.var for s in kernel.host)
     guards: list[loops.Binary] = []
     fixed: list[tuple[loops.For, int, int, int]] = []
     for loop in chain:
@@ -65,7 +66,7 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
         assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
         known[loop.var] = (low, None if high is None else high - 1)
         if high is None:
-            high = limits.limits(loop.upper, ranges)[1]
+            high = limits.limits(_largest(loop.upper, host), {**_of_host(kernel), **ranges})[1]
         ranges[loop.var] = (low, high - 1)
         var = loops.Var(loop.var)
         starts = loop.lower == loops.const(low)
@@ -79,6 +80,26 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     guarded = loops.If(conjunction(guards), body) if guards else body
     inner = simplify.simplify(_merge(fixed, guarded), {})
     return replace(kernel, body=inner)
+
+
+def _of_host(kernel: loops.Kernel) -> dict[str, limits.Range]:
+    """What the variables of the loops around the kernel lie between."""
+    ranges: dict[str, limits.Range] = {}
+    for s in kernel.host:
+        inside = frozenset(ranges)
+        ranges[s.var] = limits.limits(s.lower, ranges)[0], limits.limits(_largest(s.upper, inside), ranges)[1] - 1
+    return ranges
+
+
+def _largest(e: loops.Expr, host: frozenset[str]) -> loops.Expr:
+    """An upper bound of the expression: of a minimum, the simplest part that does not depend on these variables, if one does
+    not."""
+    def on_expr(x: loops.Expr) -> loops.Expr:
+        if isinstance(x, loops.Call) and x.fn == "min":
+            free = [a for a in x.args if host.isdisjoint(traverse.variables(a))]
+            return min(free, key=lambda a: sum(1 for _ in traverse.walk_expr(a))) if free else x
+        return x
+    return traverse.map_expr(e, on_expr) if host else e
 
 
 def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> loops.Stmt:
