@@ -20,7 +20,7 @@ STAGES = ("program", "scop", "deps", "schedule", "ast", "loops", "source")
 def test_every_stage_prints_for_a_padded_convolution(target: str) -> None:
     low = compiler.lower_program(CONV, target)
     assert set(low.seconds) == set(STAGES)
-    entry = "polytc_padded_1(" if target == "c" else "k0"
+    entry = "polytc_padded_1(" if low.source.target == "c" else "k0"
     for value, sign in ((low.program, "def padded("), (low.rewritten, "I_pad"), (low.scop, "S1[m, h, w, c, r, s]"),
                         (low.dependences, "flow: "), (low.schedule, "domain: "), (low.loops, "kernel k0("),
                         (low.source, entry)):
