@@ -105,8 +105,12 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     to = target(target_name) if isinstance(target_name, str) else target_name
     seconds: dict[str, float] = {}
     once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
-    before = _lowered(once, None, once, to, None, {}) if once is not None else None
-    return _lowered(program, before, rewritten, to, schedule, seconds)
+    try:
+        before = _lowered(once, None, once, to, None, {}) if once is not None else None
+        return _lowered(program, before, rewritten, to, schedule, seconds)
+    except Undecided as e:
+        raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
+                          notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
 
 
 def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,

@@ -15,6 +15,7 @@ import polytc
 from polytc import compiler
 from polytc.errors import ArgumentError, CompileError
 from polytc.lang import extents
+from polytc.lang.sizes import Undecided
 
 Shape = tuple[int | str, ...]
 
@@ -322,6 +323,15 @@ def test_refusals(text: str, shapes: Any, reason: str) -> None:
 def test_targets_without_open_sizes() -> None:
     with pytest.raises(ArgumentError) as e:
         polytc.compile("C[i] = A[i]", "evaluate", shapes={"A": ("M",)})
+    assert e.value.code == "E412"
+
+
+def test_what_a_target_cannot_leave_open_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undecided(*_: object) -> None:
+        raise Undecided("how large min(M, 3) may be")
+    monkeypatch.setattr(compiler.passes, "run", undecided)
+    with pytest.raises(CompileError, match=r"the sizes M cannot stay open on 'interp': how large min\(M, 3\) may be") as e:
+        polytc.lower("C[i] = A[i]", "interp", shapes={"A": ("M",)})
     assert e.value.code == "E412"
 
 

@@ -17,6 +17,7 @@ the order of the indices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -221,6 +222,13 @@ def nested(statements: tuple[Statement, ...], depth: int = 0) -> tuple[Nested, .
         inside = tuple(run)
         found += inside if label is None else [Loop(label, nested(inside, depth + 1))]
     return tuple(found)
+
+
+def stretches(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...] | Loop]:
+    """The outermost `for` loops, and the neighbouring statements between them, together."""
+    for label, run in groupby(statements, lambda s: s.loops[0] if s.loops else None):
+        inside = tuple(run)
+        yield inside if label is None else Loop(label, nested(inside, 1))
 
 
 def common_loops(a: Statement, b: Statement) -> int:

@@ -49,21 +49,15 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = N
     statements outside of loops; open_: its sizes are representative ones."""
     parts: list[Nest] = []
     notes: list[str] = []
-    flat: list[pr.Statement] = []
-    for x in (*pr.nested(scop.program.statements), None):
-        if isinstance(x, pr.Statement):
-            flat.append(x)
-            continue
-        if flat:
-            part = replace(scop.program, statements=tuple(flat))
-            inside, found = gpu.plan(part, machine, policy, vectors=not open_, prefix=f"F{len(parts)}")
-            parts.append(inside)
-            notes += found
-            flat = []
-        if x is not None:
+    for x in pr.stretches(scop.program.statements):
+        if isinstance(x, pr.Loop):
             chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_)
-            parts.append(chosen.nest)
-            notes += chosen.how
+            inside, found = chosen.nest, [*chosen.how]
+        else:
+            inside, found = gpu.plan(replace(scop.program, statements=x), machine, policy, vectors=not open_,
+                                     prefix=f"F{len(parts)}")
+        parts.append(inside)
+        notes += found
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
 
 

@@ -41,20 +41,15 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes
     of the fusion of statements outside of loops (in a loop, isl's bands decide)."""
     parts: list[Nest] = []
     notes: list[str] = []
-    flat: list[pr.Statement] = []
-    for x in (*pr.nested(scop.program.statements), None):
-        if isinstance(x, pr.Statement):
-            flat.append(x)
-            continue
-        if flat:
-            part = replace(scop.program, statements=tuple(flat))
-            shared = fusion.choose(part, machine, policy or fusion.DEFAULT)
-            parts.append(cpu.nest(part, machine, f"F{len(parts)}", shared))
-            flat = []
-        if x is not None:
+    for x in pr.stretches(scop.program.statements):
+        if isinstance(x, pr.Loop):
             inside, found = _loop(scop, deps, machine, x, f"N{len(parts)}", choose)
-            parts.append(inside)
             notes += found
+        else:
+            part = replace(scop.program, statements=x)
+            shared = fusion.choose(part, machine, policy or fusion.DEFAULT)
+            inside = cpu.nest(part, machine, f"F{len(parts)}", shared)
+        parts.append(inside)
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
 
 
