@@ -101,6 +101,12 @@ def test_loops_that_never_meet_run_together() -> None:
     assert runs() == []
 
 
+def test_loops_around_parallel_loops_run_alone() -> None:
+    """Their iterations weigh more: of 12 heavy ones and 204 light ones in a row, one of two threads got all that is heavy."""
+    heavy = P.loop("j", 12, rows(B, A, 0, 40), "parallel")
+    assert runs(heavy, rows(C, A, 0, 64), rows(B, A, 40, 64)) == [1, 2]
+
+
 def test_arrays_of_their_own_keep_no_loops_apart() -> None:
     t = L.Buffer("t", F32, (4,), "private")
 
