@@ -263,8 +263,7 @@ def _general(program: Program, machine: Machine) -> Program:
     if program.sequential or program.dynamic:
         return program
     steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
-    steps += [
-        inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
+    steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
     if machine.kind == "cpu" and not program.precise:
         steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
     if machine.kind == "gpu":

@@ -131,8 +131,6 @@ def _dimensions(program: pr.Program) -> Mapping[Dimension, list[Dimension]]:
     return found
 
 
-
-
 # ---- what it is worth
 
 def _gain(plan: Plan, region: list[str], lanes: int) -> float:
