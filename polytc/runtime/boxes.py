@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from polytc.runtime import heaps
 from polytc.runtime.linking import Code, scalar_code
 
 _TYPES = {"float32": ("float", "f32", ctypes.c_float), "float64": ("double", "f64", ctypes.c_double)}
@@ -19,7 +20,7 @@ _TYPES = {"float32": ("float", "f32", ctypes.c_float), "float64": ("double", "f6
 _TEXT = """\
 declare {T} @llvm.minimum.{S}({T}, {T})
 declare {T} @llvm.maximum.{S}({T}, {T})
-define internal i1 @better(ptr %scores, i64 %a, i64 %b) {{
+define internal i1 @before(i64 %a, i64 %b, ptr %scores) alwaysinline {{
   %p = getelementptr {T}, ptr %scores, i64 %a
   %q = getelementptr {T}, ptr %scores, i64 %b
   %x = load {T}, ptr %p
@@ -30,44 +31,6 @@ define internal i1 @better(ptr %scores, i64 %a, i64 %b) {{
   %tie = and i1 %equal, %first
   %r = or i1 %higher, %tie
   ret i1 %r
-}}
-define internal void @sift(ptr %heap, i64 %count, i64 %at, ptr %scores) {{
-entry:
-  %at.p = getelementptr i64, ptr %heap, i64 %at
-  %moved = load i64, ptr %at.p
-  br label %level
-level:
-  %p = phi i64 [ %at, %entry ], [ %child, %move ]
-  %twice = mul i64 %p, 2
-  %l = add i64 %twice, 1
-  %r = add i64 %twice, 2
-  %has.l = icmp slt i64 %l, %count
-  br i1 %has.l, label %left, label %done
-left:
-  %l.p = getelementptr i64, ptr %heap, i64 %l
-  %lv = load i64, ptr %l.p
-  %has.r = icmp slt i64 %r, %count
-  br i1 %has.r, label %both, label %pick
-both:
-  %r.p = getelementptr i64, ptr %heap, i64 %r
-  %rv = load i64, ptr %r.p
-  %right = call i1 @better(ptr %scores, i64 %rv, i64 %lv)
-  %b.child = select i1 %right, i64 %r, i64 %l
-  %b.value = select i1 %right, i64 %rv, i64 %lv
-  br label %pick
-pick:
-  %child = phi i64 [ %l, %left ], [ %b.child, %both ]
-  %value = phi i64 [ %lv, %left ], [ %b.value, %both ]
-  %up = call i1 @better(ptr %scores, i64 %value, i64 %moved)
-  br i1 %up, label %move, label %done
-move:
-  %p.p = getelementptr i64, ptr %heap, i64 %p
-  store i64 %value, ptr %p.p
-  br label %level
-done:
-  %end.p = getelementptr i64, ptr %heap, i64 %p
-  store i64 %moved, ptr %end.p
-  ret void
 }}
 define internal {T} @side(ptr %boxes, i64 %a, i64 %b, i64 %axis) {{
   %a4 = mul i64 %a, 4
@@ -132,7 +95,7 @@ candidate:
   %c = phi i64 [ 0, %begin ], [ %c1, %look ]
   %count = phi i64 [ 0, %begin ], [ %count1, %look ]
   %c.more = icmp slt i64 %c, %n
-  br i1 %c.more, label %look, label %half
+  br i1 %c.more, label %look, label %order
 look:
   %score.p = getelementptr {T}, ptr %s, i64 %c
   %score = load {T}, ptr %score.p
@@ -144,17 +107,9 @@ look:
   %count1 = add i64 %count, %one
   %c1 = add i64 %c, 1
   br label %candidate
-half:
-  %middle = sdiv i64 %count, 2
-  br label %order
 order:
-  %h = phi i64 [ %middle, %half ], [ %h1, %sink ]
-  %h.more = icmp sgt i64 %h, 0
-  br i1 %h.more, label %sink, label %best
-sink:
-  %h1 = sub i64 %h, 1
-  call void @sift(ptr %heap, i64 %count, i64 %h1, ptr %s)
-  br label %order
+  call void @heap.order(ptr %heap, i64 %count, ptr %s)
+  br label %best
 best:
   %left = phi i64 [ %count, %order ], [ %left1, %kept.one ], [ %left1, %hidden ]
   %kept = phi i64 [ 0, %order ], [ %kept1, %kept.one ], [ %kept, %hidden ]
@@ -163,12 +118,8 @@ best:
   %on = and i1 %some, %wants
   br i1 %on, label %take, label %next
 take:
-  %top = load i64, ptr %heap
+  %top = call i64 @heap.take(ptr %heap, i64 %left, ptr %s)
   %left1 = sub i64 %left, 1
-  %last.p = getelementptr i64, ptr %heap, i64 %left1
-  %last = load i64, ptr %last.p
-  store i64 %last, ptr %heap
-  call void @sift(ptr %heap, i64 %left1, i64 0, ptr %s)
   br label %compare
 compare:
   %j = phi i64 [ 0, %take ], [ %j1, %other ]
@@ -210,7 +161,7 @@ end:
 @functools.cache
 def _function(dtype: str) -> tuple[Code, Callable[..., int]]:
     name, short, scalar = _TYPES[dtype]
-    code = scalar_code(_TEXT.format(T=name, S=short))
+    code = scalar_code(heaps.text("i64") + _TEXT.format(T=name, S=short))
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4, scalar, scalar, ctypes.c_int64,
                             *[ctypes.c_void_p] * 2)
     return code, kind(code.address("suppress"))

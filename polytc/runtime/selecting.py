@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from polytc.runtime import heaps
 from polytc.runtime.linking import Code, scalar_code
 
 LANES = 16
@@ -26,7 +27,7 @@ _TYPES = {np.dtype(np.float32): ("float", "i32"), np.dtype(np.float64): ("double
 """Type of the elements, and of the integers."""
 
 _FLOAT_KEY = """\
-define internal {I} @key{name}({T} %x, {I} %flip) {{
+define internal {I} @key{name}({T} %x, {I} %flip) alwaysinline {{
   %number = fadd {T} %x, {zero}
   %bits = bitcast {T} %number to {I}
   %sign = ashr {I} %bits, {shift}
@@ -39,7 +40,7 @@ define internal {I} @key{name}({T} %x, {I} %flip) {{
 }}
 """
 _INTEGER_KEY = """\
-define internal {I} @key{name}({T} %x, {I} %flip) {{
+define internal {I} @key{name}({T} %x, {I} %flip) alwaysinline {{
   %r = xor {I} %x, %flip
   ret {I} %r
 }}
@@ -47,7 +48,7 @@ define internal {I} @key{name}({T} %x, {I} %flip) {{
 
 _TEXT = """\
 declare i{L} @llvm.cttz.i{L}(i{L}, i1)
-define internal {C} @entry({I} %key, i64 %place) {{
+define internal {C} @entry({I} %key, i64 %place) alwaysinline {{
   %later = xor i64 %place, -1
   %low.bits = {narrow} i64 %later to {I}
   %low = zext {I} %low.bits to {C}
@@ -56,50 +57,15 @@ define internal {C} @entry({I} %key, i64 %place) {{
   %r = or {C} %high, %low
   ret {C} %r
 }}
-define internal void @sift(ptr %heap, i64 %count, i64 %first, {C} %moved) {{
-entry:
-  br label %level
-level:
-  %at = phi i64 [ %first, %entry ], [ %child, %down ]
-  %twice = mul i64 %at, 2
-  %l = add i64 %twice, 1
-  %r = add i64 %twice, 2
-  %at.p = getelementptr {C}, ptr %heap, i64 %at
-  %l.p = getelementptr {C}, ptr %heap, i64 %l
-  %r.p = getelementptr {C}, ptr %heap, i64 %r
-  %has.r = icmp slt i64 %r, %count
-  br i1 %has.r, label %both, label %maybe
-maybe:
-  %has.l = icmp slt i64 %l, %count
-  br i1 %has.l, label %left, label %done
-left:
-  %only = load {C}, ptr %l.p
-  br label %pick
-both:
-  %lv = load {C}, ptr %l.p
-  %rv = load {C}, ptr %r.p
-  %right = icmp slt {C} %rv, %lv
-  %b.child = select i1 %right, i64 %r, i64 %l
-  %b.value = select i1 %right, {C} %rv, {C} %lv
-  br label %pick
-pick:
-  %child = phi i64 [ %l, %left ], [ %b.child, %both ]
-  %value = phi {C} [ %only, %left ], [ %b.value, %both ]
-  %worse = icmp slt {C} %value, %moved
-  br i1 %worse, label %down, label %done
-down:
-  store {C} %value, ptr %at.p
-  br label %level
-done:
-  store {C} %moved, ptr %at.p
-  ret void
+define internal i1 @before({C} %a, {C} %b, ptr %context) alwaysinline {{
+  %r = icmp slt {C} %a, %b
+  ret i1 %r
 }}
 define void @select(ptr %all, i64 %rows, i64 %n, i64 %k, i64 %turn, ptr %heap, ptr %found, ptr %values) {{
 entry:
   %flip = {narrow} i64 %turn to {I}
   %flip.one = insertelement <{L} x {I}> poison, {I} %flip, i32 0
   %flips = shufflevector <{L} x {I}> %flip.one, <{L} x {I}> poison, <{L} x i32> zeroinitializer
-  %half = sdiv i64 %k, 2
   br label %row
 row:
   %row.k = phi i64 [ 0, %entry ], [ %row.next, %finished ]
@@ -126,15 +92,8 @@ put:
   %f1 = add i64 %f, 1
   br label %fill
 order:
-  %h = phi i64 [ %half, %fill ], [ %h1, %sink ]
-  %h.more = icmp sgt i64 %h, 0
-  br i1 %h.more, label %sink, label %scan
-sink:
-  %h1 = sub i64 %h, 1
-  %h.p = getelementptr {C}, ptr %heap, i64 %h1
-  %h.entry = load {C}, ptr %h.p
-  call void @sift(ptr %heap, i64 %k, i64 %h1, {C} %h.entry)
-  br label %order
+  call void @heap.order(ptr %heap, i64 %k, ptr null)
+  br label %scan
 scan:
   %i = phi i64 [ %k, %order ], [ %block.end, %block ], [ %stop, %one ]
   %block.end = add i64 %i, {L}
@@ -178,7 +137,7 @@ look:
   %better = icmp sgt {C} %j.entry, %worst
   br i1 %better, label %replace, label %next
 replace:
-  call void @sift(ptr %heap, i64 %k, i64 0, {C} %j.entry)
+  call void @heap.place(ptr %heap, i64 %k, {C} %j.entry, ptr null)
   br label %next
 next:
   %mask.less = sub i{L} %mask, 1
@@ -189,11 +148,8 @@ best:
   %m.more = icmp sgt i64 %m, 0
   br i1 %m.more, label %take, label %finished
 take:
+  %worst.last = call {C} @heap.take(ptr %heap, i64 %m, ptr null)
   %m1 = sub i64 %m, 1
-  %worst.last = load {C}, ptr %heap
-  %m.from = getelementptr {C}, ptr %heap, i64 %m1
-  %m.moved = load {C}, ptr %m.from
-  call void @sift(ptr %heap, i64 %m1, i64 0, {C} %m.moved)
   %m.low = trunc {C} %worst.last to {I}
   %m.earlier = xor {I} %m.low, -1
   %m.place = {widen} {I} %m.earlier to i64
@@ -229,7 +185,7 @@ def _key(name: str, element: str, integer: str, lanes: int) -> str:
 def _function(dtype: np.dtype) -> tuple[Code, Callable[..., None]]:
     element, integer = _TYPES[dtype]
     bits = int(integer[1:])
-    text = _key("", element, integer, 1) + _key("s", element, integer, LANES) + _TEXT.format(
+    text = heaps.text(f"i{2 * bits}") + _key("", element, integer, 1) + _key("s", element, integer, LANES) + _TEXT.format(
         T=element, I=integer, L=LANES, C=f"i{2 * bits}", bits=bits, align=bits // 8,
         narrow="trunc" if bits == 32 else "bitcast", widen="zext" if bits == 32 else "bitcast")
     code = scalar_code(text)
