@@ -15,10 +15,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polytc.codegen.c import language
+from polytc.codegen.ctext.constants import MACROS
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph import assembly
-from polytc.graph.headers import parameters
+from polytc.graph.headers import identifier, parameters
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.memory import Life
 from polytc.graph.plan import Array, Call, Plan
@@ -31,16 +32,18 @@ from polytc.machine import ALIGNMENT
 from polytc.poly import isl
 
 RESERVED = frozenset("""
-    self queue waits wait_list done made folder log log_bytes threads memory given error k a l p c from
-    NULL EOF stdin stdout stderr errno linux unix assert bool true false complex inline restrict
+    self queue waits wait_list done made folder log log_bytes threads memory buffers aligned given error k a l p c from
+    assert inline restrict PARALLEL
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t reserve floordiv
     and or not xor class new delete this template namespace operator private public protected friend virtual typename using
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
     build_options read_file check_device build make_memory make_kernels check_call fail print transfer find refused format
     argument about size_t FILE printf snprintf fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
-""".split())
+""".split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
+PREFIXES = ("INT", "UINT", "CL_", "cl_")
+"""What headers' names for other things begin with."""
 
 Role: TypeAlias = Literal["input", "output", "inout"]
 
@@ -108,7 +111,8 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
     """The bundle of a checked program. name: of what is exported; the program's if not said."""
     lowered = lower_program(program, target)
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
-    named = parameters([*program.arrays, *program.sizes], RESERVED)
+    own_name = _named(name or program.name)
+    named = _parameters([*program.arrays, *program.sizes], own_name)
     arguments = tuple(Argument(own, n, Array(program.tensor(n).dtype, program.tensor(n).shape), roles.get(n, "output"))
                       for own, n in zip(named, program.arrays))
     places = {n: Place("argument", k) for k, n in enumerate(program.arrays)}
@@ -116,7 +120,7 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
     lives = tuple(_scratch(lowered, 0))
     places |= {b.name: Place("value", life.name) for b, life in zip(lowered.source.module.scratch, lives, strict=True)}
     unit = Unit(lowered, program.name)
-    return Bundle(_named(name or program.name), arguments, (), (unit,), (Step(0, places),), (), lives,
+    return Bundle(own_name, arguments, (), (unit,), (Step(0, places),), (), lives,
                   tuple(named[len(arguments):]))
 
 
@@ -152,6 +156,12 @@ def _named(name: str) -> str:
     return found
 
 
+def _parameters(names: Sequence[str], bundle: str) -> list[str]:
+    """C identifiers of arrays and sizes that nothing else has, nor a kernel or a function of the bundle."""
+    found = map(identifier, names)
+    return parameters(names, RESERVED | {n for n in found if n == bundle or n.startswith((f"{bundle}_", *PREFIXES))})
+
+
 class _Walk:
     """State of one walk over the calls of a plan."""
 
@@ -172,12 +182,13 @@ class _Walk:
         copies = tuple(Copy(self.place(value), len(self.plan.inputs) + j, size)
                        for j, value, size in assembly.late_outputs(self.plan))
         units = tuple(Unit(k.lowered, k.label) for k in self.kernels.all)
-        return Bundle(name, self.arguments(), tuple(self.weights), units, tuple(steps), copies, tuple(self.lives))
+        return Bundle(name, self.arguments(name), tuple(self.weights), units, tuple(steps), copies, tuple(self.lives))
 
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self, name: str) -> tuple[Argument, ...]:
+        """name: of the bundle."""
         values = (*self.plan.inputs, *self.plan.outputs)
         return tuple(Argument(own, value, self.plan.types[value], "input" if k < len(self.plan.inputs) else "output")
-                     for k, (own, value) in enumerate(zip(parameters(values, RESERVED), values, strict=True)))
+                     for k, (own, value) in enumerate(zip(_parameters(values, name), values, strict=True)))
 
     def step(self, number: int, call: Call) -> Step:
         kernel = self.kernels.of(call)

@@ -17,7 +17,7 @@ from polytc.export import formula
 from polytc.export.bundle import Bundle, Place, bytes_of, offsets
 from polytc.export.description import arguments, rows, weights, write_weights
 from polytc.export.folder import Folder, described, prepare
-from polytc.export.templates import FLOORDIV, common, rendered
+from polytc.export.templates import FLOORDIV, cmake, common, rendered
 from polytc.graph.headers import c_type
 from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT
@@ -28,7 +28,7 @@ def write(bundle: Bundle, to: Path) -> list[Path]:
     folder = prepare(bundle, library)
     name = bundle.name
     texts = {f"{name}.c": code(folder), f"{name}.h": header(bundle), "main.c": main(bundle),
-             "CMakeLists.txt": rendered(templates.CMAKE, NAME=name, FLAGS=_flags(folder)),
+             "CMakeLists.txt": cmake(name, templates.FIND, templates.LINK, FLAGS=_flags(folder)),
              f"{name}.json": description(folder)}
     to.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():

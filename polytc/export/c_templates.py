@@ -121,8 +121,6 @@ RESERVE = '''\
 
 MAIN = '''\
 /* main FOLDER@USAGE@ [FILE ...]: one run.
- * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
- * Inputs without a file are zeros. Prints the first elements of each output. */
 @COMMON@
 int main(int argc, char **argv)
 {
@@ -134,38 +132,27 @@ int main(int argc, char **argv)
     self = @NAME@_create(argv[1]);
     if (!self) return fail(argv[1], "there is no memory, or the weights cannot be read");
     for (k = 0; k < COUNT; k++) {
-        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
         bytes[k] = @NAME@_bytes(k@SIZES@);
-        data[k] = calloc(1, bytes[k] + 1);
-        if (!data[k]) return fail(about[k].name, "no memory");
-        if (about[k].read && strcmp(path, "-") && !transfer(path, "rb", data[k], bytes[k]))
-            return fail(path, "cannot be read, or is too short");
+        data[k] = loaded(&about[k], file_of(argc, argv, k), bytes[k]);
+        if (!data[k]) return 1;
     }
     if (@NAME@_run(self@SIZES@@VALUES@)) return fail("run", "there is no memory, or a size is not positive");
-    for (k = 0; k < COUNT; k++) {
-        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
-        if (!about[k].written) continue;
-        print(&about[k], data[k], bytes[k]);
-        if (strcmp(path, "-") && !about[k].read && !transfer(path, "wb", data[k], bytes[k]))
-            return fail(path, "cannot be written");
-    }
+    for (k = 0; k < COUNT; k++)
+        if (about[k].written && stored(&about[k], file_of(argc, argv, k), data[k], bytes[k])) return 1;
     for (k = 0; k < COUNT; k++) free(data[k]);
     @NAME@_release(self);
     return 0;
 }
 '''
 
-CMAKE = '''\
-cmake_minimum_required(VERSION 3.10)
-project(@NAME@ C)
-set(CMAKE_C_STANDARD 99)
+FIND = '''\
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 find_package(OpenMP COMPONENTS C)
+'''
 
-add_library(@NAME@ @NAME@.c)
-target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+LINK = '''\
 target_link_libraries(@NAME@ PUBLIC m)
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
   target_compile_options(@NAME@ PRIVATE @FLAGS@)
@@ -173,7 +160,4 @@ endif()
 if(OpenMP_C_FOUND)
   target_link_libraries(@NAME@ PUBLIC OpenMP::OpenMP_C)
 endif()
-
-add_executable(@NAME@_main main.c)
-target_link_libraries(@NAME@_main @NAME@)
 '''

@@ -15,10 +15,11 @@ import polytc
 from polytc.codegen.ctext.text import comment
 from polytc.codegen.opencl.kernel import LARGEST_OPEN
 from polytc.codegen.opencl.library import library
-from polytc.export import formula, opencl_host, python_host
+from polytc.export import formula, opencl_host, opencl_main, python_host
 from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights, write_weights
 from polytc.export.folder import Folder, Task, described, nested, prepare, shown
+from polytc.export.templates import cmake
 from polytc.lang.extents import Extent
 from polytc.machine import DEVICES, Machine
 
@@ -29,7 +30,8 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
     name = bundle.name
     texts = {f"{name}.cl": source(folder), f"{name}.json": description(folder, made_for(machine)),
              f"{name}.h": opencl_host.header(folder), f"{name}.c": opencl_host.code(folder),
-             "main.c": opencl_host.main(folder), "CMakeLists.txt": opencl_host.cmake(name), f"{name}.py": python_host.TEXT}
+             "main.c": opencl_host.main(folder), "CMakeLists.txt": cmake(name, opencl_main.FIND, opencl_main.LINK),
+             f"{name}.py": python_host.TEXT}
     to.mkdir(parents=True, exist_ok=True)
     written = []
     for file, text in texts.items():

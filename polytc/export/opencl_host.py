@@ -1,4 +1,4 @@
-"""The host of an OpenCL folder in C99: NAME.h, NAME.c, a program that runs it, and CMakeLists.txt.
+"""The host of an OpenCL folder in C99: NAME.h, NAME.c, and a program that runs it.
 
 Tables say what is launched on what; the functions that walk them are the same in every folder.
 """
@@ -130,8 +130,3 @@ def main(folder: Folder) -> str:
     resize = f"    if (!error) error = {b.name}_resize(self{sizes});\n" if b.sizes else ""
     return rendered(main_templates.MAIN, COMMON=common(b), NAME=b.name, VALUES=values,
                      RESIZE=resize if b.sizes else "", USAGE="".join(f" {n}" for n in b.sizes))
-
-
-def cmake(name: str) -> str:
-    """CMakeLists.txt."""
-    return rendered(main_templates.CMAKE, NAME=name)

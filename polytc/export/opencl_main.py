@@ -1,9 +1,7 @@
-"""The program that runs an OpenCL folder, and its CMakeLists.txt, as templates."""
+"""The program that runs an OpenCL folder, and what is its own in CMakeLists.txt, as templates."""
 
 MAIN = '''\
 /* main FOLDER@USAGE@ [FILE ...]: runs the kernels of a folder once, on the first device for which they build.
- * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
- * Inputs without a file are zeros. Prints the first elements of each output. */
 @COMMON@
 static int refused(const char *what, cl_int error)
 {
@@ -51,24 +49,18 @@ int main(int argc, char **argv)
     if (error) return refused(argv[1], error);
     queue = clCreateCommandQueue(context, device, 0, &error);
 @RESIZE@    for (k = 0; k < COUNT && !error; k++) {
-        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
         size_t bytes = @NAME@_bytes(self, k);
-        data[k] = calloc(1, bytes + 1);
-        if (!data[k]) return fail(about[k].name, "no memory");
-        if (about[k].read && strcmp(path, "-") && !transfer(path, "rb", data[k], bytes))
-            return fail(path, "cannot be read, or is too short");
+        data[k] = loaded(&about[k], file_of(argc, argv, k), bytes);
+        if (!data[k]) return 1;
         arguments[k] = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, bytes + 1, data[k], &error);
     }
     if (!error) error = @NAME@_enqueue(self, queue@VALUES@, 0, NULL, &done);
     if (!error) error = clWaitForEvents(1, &done);
     for (k = 0; k < COUNT && !error; k++) {
-        const char *path = argc > k + 2 + SIZES ? argv[k + 2 + SIZES] : "-";
         size_t bytes = @NAME@_bytes(self, k);
         if (!about[k].written) continue;
         error = clEnqueueReadBuffer(queue, arguments[k], CL_TRUE, 0, bytes + 1, data[k], 0, NULL, NULL);
-        if (!error) print(&about[k], data[k], bytes);
-        if (!error && strcmp(path, "-") && !about[k].read && !transfer(path, "wb", data[k], bytes))
-            return fail(path, "cannot be written");
+        if (!error && stored(&about[k], file_of(argc, argv, k), data[k], bytes)) return 1;
     }
     if (error) return refused("OpenCL", error);
     clReleaseEvent(done);
@@ -83,16 +75,6 @@ int main(int argc, char **argv)
 }
 '''
 
-CMAKE = '''\
-cmake_minimum_required(VERSION 3.10)
-project(@NAME@ C)
-set(CMAKE_C_STANDARD 99)
-find_package(OpenCL REQUIRED)
+FIND = "find_package(OpenCL REQUIRED)\n"
 
-add_library(@NAME@ @NAME@.c)
-target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-target_link_libraries(@NAME@ PUBLIC OpenCL::OpenCL)
-
-add_executable(@NAME@_main main.c)
-target_link_libraries(@NAME@_main @NAME@)
-'''
+LINK = "target_link_libraries(@NAME@ PUBLIC OpenCL::OpenCL)\n"

@@ -50,7 +50,7 @@ class Program:
         if needs["work_group"] > device.max_work_group_size:
             raise RuntimeError(f"{device.name} has work-groups of {device.max_work_group_size}, not {needs['work_group']}")
 
-    def resize(self, **sizes):
+    def resize(self, /, **sizes):
         """Set the sizes that are not fixed, by name, and make memory for them. Not while a run is under way."""
         if set(sizes) != set(self.about["sizes"]) or min(sizes.values(), default=1) < 1:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
@@ -85,14 +85,14 @@ class Program:
             return np.int32(self._sizes[self.about["sizes"][number]])
         return {"argument": arguments, "weight": self._weights, "buffer": self._buffers}[area][number]
 
-    def enqueue(self, queue, *arguments, wait_for=None, **sizes):
+    def enqueue(self, queue, /, *arguments, wait_for=None, **sizes):
         """One run on buffers for all arguments, in order; an event that is complete when it is. sizes: that are not fixed."""
         self.resize(**sizes)
         if len(arguments) != len(self.about["arguments"]):
             raise TypeError("the arguments are " + ", ".join(a["name"] for a in self.about["arguments"]))
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             raise ValueError("the queue must be in order")
-        memory = [getattr(a, "base_data", a) for a in arguments]
+        memory = [getattr(a, "data", a) for a in arguments]
         if wait_for:
             cl.enqueue_barrier(queue, wait_for=wait_for)
         for launch, around in self._launches(self.about["launches"]):

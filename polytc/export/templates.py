@@ -6,6 +6,8 @@ from polytc.export.bundle import Bundle
 from polytc.graph.headers import c_type
 
 COMMON = '''\
+ * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
+ * Inputs without a file are zeros. Prints the first elements of each output. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +54,47 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
     if (file && fclose(file)) got = 0;
     return file && got == bytes;
 }
+
+/* The file of an argument, NULL if there is none. */
+static const char *file_of(int argc, char **argv, int number)
+{
+    const char *path = argc > number + 2 + SIZES ? argv[number + 2 + SIZES] : "-";
+    return strcmp(path, "-") ? path : NULL;
+}
+
+/* What an argument is before the run, for the caller to free; NULL if that cannot be had. */
+static char *loaded(const struct argument *a, const char *path, size_t bytes)
+{
+    char *data = calloc(1, bytes + 1);
+    if (!data) {
+        fail(a->name, "no memory");
+    } else if (a->read && path && !transfer(path, "rb", data, bytes)) {
+        fail(path, "cannot be read, or is too short");
+        free(data);
+        data = NULL;
+    }
+    return data;
+}
+
+/* Prints an argument after the run, and writes it to its file; 1 if that fails. */
+static int stored(const struct argument *a, const char *path, char *data, size_t bytes)
+{
+    print(a, data, bytes);
+    return path && !a->read && !transfer(path, "wb", data, bytes) ? fail(path, "cannot be written") : 0;
+}
+'''
+"""The rest of the comment that a main program begins with, and its functions."""
+
+_CMAKE = '''\
+cmake_minimum_required(VERSION 3.10)
+project(@NAME@ C)
+set(CMAKE_C_STANDARD 99)
+@FIND@
+add_library(@NAME@ @NAME@.c)
+target_include_directories(@NAME@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+@LINK@
+add_executable(@NAME@_main main.c)
+target_link_libraries(@NAME@_main @NAME@)
 '''
 
 FLOORDIV = '''\
@@ -79,6 +122,12 @@ def common(b: Bundle) -> str:
             f"{_FORMATS.get(c_type(a.type.dtype), 'BYTES')}}}" for a in b.arguments]
     return rendered(COMMON, NAME=b.name, ROWS=table("struct argument", "about", rows, '{"", 0, 0, BYTES}'),
                     COUNT=len(b.arguments), SIZES=len(b.sizes))
+
+
+def cmake(name: str, find: str, link: str, **values: object) -> str:
+    """CMakeLists.txt of a library and its main program. find: what finds the packages that it needs; link: what links it to
+    them; values: for the templates that both are."""
+    return rendered(rendered(_CMAKE, FIND=find, LINK=link), NAME=name, **values)
 
 
 def table(ctype: str, name: str, rows: list[str], empty: str = "0") -> str:

@@ -109,6 +109,18 @@ def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     exported.agree(run(folder, own, [a, b, c], COMPILERS[0]), [a + b * c])
 
 
+@pytest.mark.parametrize("names", ["buffers aligned places", "NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "mm mm_1 mm_run",
+                                   "INT8_MAX OF AS", "PARALLEL self number", "file_of loaded stored"])
+@pytest.mark.parametrize("extent", [6, "N"])
+def test_any_array_gives_code_that_compiles(names: str, extent: int | str, tmp_path: Path) -> None:
+    a, b, c = names.split()
+    folder = write(f"T[i,j] += {a}[i,k]*{b}[k,j]; {c}[i,j] = T[i,j] + {a}[i,j]", tmp_path, "mm",
+                   shapes={a: (extent, extent), b: (extent, extent)})
+    x, y = random(6, 6), random(6, 6, seed=1)
+    found = run(folder, "mm", [x, y], COMPILERS[0], {"N": 6} if extent == "N" else None)
+    exported.agree(found, [x.astype(np.float64) @ y + x])
+
+
 @BOTH
 def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
     r = np.random.default_rng(3)

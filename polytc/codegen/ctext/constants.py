@@ -13,6 +13,15 @@ NUMBERS = frozenset(f"M_{name}{end}" for end in ("", "_F", "_H") for name in """
 """.split())
 """Names that headers have for numbers."""
 
+MACROS = frozenset("""
+    NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO MATH_ERREXCEPT math_errhandling NULL EOF BUFSIZ FILENAME_MAX FOPEN_MAX
+    L_tmpnam L_ctermid P_tmpdir TMP_MAX RAND_MAX MB_CUR_MAX EXIT_SUCCESS EXIT_FAILURE SEEK_SET SEEK_CUR SEEK_END SIZE_MAX
+    PTRDIFF_MIN PTRDIFF_MAX WCHAR_MIN WCHAR_MAX WINT_MIN WINT_MAX SIG_ATOMIC_MIN SIG_ATOMIC_MAX BYTE_ORDER LITTLE_ENDIAN
+    BIG_ENDIAN PDP_ENDIAN FD_SETSIZE NFDBITS WCONTINUED WEXITED WNOHANG WNOWAIT WSTOPPED WUNTRACED
+    stdin stdout stderr errno complex bool true false linux unix
+""".split()) | NUMBERS
+"""Names that C's headers define as something else, wherever they stand; also those of POSIX, which come with them."""
+
 
 def literal(value: int | float | bool, dtype: DType, ctype: str, long: str) -> str:
     """A literal of exactly the type `ctype`, which holds the dtype. long: suffix of integers of 64 bits."""
