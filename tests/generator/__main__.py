@@ -42,11 +42,12 @@ class Run:
                 break
             chance = choices.seeded(seed)
             case = programs.case(chance)
-            if self.options.target not in ("", case.target):
+            kind = case.target.partition("-")[0]
+            if self.options.target not in ("", case.target, kind):
                 continue
             outcome = worker.judge(case)
             stopped = "crash", "hang"
-            if outcome.kind in stopped and case.target in ("gpu", "opencl") and driver.judge(case).kind in stopped:
+            if outcome.kind in stopped and kind in ("gpu", "opencl") and driver.judge(case).kind in stopped:
                 outcome = Outcome("driver", "the OpenCL compiler crashes on the kernels by themselves, or never ends")
             with self.lock:
                 self.note(case, outcome)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.c_here import COMPILERS
+from tests.generator import gpus
 from tests.generator.case import Case, Input
 from tests.generator.choices import Choices
 from tests.generator.patterns import pattern
@@ -32,13 +33,16 @@ def case(c: Choices) -> Case:
     target = c.of(["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc"])
     if target == "interp" and state.large or target == "cc" and not COMPILERS:
         target = "cpu"
-    if target in ("opencl", "gpu") and "~" in text:  # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
+    if target == "gpu":
+        target = c.of([*gpus.TARGETS])
+    if (target == "opencl" or target in gpus.TARGETS) and "~" in text:
+        # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
         target = "interp"
     schedule = c.of(["automatic", "automatic", "program", "isl", "user", "user"])
     used = {n: v for n, v in state.scalars.items() if re.search(rf"\b{n}\b", text)}
     made = Case(text, inputs, tuple(used.items()), c.below(1000), target, schedule, c.of([1, 2]), state.smooth,
                 tuple(c.below(1000) for _ in range(40)) if schedule == "user" else ())
-    return replace(made, open=_open(state, made)) if target != "gpu" and schedule != "user" and c.likely(40) else made
+    return replace(made, open=_open(state, made)) if schedule != "user" and c.likely(40) else made
 
 
 def _open(state: State, made: Case) -> tuple[str, ...]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Iterator
+from unittest import mock
 
 from polytc import errors
 from polytc.lang import program as pr
 from polytc.lang.program import Program
+from polytc.poly import isl
 from polytc.schedule import loopnest, recipe
 from polytc.schedule.recipe import Recipe
+from polytc.schedule.steps import Steps
+from tests.generator import instances
 from tests.generator.choices import Choices
 
 STEPS = ["tile", "reorder", "interchange", "shift", "skew", "split", "unroll", "jam", "vectorize", "parallel", "sequential",
@@ -17,19 +23,50 @@ REFUSALS = {"E701", "E704", "E706", "E708"}
 WITNESS = r" breaks (\w+\[.*\] -> \w+\[.*\] on \w+|the reduction)"
 
 
-def transformed(program: Program, c: Choices) -> Recipe:
-    """A few transformations, without those that are refused. AssertionError: a refusal without its witness."""
+GPU_STEPS = [*STEPS, "grid", "grid", "bind", "staged", "staged"]
+
+
+def transformed(program: Program, c: Choices, gpu: bool = False) -> Recipe:
+    """A few transformations, without those that are refused. gpu: loops are bound to groups and items, too.
+
+    AssertionError: a refusal without its witness, or with one that is none; a legal schedule that breaks a dependence.
+    """
     s = recipe.start(program)
     for _ in range(c.between(1, 6)):
         if sum(len(loopnest.loops(s.body, n)) for n in loopnest.statements(s.body)) > 24:
             break
-        try:
-            s = step(s, c)
-        except errors.CompileError as refusal:
-            check(refusal)
+        s = tried(s, lambda s: step(s, c, gpu))
     if c.likely(30):
         again(program, s)
+    with contextlib.suppress(instances.Unknown):
+        wrong = next(instances.conflicts(s.program, s.body), None)
+        assert wrong is None, f"an illegal schedule is taken: {wrong}\n{s}"
     return s
+
+
+def tried(s: Recipe, change: Callable[[Recipe], Recipe]) -> Recipe:
+    """The recipe changed, or as it was where that is refused."""
+    with attempts() as made:
+        try:
+            return change(s)
+        except errors.CompileError as refusal:
+            check(refusal)
+            if isinstance(refusal, errors.IllegalTransform):
+                true(refusal, *made[-1])
+    return s
+
+
+@contextlib.contextmanager
+def attempts() -> Iterator[list[tuple[Program, loopnest.Body]]]:
+    """The programs and loops of the steps that are tried, the refused ones among them."""
+    found = list[tuple[Program, loopnest.Body]]()
+    step_ = Steps.step
+
+    def noted(self: Steps, what: str, body: loopnest.Body) -> Steps:
+        found.append((self.program, body))
+        return step_(self, what, body)
+    with mock.patch.object(Steps, "step", noted):
+        yield found
 
 
 def again(program: Program, s: Recipe) -> None:
@@ -51,12 +88,63 @@ def check(refusal: errors.CompileError) -> None:
         assert re.search(WITNESS, str(refusal)), f"no witness: {refusal}"
 
 
-def step(s: Recipe, c: Choices) -> Recipe:
+def true(refusal: errors.IllegalTransform, program: Program, body: loopnest.Body) -> None:
+    """The two instances of a refusal are in each other's way, as can be seen by looking at all of them."""
+    found = re.search(r" breaks (\w+)\[(.*?)\] -> (\w+)\[(.*?)\] on (\w+)(?:\[(.*)\])?", str(refusal))
+    if found is None:
+        return
+    numbers = [tuple(int(n) for n in re.findall(r"-?\d+", re.sub(r"\w+=", "", found[k] or ""))) for k in (2, 4, 6)]
+    known = [isl.name(s.name) for s in program.statements]
+    source, sink = (instances.Instance(known.index(found[k]), at) for k, at in zip((1, 3), numbers[:2], strict=True))
+    told = source, sink, (found[5], numbers[2])
+    with contextlib.suppress(instances.Unknown):
+        seen = [x.when for x in instances.conflicts(program, body) if (x.source, x.sink, x.element) == told]
+        assert seen, f"the instances are not in each other's way: {refusal}"
+        apart = seen[0] in ("after", "same")
+        assert apart == (refusal.code == "E701"), f"the instances are run {seen[0]}: {refusal}"
+
+
+def names(s: Recipe, statement: str) -> list[str]:
+    """The loops around a statement, outermost first."""
+    return [x.name(statement) for x in loopnest.loops(s.body, statement)]
+
+
+def grid(s: Recipe, a: str, c: Choices) -> Recipe:
+    """The outermost loops around a statement, or tiles of them, to groups, and the next ones to items."""
+    init, k = f"{a}_init", c.of([2, 1, 3])
+    if init in loopnest.statements(s.body) and c.likely(70):
+        s = tried(s, lambda s: s.fuse(init, a, depth=k))
+    chosen = names(s, a)[:k]
+    if chosen and c.likely(70):
+        sizes = {n: c.of([4, 2, 3, 8, 16]) for n in chosen}
+        s = tried(s, lambda s: s.tile(a, sizes))
+    own = names(s, a)
+    for loop, axis in zip(own[:k][::-1], ("grid.x", "grid.y", "grid.z")):
+        s = tried(s, lambda s, loop=loop, axis=axis: s.bind(a, {loop: axis}))
+    for loop, axis in zip(own[k:2 * k][::-1], ("block.x", "block.y", "block.z")):
+        s = tried(s, lambda s, loop=loop, axis=axis: s.bind(a, {loop: axis}))
+    return s
+
+
+def staged(s: Recipe, a: str, tensor: str, c: Choices) -> Recipe:
+    """A copy of what a statement reads inside of some loop, made by all items of a group."""
+    at = c.of(names(s, a))
+    made = s.cache(a, tensor, at=at, space=c.of(["local", "packed", "private"]))
+    copy = f"{a}_{tensor}"
+    if copy in loopnest.statements(made.body):
+        free = [x.name(copy) for x in loopnest.loops(made.body, copy) if x.kind == "sequential"]
+        for loop, axis in zip(free[::-1][:c.of([2, 1, 0])], ("block.x", "block.y")):
+            made = tried(made, lambda s, loop=loop, axis=axis: s.bind(copy, {loop: axis}))
+    return made
+
+
+def step(s: Recipe, c: Choices, gpu: bool = False) -> Recipe:
     """One transformation with random operands. Raises what it raises."""
-    names = loopnest.statements(s.body)
-    a, b = c.of(names), c.of(names)
-    own = [x.name(a) for x in loopnest.loops(s.body, a)]
-    what = c.of([*(STEPS if own else ()), "fuse", "distribute"])
+    known = loopnest.statements(s.body)
+    a, b = c.of(known), c.of(known)
+    own, every = names(s, a), GPU_STEPS if gpu else STEPS
+    reads = [r.tensor for r in pr.reads(s.program.statement(a))]
+    what = c.of([*(every if own else ()), "fuse", "distribute"])
     if what == "fuse":
         return s.fuse(a, b, depth=c.of([None, 1, 2]))
     if what == "distribute":
@@ -82,9 +170,14 @@ def step(s: Recipe, c: Choices) -> Recipe:
         case "vectorize":
             return s.vectorize(a, loop, c.of([2, 4, 8]))
         case "cache":
-            reads = [r.tensor for r in pr.reads(s.program.statement(a))]
             space = c.of(["local", "packed", "private"])
             return s if not reads else s.cache(a, c.of(reads), at=c.of([None, loop]), space=space)
+        case "grid":
+            return grid(s, a, c)
+        case "bind":
+            return s.bind(a, {loop: c.of(["grid.x", "block.x", "block.y", "grid.y", "block.z", "grid.z"])})
+        case "staged":
+            return s if not reads else staged(s, a, c.of(reads), c)
         case "sequential":
             return s.sequential(a, loop)
         case _:
