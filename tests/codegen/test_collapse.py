@@ -12,9 +12,9 @@ from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.passes import accesses
+from polytc.codegen.passes import accesses, work
 from polytc.codegen.passes.collapse import collapse_kernel
-from polytc.lang.scalars import F32
+from polytc.lang.scalars import F32, I64
 from polytc.machine import AVX512
 
 I, J, K = L.Var("i"), L.Var("j"), L.Var("k")
@@ -101,10 +101,34 @@ def test_loops_that_never_meet_run_together() -> None:
     assert runs() == []
 
 
-def test_loops_around_parallel_loops_run_alone() -> None:
-    """Their iterations weigh more: of 12 heavy ones and 204 light ones in a row, one of two threads got all that is heavy."""
+def test_iterations_weigh_what_their_loops_do() -> None:
+    """Of 12 heavy iterations and 64 light ones in a row, one of two threads got all that is heavy."""
+    light = rows(C, A, 0, 64)
     heavy = P.loop("j", 12, rows(B, A, 0, 40), "parallel")
-    assert runs(heavy, rows(C, A, 0, 64), rows(B, A, 40, 64)) == [1, 2]
+    assert runs(heavy, light, rows(B, A, 40, 64)) == [3]
+    assert [n for _, n in work.heaviest_first([heavy, light, light])] == [40, 1, 1]
+    tile = L.For("i", P.mul(J, L.const(16)), L.Call("min", (P.add(P.mul(J, L.const(16)), L.const(16)), L.Var("n")), I64), 4,
+                 light.body)
+    tiles = P.loop("j", 12, tile, "parallel")
+    assert work.heaviest_first([light, tiles]) == [(tiles, 4), (light, 1)]
+    unknown = P.loop("j", 12, L.For("i", L.const(0), L.Var("n"), 1, light.body), "parallel")
+    assert work.heaviest_first([light, unknown]) == [(unknown, work.UNKNOWN), (light, 1)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_region_of_unequal_loops_runs_each_iteration_once(threads: int) -> None:
+    def counted(to: L.Buffer, at: L.Expr) -> L.Store:
+        return L.Store(to, (at,), P.add(P.load(to, at), L.Const(1.0, F32)))
+    heavy = P.loop("i", 3, P.loop("j", 7, counted(B, P.add(P.mul(I, L.const(7)), J))), "parallel")
+    heavier = P.loop("i", 4, P.loop("j", 16, counted(C, P.add(P.mul(I, L.const(16)), J))), "parallel")
+    light = P.loop("i", 64, counted(B, I), "parallel", lower=21)
+    b, c = np.zeros(64, "f4"), np.zeros(64, "f4")
+    to = LLVMTarget()
+    source = to.emit(verify.verify(P.module("parts", (B, C), ("B", "C"), L.block(heavy, light, heavier))))
+    assert source.text.count("call void %launch") == 1
+    to.load(to.build(source), threads).run([b, c])
+    np.testing.assert_array_equal(b, 1)
+    np.testing.assert_array_equal(c, 1)
 
 
 def test_arrays_of_their_own_keep_no_loops_apart() -> None:

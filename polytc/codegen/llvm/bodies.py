@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from polytc.codegen.llvm import ir
 
@@ -17,23 +17,33 @@ def unpack(text: ir.Text, name: str, pointers: int, numbers: int) -> None:
     fn.do("ret void")
 
 
-def in_turn(text: ir.Text, name: str, calls: Sequence[str]) -> None:
-    """The function `name` of several loops, whose iterations are counted one after another. Its context has the context of each
-    and how many iterations it has."""
+def in_turn(text: ir.Text, name: str, calls: Mapping[str, int]) -> None:
+    """The function `name` of several loops, whose iterations are counted one after another, each as often as it weighs: it
+    belongs to whom the number in its middle does. calls: function of a loop -> its weight. The context has the context of each
+    loop and how many iterations it has."""
     fn = ir.Function(text, name, PARAMETERS)
     begin, end, zero = ir.Value("i64", "%begin"), ir.Value("i64", "%end"), ir.constant(0, "i64")
-    for i, call in enumerate(calls):
+    for i, (call, weight) in enumerate(calls.items()):
         context, count = _field(fn, 2 * i, "ptr"), _field(fn, 2 * i + 1, "i64")
-        first = fn.call("llvm.smax.i64", "i64", (begin, zero))
-        last = fn.call("llvm.smin.i64", "i64", (end, count))
+        ends = [fn.call("llvm.smax.i64", "i64", (x, zero)) for x in (begin, end)]
+        if weight != 1:
+            up = ir.constant(weight // 2, "i64")
+            ends = [fn.binary("sdiv", fn.binary("add nsw", x, up), ir.constant(weight, "i64")) for x in ends]
+        first, last = ends[0], fn.call("llvm.smin.i64", "i64", (ends[1], count))
         some, work, after = fn.compare("icmp slt", first, last), fn.fresh("work"), fn.fresh("after")
         fn.do(f"br {some}, label %{work}, label %{after}")
         fn.start(work)
         fn.do(f"call void @{call}({first}, {last}, {context}, ptr %arena)")
         fn.do(f"br label %{after}")
         fn.start(after)
-        begin, end = fn.binary("sub nsw", begin, count), fn.binary("sub nsw", end, count)
+        total = weighed(fn, count, weight)
+        begin, end = fn.binary("sub nsw", begin, total), fn.binary("sub nsw", end, total)
     fn.do("ret void")
+
+
+def weighed(fn: ir.Function, count: ir.Value, weight: int) -> ir.Value:
+    """What so many iterations count for."""
+    return count if weight == 1 else fn.binary("mul nsw", count, ir.constant(weight, "i64"))
 
 
 def _field(fn: ir.Function, number: int, type_: str) -> ir.Value:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.llvm import amx, bodies, expressions, ir, prefetch, teams
 from polytc.codegen.llvm.expressions import Body
-from polytc.codegen.passes import accesses
+from polytc.codegen.passes import accesses, work
 from polytc.machine import Machine
 
 STACK_BYTES = 16 << 10
@@ -213,18 +213,19 @@ class Writer:
     # ---- parallel loops
 
     def _together(self, run: tuple[loops.Stmt, ...]) -> None:
-        """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another."""
+        """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another, and are
+        divided by what they weigh."""
         members = [s for s in run if isinstance(s, loops.For) and not _runs_once(s)] if len(run) > 1 else []
         if len(members) < len(run):
             for s in run:
                 self.statement(s)
             return
-        fields, calls, total = list[ir.Value](), list[str](), ir.constant(0, "i64")
-        for s in members:
+        fields, calls, total = list[ir.Value](), dict[str, int](), ir.constant(0, "i64")
+        for s, weight in work.heaviest_first(members):
             call, own, count = self._prepared(s)
             fields += [self._context(own), count]
-            total = self.body.fn.binary("add nsw", total, count)
-            calls.append(call)
+            total = self.body.fn.binary("add nsw", total, bodies.weighed(self.body.fn, count, weight))
+            calls[call] = weight
         name = self._name()
         bodies.in_turn(self.emission.text, name, calls)
         self._launch(name, fields, total)

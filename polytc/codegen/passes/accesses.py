@@ -76,10 +76,7 @@ def together(stmts: Sequence[loops.Stmt]) -> Iterator[tuple[loops.Stmt, ...]]:
 
 
 def _parallel(s: loops.Stmt) -> bool:
-    """A parallel loop whose iterations are no parallel loops: these weigh many times those of others, and iterations that
-    follow one another are divided by their number."""
-    return isinstance(s, loops.For) and s.kind == "parallel" and not any(
-        isinstance(x, loops.For) and x.kind == "parallel" for x in traverse.walk_stmt(s.body))
+    return isinstance(s, loops.For) and s.kind == "parallel"
 
 
 def _outside(s: loops.Stmt) -> list[Access]:
