@@ -42,6 +42,8 @@ void polytc_probe(__global const float* restrict x, __global float* restrict y)
 """What a device must build and compute: some drivers are listed and then fail every build."""
 
 _LOCK = forks.Lock()
+_COMPILER = forks.Lock()
+"""Held by who builds: one at a time, as drivers do anyway. Not `_LOCK`, so that devices can be asked for meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,13 @@ class Device:
 
 @functools.cache
 def pyopencl() -> Any:
-    """The pyopencl module, with pip's runtimes made visible. Raises TargetError E501 where it is not installed."""
+    """The pyopencl module, with pip's runtimes made visible. Raises TargetError E501 where it is not installed.
+
+    PoCL would compile each kernel twice: in general for the program's binary, and at the first launch for the size of the work,
+    which gains our kernels nothing: theirs is in the text.
+    """
     bootstrap()
+    os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
     try:
         cl = importlib.import_module("pyopencl")
     except ImportError as e:
@@ -77,17 +84,22 @@ def pyopencl() -> Any:
 
 
 def build(context: Any, text: str, options: list[str]) -> Any:
-    """The compiled program. Without the warning that the compiler had something to say, as Intel's has for every build."""
+    """The compiled program. Without the warning that the compiler had something to say, as Intel's has for every build.
+
+    It does not come from pyopencl's own cache, where the lock of a process that was killed stops all others for a minute.
+    """
     cl = pyopencl()
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=cl.CompilerWarning)
-        return cl.Program(context, text).build(options)
+    with _COMPILER, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = cl.Program(context, text)
+        program.get_info(cl.program_info.NUM_DEVICES)  # who asks before the build is not served from that cache
+        return program.build(options)
 
 
 def load(context: Any, device: Device, binary: bytes, options: list[str]) -> Any:
     """The program that a device's compiler made before. Raises pyopencl's error where the driver does not take it."""
     cl = pyopencl()
-    with _LOCK, warnings.catch_warnings():
+    with _COMPILER, warnings.catch_warnings():
         warnings.simplefilter("ignore", category=cl.CompilerWarning)
         return cl.Program(context, [device.handle], [binary]).build(options)
 
@@ -198,6 +210,7 @@ def _tried(device: Device) -> str | None:
     return None if np.allclose(y, expected, rtol=1e-5) else "computes wrong numbers"
 
 
+@functools.cache
 def machine_of(device: Device) -> Machine:
     """The device as the strategies see it."""
     d = device.handle

@@ -64,8 +64,8 @@ class OpenCLExecutable:
         self._session = on or session(device)
         self._numbers = {n: np.int32(v) for n, v in (numbers or {}).items()}
         check_limits(binary, device)
+        program = _build(binary, self._session) if program is None else program
         with self._session.lock:
-            program = _build(binary, self._session) if program is None else program
             cl = devices.pyopencl()
             self._kernels = [(cl.Kernel(program, x.entry), x) for x in binary.launches if 0 not in x.global_size]
             self._repeats = any(x.loops for _, x in self._kernels)
@@ -252,9 +252,7 @@ class Open:
 
     def __init__(self, binary: Binary, device: Device) -> None:
         self.binary, self.device = binary, device
-        on = session(device)
-        with on.lock:
-            self._program = _build(binary, on)
+        self._program = _build(binary, session(device))
 
     def at(self, sizes: Sequence[int]) -> OpenCLExecutable:
         """The kernels for these sizes. Raises TargetError E505 if the device cannot hold the arrays."""

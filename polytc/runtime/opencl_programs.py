@@ -52,11 +52,12 @@ def _key(text: str, options: list[str], device: devices.Device) -> str:
 
 
 def quoted(log: str, text: str) -> list[str]:
-    """The errors of a compiler's log, each with the line of the source that it names: `3:14: error: ...` or `line 3: ...`."""
+    """The errors of a compiler's log, each with the line of the source that it names: `3:14: error: ...`, PoCL's
+    `error: file:3:14: ...` or `line 3: ...`."""
     lines, found = text.splitlines(), []
     for message in (m.strip() for m in log.splitlines() if "error" in m.lower()):
         found.append(message)
-        place = re.search(r":(\d+):(?:\d+:)?\s*(?:fatal )?error|\bline (\d+)", message)
+        place = re.search(r":(\d+):(?:\d+:)?\s*(?:fatal )?error|error: \S*?:(\d+):\d+:|\bline (\d+)", message)
         number = int(next(g for g in place.groups() if g)) if place else 0
         if 0 < number <= len(lines):
             found.append(f"line {number}: {lines[number - 1].strip()}")

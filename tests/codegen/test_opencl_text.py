@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,6 +108,20 @@ def test_an_index_that_overflows_on_the_way_is_long() -> None:
     at = L.binary("%", P.scaled("i", 1 << 28), L.const(100))
     m = P.module("hash", (x, y), ("y",), P.loop("i", 100, L.Store(y, (L.Var("i"),), P.load(x, at))))
     assert "for (long i" in str(emit(m))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (5, 2, 7, 0, 6, 1, 4, 3)])
+def test_what_statements_share_is_loaded_in_the_order_of_the_text(order: tuple[int, ...]) -> None:
+    """And not in that of hashes, which differ from process to process: the text is the key of what drivers make of it."""
+    y, z = L.Buffer("y", F32, (4,)), L.Buffer("z", F32, (4,))
+    inputs = [L.Buffer(f"x{n}", F32, (4,)) for n in range(8)]
+    i = L.Var("i")
+    total: L.Expr = L.Const(0.0, F32)
+    for n in order:
+        total = L.Binary("+", total, P.load(inputs[n], i), F32)
+    both = L.block(L.Store(y, (i,), total), L.Store(z, (i,), L.Binary("*", total, total, F32)))
+    text = str(emit(P.module("sums", (*inputs, y, z), ("y", "z"), P.loop("i", 4, both))))
+    assert re.findall(r"const float x(\d)_value", text) == [str(n) for n in order]
 
 
 @pytest.mark.parametrize(("lower", "text"), [(0, "i / 4"), (-8, "polytc_floordiv_index(i, 4)")])

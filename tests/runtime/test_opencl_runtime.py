@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +14,7 @@ import pytest
 from opencl_here import NEEDS_OPENCL
 
 import polytc
+from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.errors import ArgumentError, TargetError
 from polytc.runtime import devices, opencl_executable, opencl_programs
 
@@ -25,6 +31,12 @@ SOFTMAX = """def softmax(f32[N,M] X) -> (Y) {
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def python(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own."""
+    return subprocess.run([sys.executable, "-c", script], env=os.environ | environment, capture_output=True, text=True,
+                          check=False, timeout=300)
 
 
 @pytest.fixture
@@ -72,6 +84,51 @@ def test_a_program_comes_from_the_disk_the_second_time(tmp_path: Path, monkeypat
     entry.write_bytes(entry.read_bytes()[:-9])
     opencl_programs.built("twice", text, ["-cl-std=CL1.2"], session)
     assert len(calls) == 2
+
+
+def test_devices_can_be_asked_for_while_another_thread_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    cl, session = devices.pyopencl(), opencl_executable.session(devices.choose())
+    begun, end = threading.Event(), threading.Event()
+    build = cl.Program.build
+
+    def slow(program, *a):  # type: ignore[no-untyped-def]
+        begun.set()
+        assert end.wait(60)
+        return build(program, *a)
+    monkeypatch.setattr(cl.Program, "build", slow)
+    with ThreadPoolExecutor(2) as threads:
+        built = threads.submit(opencl_programs.built, "f", "__kernel void f(__global int* x) { x[0] = 1; }", [], session)
+        try:
+            assert begun.wait(60)
+            found = threads.submit(lambda: OpenCLTarget().here().machine)
+            assert found.result(60).kind in ("cpu", "gpu")
+            assert not built.done()
+        finally:
+            end.set()
+        assert built.result(60) is not None
+
+
+def test_a_lock_that_another_process_left_in_pyopencls_cache_stops_nobody(tmp_path: Path) -> None:
+    """Nothing is kept there: what is built lies in polytc's cache, whose entries are complete or absent."""
+    done = python("from polytc.runtime import devices\n"
+                  "cl, device = devices.pyopencl(), devices.choose()\n"
+                  "devices.build(cl.Context([device.handle]), '__kernel void f(__global int* x) { x[0] = 1; }', [])\n"
+                  "print('built')", XDG_CACHE_HOME=str(tmp_path), POLYTC_CACHE="0")
+    assert done.stdout == "built\n", done.stderr
+    assert not list(tmp_path.glob("pyopencl/pyopencl-compiler-cache*"))
+
+
+def test_pocl_compiles_each_kernel_once(tmp_path: Path) -> None:
+    if "Portable Computing" not in devices.choose().platform:
+        pytest.skip("not PoCL")
+    done = python("import numpy as np\nimport polytc\n"
+                  "a = np.ones((40, 40), np.float32)\n"
+                  "print(polytc.run('C[i,j] += A[i,k]*B[k,j]', a, a, target='opencl').sum())",
+                  POCL_CACHE_DIR=str(tmp_path / "pocl"), POLYTC_CACHE="1", POLYTC_CACHE_DIR=str(tmp_path))
+    assert done.stdout == "64000.0\n", done.stderr
+    compiled = [p.name for p in (tmp_path / "pocl").rglob("*.so")]
+    assert len(compiled) > 1
+    assert len(set(compiled)) == len(compiled), "a kernel was compiled for two sizes of the same work"
 
 
 def test_a_build_that_fails_names_the_line() -> None:

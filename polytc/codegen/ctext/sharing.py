@@ -21,7 +21,7 @@ def of_block(block: loops.Block, variables: Collection[str], known: Collection[l
     """What several statements of a block use, by the number of the first of them, smaller ones first. variables: those that
     have values there; known: what has been computed before; lanes: the widths of vectors that there are."""
     indices = [Counter(_indices(s)) for s in block.stmts]
-    loads = [frozenset(_loads(s)) for s in block.stmts]
+    loads = [dict.fromkeys(_loads(s)) for s in block.stmts]
     plain = not any(isinstance(x, loops.Barrier) for s in block.stmts for x in traverse.walk_stmt(s))
     stored = {x.buffer for s in block.stmts for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
     first: dict[loops.Expr, int] = {}
