@@ -8,11 +8,14 @@ import pytest
 from opencl_here import NEEDS_OPENCL
 
 import polytc
+from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen.opencl.emit import emit
+from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes import grain
+from polytc.lang import build
 from polytc.lang.scalars import F32
-from polytc.machine import AVX2, GENERIC_GPU
+from polytc.machine import AVX2, AVX512, GENERIC_GPU
 
 
 def scaled(count: int, first: int = 0, inner: int = 1) -> L.Module:
@@ -65,6 +68,13 @@ def test_gpus_and_loops_with_enough_work_keep_their_groups() -> None:
 def test_all_cores_have_groups_left() -> None:
     (launch,) = emit(scaled(640), AVX2).launches
     assert launch.global_size == (64,)  # two cores
+
+
+def test_two_loops_that_became_one_have_the_work_of_one_iteration() -> None:
+    """Only what reaches memory counts, once for each element: not the rows that are transposed on the way."""
+    program = build("Y[j,i] = X[i,j]", {"X": (2048, 2048)})
+    (launch,) = compiler.lower_program(program, OpenCLTarget(AVX512)).source.launches
+    assert launch.global_size == (2048 * 2048 // grain.WORK,)
 
 
 class TestOnADevice:

@@ -71,9 +71,8 @@ class Expressions(Indexing):
                 return self._shuffle(e)
 
     def _shuffle(self, e: loops.Shuffle) -> str:
-        a, b = self.value(e.a), self.value(e.b)
-        parts = [f"{a if i < e.a.lanes else b}.{self.c.component(i % e.a.lanes)}" for i in e.order]
-        return f"({self.c.vector(e.dtype, e.lanes)})({', '.join(parts)})"
+        name = self.preamble.shuffle(e.dtype, e.a.lanes, e.order)
+        return f"{name}({bare(self.value(e.a))}, {bare(self.value(e.b))})"
 
     def condition(self, e: loops.Expr) -> str:
         """A scalar condition, for `if` and `?:`."""

@@ -6,6 +6,7 @@ Each is written into the source only if a kernel calls it, once for each type: `
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from polytc.codegen.ctext.language import Language
 from polytc.lang.scalars import F32, I64, U32, U64, DType
@@ -46,6 +47,8 @@ _VECTOR: dict[str, str] = {
 }
 """Those that whole vectors do at once; the others go lane by lane."""
 
+_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+"""Those of the lanes of two vectors in the name of what shuffles them."""
 
 _INDEX = {"floordiv": "return a / b - (a % b < 0);", "mod": "{T} r = a % b; return r < 0 ? r + b : r;",
           "min": "return a < b ? a : b;", "max": "return a > b ? a : b;"}
@@ -88,6 +91,24 @@ class Preamble:
     def define(self, spelled: str, result: str, argument: str, body: str) -> str:
         """A function of one argument `a` with a given body."""
         self._texts.setdefault(spelled, _function(spelled, result, 1, body, argument))
+        return spelled
+
+    def shuffle(self, dtype: DType, lanes: int, order: Sequence[int]) -> str:
+        """The lanes `order` of two vectors, those of the second one counted on from the first's."""
+        argument, result = self.c.vector(dtype, lanes), self.c.vector(dtype, len(order))
+        spelled = f"polytc_shuffle_{argument}_{''.join(_DIGITS[i] for i in order)}"
+        mask, numbers = f"u{self.c.mask(self.c.value_bits(dtype), len(order))}", ", ".join(map(str, order))
+        # PoCL's shuffle2, like a vector put together from lanes, becomes an instruction for each lane of some
+        self._texts.setdefault(spelled, f"""\
+static inline {result} {spelled}(const {argument} a, const {argument} b)
+{{
+#ifdef __clang__
+    return __builtin_shufflevector(a, b, {numbers});
+#else
+    return shuffle2(a, b, ({mask})({numbers}));
+#endif
+}}
+""")
         return spelled
 
     def packed(self, ctype: str) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import intervals, loops, ndrange, traverse
+from polytc.codegen import intervals, loops, traverse
+from polytc.codegen.passes import work
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 
-WORK = 1 << 13
-"""Elements that a work-group stores at least, roughly a microsecond's work."""
+WORK = 1 << 15
+"""Elements that a work-group stores at least, some microseconds' work. PoCL deals out groups in an order of its own: what
+neighbours share, it would bring to both cores."""
 GROUPS = 32
 """Work-groups for each core at least, so that cores that are late can be helped."""
 
@@ -40,8 +42,8 @@ def _nest(s: loops.For, around: int, machine: Machine) -> loops.For:
         return s
     if isinstance(s.body, loops.For) and s.body.kind == "parallel":
         return replace(s, body=_nest(s.body, around * count, machine))
-    work = max(1, _work(s.body, {s.var: intervals.of_loop(s, {})}))
-    size = min(-(-WORK // work), around * count // (GROUPS * machine.cores))
+    stored = max(1, _stored(s.body, {s.var: intervals.of_loop(s, {})}))
+    size = min(-(-WORK // stored), around * count // (GROUPS * machine.cores))
     return _cut(s, count, size) if size > 1 else s
 
 
@@ -63,13 +65,16 @@ def _cut(s: loops.For, count: int, size: int) -> loops.For:
     return loops.For(group.name, loops.const(0), loops.const(-(-count // size)), 1, inner, "parallel", title=title)
 
 
-def _work(s: loops.Stmt, env: intervals.Env) -> int:
-    """Elements that a statement stores, each time that it does; a loop whose iterations are not known counts as one."""
+def _stored(s: loops.Stmt, env: intervals.Env) -> int:
+    """Elements that a statement stores, each time that it does, but for what it only moves in registers; a loop whose
+    iterations are not known counts as one."""
     match s:
+        case loops.Store(value=loops.Load() | loops.Shuffle()) if s.buffer.space == "private":
+            return 0
         case loops.Store():
             return max([s.value.lanes, *(i.lanes for i in s.indices)])
         case loops.For():
-            count = ndrange.trips(s, env)
-            return (1 if count is None else count) * _work(s.body, {**env, s.var: intervals.of_loop(s, env)})
+            count = work.iterations(s, env)
+            return (1 if count is None else count) * _stored(s.body, {**env, s.var: intervals.of_loop(s, env)})
         case _:
-            return sum(_work(x, env) for x in traverse.children(s))
+            return sum(_stored(x, env) for x in traverse.children(s))
