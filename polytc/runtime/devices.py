@@ -250,6 +250,18 @@ def describe() -> list[dict[str, object]]:
     return rows
 
 
+def takes_addresses(device: Device) -> bool:
+    """Whether kernels work on any memory of the host by its address (OpenCL's fine-grained system SVM). PoCL's on CPUs do, and
+    say it in later versions only."""
+    cl = pyopencl()
+    if device.kind == "cpu" and "portable computing" in device.platform.lower():
+        return True
+    try:
+        return bool(device.handle.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+    except (AttributeError, cl.Error):                                # before OpenCL 2.0
+        return False
+
+
 def has_double(device: Device) -> bool:
     """Whether the device computes with f64."""
     return "cl_khr_fp64" in device.handle.extensions.split()

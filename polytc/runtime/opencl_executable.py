@@ -35,6 +35,7 @@ class Session:
         # a queue does not keep its context alive in every runtime
         self.context = context if context is not None else cl.Context([device.handle])
         self.queue = cl.CommandQueue(self.context, device.handle)
+        self.addresses = devices.takes_addresses(device)
 
     def sharing(self, alignment: int) -> int:
         """Bytes of which an array's address must be a multiple for kernels to work on the array itself, 0 if they never can.
@@ -44,6 +45,14 @@ class Session:
         # these runtimes assume nothing about a buffer's address; others may
         known = any(name in self.device.platform.lower() for name in ("intel", "portable computing"))
         return max(alignment, 8) if known else ALIGNMENT
+
+    def lent(self, array: np.ndarray) -> Any:
+        """The array's own memory as an argument of kernels. Where the device takes addresses of the host that costs nothing;
+        what is written to a buffer is in the array once it has been mapped."""
+        cl = devices.pyopencl()
+        if self.addresses:
+            return cl.SVM(array)
+        return cl.Buffer(self.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
 
 
 @functools.cache
@@ -175,10 +184,8 @@ class OpenCLExecutable:
         return self._session
 
     def shared(self, array: np.ndarray) -> Any:
-        """A buffer that is the array's own memory, where the device can use it; else None."""
-        cl = devices.pyopencl()
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        return cl.Buffer(self._session.context, flags, hostbuf=array) if self._is_shared(array) else None
+        """The array's own memory as an argument of kernels, where the device can use it; else None."""
+        return self._session.lent(array) if self._is_shared(array) else None
 
     def made(self, array: np.ndarray, read: bool) -> Any:
         """A buffer for an array, which stays: its own memory or memory of the device; with its contents, if it is read."""
@@ -210,7 +217,7 @@ class OpenCLExecutable:
         """A device buffer with the array's contents: the array's own memory where the device may use it."""
         cl = devices.pyopencl()
         if self._is_shared(array):
-            return cl.Buffer(self._session.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
+            return self._session.lent(array)
         buffer = self._own.get(name)
         if buffer is None:
             buffer = self._own[name] = self._allocate(array.nbytes)
@@ -221,6 +228,8 @@ class OpenCLExecutable:
 
     def _to_host(self, array: np.ndarray, buffer: Any) -> None:
         cl = devices.pyopencl()
+        if isinstance(buffer, cl.SVM):
+            return
         if self._is_shared(array):
             mapped, _ = cl.enqueue_map_buffer(self._session.queue, buffer, cl.map_flags.READ, 0, array.shape, array.dtype)
             mapped.base.release(self._session.queue)

@@ -12,16 +12,18 @@ from loop_programs import add, load, loop, module
 
 import polytc
 from polytc.codegen import loops as L
-from polytc.codegen.llvm import prefetch
+from polytc.codegen import prefetch
 from polytc.codegen.llvm.target import LLVMTarget
+from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
 from polytc.lang.program import Program
 from polytc.lang.scalars import F32
-from polytc.machine import AVX2, AVX512, Machine
+from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_GPU, Machine
 
 PRODUCT = "C[i,j] += A[i,k]*B[k,j]"
 CALL = "call void @llvm.prefetch"
+POCL = DEVICES["pocl-cpu"]
 
 
 def product(rows: int, columns: int, depth: int) -> Program:
@@ -66,15 +68,24 @@ def test_panels_are_fetched_ahead_where_the_number_of_rows_is_open() -> None:
     assert CALL not in lowered(replace(short, constants=("B",))).source.text
 
 
+def panels(turns: int, width: int) -> L.Module:
+    """Tiles of rows 2 to 2 + turns that use panels of 3 x 50 vectors."""
+    b, c, lanes = L.Buffer("B", F32, (64, 3, 50, width)), L.Buffer("C", F32, (32, width)), L.Ramp(L.const(0), 1, width)
+    read = load(b, L.Var("p"), L.Var("r"), L.Var("k"), lanes, lanes=width)
+    inner = loop("k", 50, L.Store(c, (L.Var("t"), lanes), add(load(c, L.Var("t"), lanes, lanes=width), read)))
+    rows = replace(loop("t", 2 + turns, loop("r", 3, inner)), lower=L.const(2))
+    return module("panels", (b, c), ("C",), loop("p", 64, rows))
+
+
 @pytest.mark.parametrize("turns", [2, 3, 5, 7, 16])
 @pytest.mark.parametrize("width", [16, 32, 48])
 def test_all_lines_of_the_next_panel_are_fetched_in_their_order(turns: int, width: int) -> None:
-    panels, steps, first = 64, (3, 50), 2
-    b, c, lanes = L.Buffer("B", F32, (panels, *steps, width)), L.Buffer("C", F32, (16, width)), L.Ramp(L.const(0), 1, width)
-    read = load(b, L.Var("p"), L.Var("r"), L.Var("k"), lanes, lanes=width)
-    inner = loop("k", steps[1], L.Store(c, (L.Var("t"), lanes), add(load(c, L.Var("t"), lanes, lanes=width), read)))
-    rows = replace(loop("t", first + turns, loop("r", steps[0], inner)), lower=L.const(first))
-    ahead, = prefetch.plan(rows, (loop("p", panels, rows),), frozenset("C"), AVX512)
+    steps, first = (3, 50), 2
+    around = panels(turns, width).kernels[0].body
+    assert isinstance(around, L.For)
+    rows = around.body
+    assert isinstance(rows, L.For)
+    ahead, = prefetch.plan(rows, (around,), frozenset("C"), AVX512)
     assert ahead.distance == steps[0] * steps[1] * width
     fetched: list[int] = []
     for t, r, k in itertools.product(range(first, first + turns), range(steps[0]), range(steps[1])):
@@ -109,3 +120,22 @@ def test_each_nest_below_the_rows_has_its_own() -> None:
     second = loop("k", 256, step(load(b, L.const(3), L.Var("k"), lanes, lanes=16)))
     m = module("two", (a, b, c), ("C",), loop("t", 8, L.Block((first, second))))
     assert LLVMTarget(AVX512).emit(m).text.count(CALL) == 2
+
+
+@pytest.mark.parametrize(("turns", "width"), [(2, 16), (5, 32), (16, 16)])
+def test_the_same_lines_in_opencl(turns: int, width: int) -> None:
+    text = OpenCLTarget(POCL).emit(panels(turns, width)).text
+    offsets = [o.replace("/", "//") for o in re.findall(r"polytc_fetch\(B \+ (.*)\);", text)]
+    panel, p = 150 * width, 5
+    fetched = [eval(o, {"p": p, "t": t, "r": r, "k": k})
+               for t, r, k in itertools.product(range(2, 2 + turns), range(3), range(50)) for o in offsets]
+    assert {n - (p + 1) * panel for n in fetched} >= {*range(0, panel, 16)}
+    assert min(fetched) >= (p + 1) * panel
+    assert max(fetched) < (p + 2) * panel + 16
+
+
+@pytest.mark.parametrize(("machine", "rows", "many"), [(POCL, 4096, True), (POCL, 64, False), (GENERIC_GPU, 4096, False)])
+def test_opencl_fetches_ahead_on_processors_what_no_cache_holds(machine: Machine, rows: int, many: bool) -> None:
+    program = build("y[i] += x[i,j]", {"x": (rows, 1024)}, {"x": "f32"})
+    text = lower_program(program, OpenCLTarget(machine)).source.text
+    assert ("polytc_fetch(x + i * 1024 + j_q * 64 + 2048);" in text) == many

@@ -153,9 +153,14 @@ def test_no_memory_left_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.code == "E508"
 
 
+@pytest.mark.parametrize("addresses", [True, False])
 @pytest.mark.parametrize("shift", [0, 8, 24])
-def test_arrays_may_begin_anywhere(shift: int) -> None:
-    """Runtimes for CPUs compute in the host's arrays, wherever whole vectors begin in them."""
+def test_arrays_may_begin_anywhere(shift: int, addresses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runtimes for CPUs compute in the host's arrays, wherever whole vectors begin in them: by their addresses, where they take
+    any, or in buffers."""
+    session = opencl_executable.session(devices.choose())
+    monkeypatch.setattr(session, "addresses", addresses and session.addresses)
+
     def array(*shape: int) -> np.ndarray:
         size = 4 * shape[0] * shape[1]
         memory = np.zeros(size + 128, np.uint8)

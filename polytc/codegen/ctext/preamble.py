@@ -41,11 +41,12 @@ _SCALAR: dict[str, tuple[int, str]] = {
 U32, F32: those types."""
 
 _VECTOR: dict[str, str] = {
-    "min": "return select(b, a, (a < b) | (a != a));",
-    "max": "return select(b, a, (a > b) | (a != a));",
+    "min": "return select(a, select(b, a, a < b), a == a);",
+    "max": "return select(a, select(b, a, a > b), a == a);",
     "sign": "return select(sign(a), a, a != a);",
 }
-"""Those that whole vectors do at once; the others go lane by lane."""
+"""Those that whole vectors do at once; the others go lane by lane. `a == a` behind the inner select: LLVM makes that a maximum
+instruction then, under the mask of the test."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 """Those of the lanes of two vectors in the name of what shuffles them."""

@@ -123,15 +123,18 @@ class Statements(Emitter):
         self.emit(s)
         self.alone = False
 
-    def loop(self, s: loops.For) -> None:
-        """A loop that is one in C, too."""
+    def loop(self, s: loops.For, begin: Callable[[], None] = lambda: None) -> None:
+        """A loop that is one in C, too. begin: writes what each iteration begins with."""
+        def inside() -> None:
+            begin()
+            self.body(s.body)
         outer = self.env
         lower, upper = bare(self.index(s.lower)), bare(self.index(s.upper), "+")
         with self.names.bound(s.var, s.title) as var:
             step = f"++{var}" if s.step == 1 else f"{var} += {s.step}"
             self.enter({**outer, s.var: intervals.of_loop(s, outer)})
             self.noted = ""
-            self.scoped(lambda: self.body(s.body), f"for ({self.itype} {var} = {lower}; {var} < {upper}; {step}) {{")
+            self.scoped(inside, f"for ({self.itype} {var} = {lower}; {var} < {upper}; {step}) {{")
             self.noted = ""
         self.enter(outer)
 

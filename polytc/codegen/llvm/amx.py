@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops, traverse
-from polytc.codegen.llvm import affine, expressions, ir
+from polytc.codegen import affine, loops, traverse
+from polytc.codegen.llvm import expressions, ir
 from polytc.codegen.llvm.expressions import Body, pointer
 from polytc.machine import Machine
 from polytc.schedule import tiles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import affine, arithmetic, dots, intrinsics, ir, memory, quotients, rounding
+from polytc.codegen import affine, intervals, loops, traverse
+from polytc.codegen.llvm import arithmetic, dots, intrinsics, ir, memory, quotients, rounding
 from polytc.lang import words
 from polytc.lang.scalars import BF16, F32, I32, I64
 from polytc.machine import Machine

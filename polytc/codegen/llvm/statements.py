@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.llvm import amx, bodies, expressions, ir, prefetch, teams
+from polytc.codegen import intervals, loops, prefetch, traverse
+from polytc.codegen.llvm import amx, bodies, expressions, fetch, ir, teams
 from polytc.codegen.llvm.expressions import Body
 from polytc.codegen.passes import accesses, work
 from polytc.machine import Machine
@@ -73,16 +73,14 @@ def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
 @dataclass
 class Writer:
     """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
-    we are inside of a parallel loop already; team: whose function this is, if it is one; around: the loops that we are in;
-    ahead: what they want to be fetched."""
+    we are inside of a parallel loop already; team: whose function this is, if it is one; around: the loops that we are in."""
 
     emission: Emission
     body: Body
     used: int
     parallel: bool
     team: teams.Team | None = None
-    around: tuple[loops.For, ...] = ()
-    ahead: tuple[prefetch.Ahead, ...] = ()
+    around: prefetch.Around = prefetch.NOWHERE
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
@@ -108,7 +106,7 @@ class Writer:
     def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
         self.body.scopes.append({})
         for a in ahead:
-            prefetch.emit(self.body, a)
+            fetch.emit(self.body, a)
         self.statement(s)
         self.body.scopes.pop()
 
@@ -147,12 +145,10 @@ class Writer:
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
-        around, ahead, writes = self.around, self.ahead, frozenset(self.emission.kernel.writes)
-        own = tuple(a for a in ahead if a.inner is s) or prefetch.stream(s, around, writes, self.emission.machine)
-        self.ahead += prefetch.plan(s, around, writes, self.emission.machine)
-        self.around += (s,)
-        self._count(s.var, lower, upper, s.step, bounds, s.body, own)
-        self.around, self.ahead = around, ahead
+        around = self.around
+        self.around, ahead = around.into(s, frozenset(self.emission.kernel.writes), self.emission.machine)
+        self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
+        self.around = around
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
                inside: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:

@@ -56,7 +56,7 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     kernels = tuple(ndrange.prepare(items.localise(grain.coarsen(k, machine))) for k in apart)
     writers = []
     for n, k in enumerate(kernels, 1):
-        writer = KernelWriter(k, entry(n, k), preamble, machine.kind == "gpu", module.sizes, notes)
+        writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)
         writer.write()
         writers.append(writer)
     return replace(module, kernels=kernels), writers

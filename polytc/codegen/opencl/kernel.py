@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from polytc.codegen import intervals, lanes, limits, loops, ndrange, traverse
+from polytc.codegen import intervals, lanes, limits, loops, ndrange, prefetch, traverse
 from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.statements import Statements, allocated, index_type
 from polytc.codegen.ctext.text import bare
 from polytc.codegen.emitter import Names
-from polytc.codegen.opencl import types
+from polytc.codegen.opencl import fetch, types
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.passes import items
 from polytc.codegen.target import Launch, Repeat
 from polytc.lang.scalars import BOOL
+from polytc.machine import Machine
 
 LARGEST_OPEN = 2**30
 """Elements of the largest array that kernels of open sizes are used for: they count in 32 bits, a little beyond arrays too."""
@@ -24,12 +25,14 @@ class KernelWriter(Statements):
     """Writes a prepared kernel (see ndrange.prepare); `lines` is then its text, `ndrange` how it is launched, `sizes` the
     sizes that it takes as arguments behind its arrays, `counters` the variables of the host's loops behind them.
 
-    wide: see Memory; open_: sizes of the module that are not fixed, of which arrays have LARGEST_OPEN elements at most."""
+    open_: sizes of the module that are not fixed, of which arrays have LARGEST_OPEN elements at most."""
 
-    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, wide: bool, open_: tuple[str, ...] = (),
+    def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, machine: Machine, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None) -> None:
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
-        self.places = Memory(kernel, names.buffer, wide)
+        self.places = Memory(kernel, names.buffer, machine.kind == "gpu")
+        self.machine = machine
+        self.around = prefetch.NOWHERE
         super().__init__(kernel, names, self.places, preamble, "int" if open_ else index_type(kernel, "long"), open_, notes)
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
@@ -104,8 +107,20 @@ class KernelWriter(Statements):
         else:
             if s.kind == "unroll":
                 self.line("#pragma unroll")
-            self.loop(s)
+            around = self.around
+            if self.machine.kind == "cpu":
+                self.around, ahead = around.into(s, frozenset(self.kernel.writes), self.machine)
+                self.loop(s, lambda: self.fetch(ahead))
+            else:
+                self.loop(s)
+            self.around = around
         self.enter(outer)
+
+    def fetch(self, ahead: Iterable[prefetch.Ahead]) -> None:
+        """Ask for what comes later."""
+        for a in ahead:
+            for line in fetch.lines(self.expressions, self.places.place(a.buffer).name, a):
+                self.line(line)
 
     def mapped(self, s: loops.For, env: Mapping[str, intervals.Interval], var: str) -> None:
         """A block or thread loop: its variable follows from the id; a guard where not every id has an iteration."""

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from polytc.codegen import loops, traverse
-from polytc.codegen.llvm import affine, expressions, ir
+from polytc.codegen import affine, loops, traverse
 from polytc.machine import Machine
 
 LINE = 64
@@ -60,6 +59,23 @@ class Ahead:
         return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * turns))
 
 
+@dataclass(frozen=True)
+class Around:
+    """The sequential loops that a statement stands in, outermost first, and what they want to be fetched."""
+
+    outer: tuple[loops.For, ...] = ()
+    ahead: tuple[Ahead, ...] = ()
+
+    def into(self, s: loops.For, written: frozenset[str], machine: Machine) -> tuple[Around, tuple[Ahead, ...]]:
+        """The same for the body of the loop `s`, and what to fetch in each of its iterations. written: see `plan`."""
+        own = tuple(a for a in self.ahead if a.inner is s) or stream(s, self.outer, written, machine)
+        return Around((*self.outer, s), self.ahead + plan(s, self.outer, written, machine)), own
+
+
+NOWHERE = Around()
+"""Outside of all loops."""
+
+
 def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
     """The prefetches for a loop over tiles of rows. around: the loops outside of it, outermost first; written: names of
     buffers that the kernel writes. Where the number of tiles depends on open sizes, one line an iteration at most."""
@@ -93,24 +109,6 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
             size = buffer.dtype.bytes
             found.append(Ahead(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
     return tuple(found)
-
-
-def emit(body: expressions.Body, ahead: Ahead) -> None:
-    """The prefetches of one iteration, at the start of its loop's body."""
-    fn, size = body.fn, ahead.buffer.dtype.bytes
-    fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
-    start = expressions.pointer(body, ahead.buffer, ahead.start)
-    first = None
-    if ahead.passed.terms:
-        rate = ir.constant(ahead.rate, "i64")
-        if not isinstance(ahead.turns, int):
-            rate = fn.binary("udiv", rate, expressions.emit(body, ahead.turns))
-        done = fn.binary("mul", expressions.offset(body, ahead.passed), rate)
-        first = fn.binary("mul", fn.binary("lshr", done, ir.constant(SHIFT, "i64")), ir.constant(LINE, "i64"))
-    for k in range(ahead.each):
-        distance = ir.constant(ahead.distance * size + LINE * k, "i64")
-        place = fn.emit("ptr", f"getelementptr i8, {start}, {distance if first is None else fn.binary('add', first, distance)}")
-        fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
 
 
 def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) -> Iterator[tuple[loops.For, ...]]:
