@@ -63,6 +63,22 @@ def test_an_iteration_meets_the_next() -> None:
     assert shape(kernel(L.For("t", L.const(0), L.const(4), 1, L.block(WRITE, phase(put(Y, ITEM, get(T, ITEM))))))) == "LPP"
 
 
+def test_a_loop_in_which_no_item_meets_another_is_a_phase() -> None:
+    wide = L.Buffer("T", F32, (64,), "local")
+    chunk = L.binary("+", L.binary("*", L.Var("t"), L.const(8)), ITEM)
+    copy = L.For("t", L.const(0), L.const(8), 1, phase(put(wide, chunk, get(X, ITEM))))
+    read = L.For("t", L.const(0), L.const(8), 1, phase(put(Y, ITEM, get(wide, L.binary("*", MIRROR, L.const(8))))))
+    assert shape(kernel(L.For("tt", L.const(0), L.const(4), 1, L.block(copy, read)))) == "LBLPBLP"
+
+
+def test_items_of_the_longest_loop_over_them_count() -> None:
+    """Items 0 and 8 write one element in neighbouring iterations, whatever shorter loops over items there are."""
+    wide, few = L.Buffer("T", F32, (96,), "local"), phase(put(Y, ITEM, get(X, ITEM)))
+    chunk = L.binary("+", L.binary("*", L.Var("t"), L.const(8)), ITEM)
+    many = L.For("item0", L.const(0), L.const(32), 1, put(wide, chunk, L.Load(wide, (chunk,), F32)), "thread", 0)
+    assert shape(kernel(L.For("t", L.const(0), L.const(8), 1, many), few)) == "LBPP"
+
+
 def test_digits_of_an_index_tell_the_item() -> None:
     wide = L.Buffer("T", F32, (64,), "local")
     chunk = L.binary("+", L.binary("*", L.Var("u"), L.const(8)), ITEM)

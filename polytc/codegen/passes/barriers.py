@@ -41,7 +41,7 @@ def insert(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its barriers; one whose items run a single phase needs none."""
     if not items.phased(kernel):
         return kernel
-    common = _common(kernel)
+    common = _common(kernel.body)
     return replace(kernel, body=_walk(kernel.body, _NOTHING, common)[0])
 
 
@@ -67,6 +67,8 @@ def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str]) -> tuple[loops.St
                 return loops.block(loops.Barrier(), replace(s, body=body)), after
             body, after = _walk(s.body, since, common)
             return replace(s, body=body), since | after
+        case loops.For() if (since | (uses := _uses(s, common))).conflicts(uses) and _is_apart(s, common):
+            return (loops.block(loops.Barrier(), s), uses) if since.conflicts(uses) else (s, since | uses)
         case loops.For():
             before, entry = since, since
             while True:                                               # an iteration follows what came before, or another one
@@ -83,6 +85,12 @@ def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str]) -> tuple[loops.St
             return replace(s, body=body), since
         case _:
             return s, _NOTHING                                        # a barrier
+
+
+def _is_apart(s: loops.For, common: frozenset[str]) -> bool:
+    """Does no item meet another one in a loop?"""
+    body, _ = _walk(s.body, _uses(s.body, within := common & _common(s.body)), within)
+    return not any(isinstance(x, loops.Barrier) for x in traverse.walk_stmt(body))
 
 
 def _is_phase(s: loops.Stmt) -> bool:
@@ -102,11 +110,14 @@ def _uses(s: loops.Stmt, common: frozenset[str]) -> _Uses:
     return _Uses(frozenset(loaded) & common, frozenset(stored) & common)
 
 
-def _common(kernel: loops.Kernel) -> frozenset[str]:
+def _common(s: loops.Stmt) -> frozenset[str]:
     """The buffers that are written and of which some element may be several items'."""
-    axes = {x.var: _extent(x) for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread"}
-    stored = {x.buffer for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.Store) and x.buffer.space != "private"}
-    found = items.accesses_of(kernel.body, frozenset(b.name for b in stored))
+    axes: dict[str, int] = {}
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.For) and x.kind == "thread":
+            axes[x.var] = max(_extent(x), axes.get(x.var, 0))
+    stored = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.space != "private"}
+    found = items.accesses_of(s, frozenset(b.name for b in stored))
     return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], axes))
 
 
