@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc import compiler
+from polytc import compiler, errors
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang.program import Program
 from polytc.lang.scalars import DType
@@ -30,7 +30,7 @@ class Enqueued:
     arrays: tuple[str, ...]
 
     def __call__(self, queue: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], wait_for: Sequence[Any]) -> Any:
-        """Enqueue a run on pyopencl arrays or buffers; its event. Raises ArgumentError E401, E402, E407."""
+        """Enqueue a run on pyopencl arrays or buffers; its event. Raises ArgumentError E401, E402, E407, E408."""
         given = dict(inputs)
         for name, array in outputs.items():
             if name in self.program.inouts and buffer_of(name, array) != buffer_of(name, inputs[name]):
@@ -52,7 +52,20 @@ class Enqueued:
             if memory[b.name].size < size:
                 raise argument_error("E407" if name in outputs else "E402",
                                      f"the buffer for {name} has {memory[b.name].size} bytes, not {size}")
-        return self.executable.enqueue(queue, memory, wait_for)
+        self._check_shared({n: buffer_of(n, given[n]) for n in self.program.arrays}, outputs)
+        try:
+            return self.executable.enqueue(queue, memory, events(wait_for))
+        except errors.TargetError:
+            _check_contexts(memory, queue)
+            raise
+
+    def _check_shared(self, memory: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Refuse a buffer that is written and given for another array, too."""
+        for name in (*self.program.inouts, *outputs):
+            for other, buffer in memory.items():
+                if other != name and buffer == memory[name]:
+                    raise argument_error("E408", f"{name} and {other} are the same buffer",
+                                         f"polytc may write {name} before it has read all of {other}; give another buffer")
 
 
 def load(program: Program, queue: Any, schedule: Callable[[Machine], str | None]) -> Enqueued:
@@ -63,6 +76,32 @@ def load(program: Program, queue: Any, schedule: Callable[[Machine], str | None]
     part = compiler.package(program, to, schedule(to.machine)).main
     executable = OpenCLExecutable(part.binary, device, on=Session(device, queue.context))
     return Enqueued(program, executable, tuple(program.arrays[n] for n in part.arrays))
+
+
+def check_queue(queue: Any) -> None:
+    """Raises ArgumentError E402 for what is no queue of pyopencl."""
+    if not isinstance(queue, devices.pyopencl().CommandQueue):
+        raise argument_error("E402", f"the queue is a {type(queue).__name__}, not a pyopencl.CommandQueue",
+                             "the queue comes first: op.enqueue(queue, A, ..., out=C)")
+
+
+def events(wait_for: Any) -> list[Any]:
+    """The events to wait for, of one or several. Raises ArgumentError E402."""
+    event = devices.pyopencl().Event
+    given = [wait_for] if isinstance(wait_for, event) else list(wait_for or ())
+    wrong = next((e for e in given if not isinstance(e, event)), None)
+    if wrong is not None:
+        raise argument_error("E402", f"wait_for has a {type(wrong).__name__} in it, not a pyopencl.Event",
+                             "enqueue() returns an event, as the functions of pyopencl do")
+    return given
+
+
+def _check_contexts(memory: Mapping[str, Any], queue: Any) -> None:
+    """Raises ArgumentError E402 for a buffer that the queue's device does not know."""
+    for name, buffer in memory.items():
+        if buffer.context.int_ptr != queue.context.int_ptr:
+            raise argument_error("E402", f"{name} lies in another context than the queue's",
+                                 "an array belongs to the context of the queue that made it")
 
 
 def type_of(name: str, array: Any, declared: Type | None) -> Type:

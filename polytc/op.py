@@ -162,8 +162,9 @@ class Op:
 
         args, named: inputs, as pyopencl arrays, or buffers where compile() was told their shapes. out: arrays or buffers for
         the outputs, as in a call; what is written in place may be left out. The event is complete when the run is; temporaries
-        are shared, so that runs on several queues must wait for each other. Raises ArgumentError E401, E402, E407.
+        are shared, so that runs on several queues must wait for each other. Raises ArgumentError E401, E402, E407, E408.
         """
+        enqueued.check_queue(queue)
         given = dict(zip(self.inputs, self._order(args, named), strict=True))
         if self._numbers:
             raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",

@@ -134,6 +134,7 @@ def _view(name: str, value: Any) -> np.ndarray:
         if array.dtype != object:
             return array
     raise argument_error("E402", f"{name} is {_kind(value)}, not an array",
+                         "op.enqueue(queue, ...) takes what is on a device" if hasattr(value, "base_data") else
                          "pass a numpy array, or an object with DLPack or __array__")
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import polytc
 from polytc import api, compiler
 from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
@@ -63,6 +64,26 @@ def test_a_kernel_that_does_not_compile_is_told() -> None:
     with pytest.raises(ValueError, match="error"):
         static.amd(Source(broken.target, broken.text.replace("const int", "const nothing"), broken.launches, broken.module,
                           broken.options))
+
+
+@pytest.mark.parametrize("machine", static.CHECKS)
+def test_a_function_that_is_not_here_is_told(machine: str) -> None:
+    if static.missing(machine):
+        pytest.skip("a compiler is not here")
+    program = api.build("Y[i] = erf(X[i])", {"X": (1000,)}, {"X": "f32"})
+    with pytest.raises(TargetError, match="erf"):
+        static.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
+
+
+@pytest.mark.parametrize("machine", static.CHECKS)
+def test_open_sizes(machine: str) -> None:
+    """Bytes are formulas then, and no number."""
+    if static.missing(machine):
+        pytest.skip("a compiler is not here")
+    program = polytc.build("C[i,j] += A[i,k]*B[k,j]", shapes={"A": ("M", "K"), "B": ("K", "N")})
+    (line,) = static.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
+    assert line.split()[1:4] == ["?x?", "x", "16x16"]
+    assert line.split()[-1] == "-"
 
 
 def test_the_command_prints_the_table() -> None:

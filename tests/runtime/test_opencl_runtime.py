@@ -227,6 +227,41 @@ def test_what_is_written_in_place_needs_no_output(queue) -> None:  # type: ignor
         op.enqueue(queue, x, y, out=y)
 
 
+def test_one_buffer_for_two_arrays_is_refused_where_it_is_written(queue) -> None:  # type: ignore[no-untyped-def]
+    from pyopencl import array
+    turn = polytc.compile("Y[i,j] = X[j,i]", target="opencl")
+    x = array.to_device(queue, random(8, 8))
+    with pytest.raises(ArgumentError, match="Y and X are the same buffer") as caught:
+        turn.enqueue(queue, x, out=x)
+    assert caught.value.code == "E408"
+    scale = polytc.compile("def scale(inout f32[N] A, f32[N] B) -> (A) { A[i] = A[i] * 2 + B[i] }", target="opencl")
+    y = array.to_device(queue, random(33))
+    with pytest.raises(ArgumentError, match="A and B are the same buffer"):
+        scale.enqueue(queue, y, y)
+    both, z = polytc.compile("C[i] = A[i] + B[i]", target="opencl"), array.empty(queue, (33,), np.float32)
+    both.enqueue(queue, y, y, out=z).wait()
+    np.testing.assert_array_equal(z.get(), 2 * y.get())
+
+
+def test_what_is_no_queue_no_event_or_of_another_context_is_told(queue) -> None:  # type: ignore[no-untyped-def]
+    from pyopencl import array
+    cl = devices.pyopencl()
+    op = polytc.compile("C[i,j] = A[i,j] + 1", target="opencl")
+    a, c = array.to_device(queue, random(8, 8)), array.empty(queue, (8, 8), np.float32)
+    for wrong in (None, queue.kept):
+        with pytest.raises(ArgumentError, match="not a pyopencl"):
+            op.enqueue(wrong, a, out=c)
+    with pytest.raises(ArgumentError, match="wait_for has a int"):
+        op.enqueue(queue, a, out=c, wait_for=[3])
+    op.enqueue(queue, a, out=c, wait_for=cl.enqueue_marker(queue)).wait()
+    np.testing.assert_array_equal(c.get(), a.get() + 1)
+    other = cl.Context([devices.choose().handle])
+    foreign = cl.Buffer(other, cl.mem_flags.READ_WRITE, 256)
+    fixed = polytc.compile("C[i,j] = A[i,j] + 1", target="opencl", shapes={"A": (8, 8)})
+    with pytest.raises(ArgumentError, match="A lies in another context"):
+        fixed.enqueue(queue, foreign, out=c)
+
+
 def test_parts_of_arrays_are_refused(queue) -> None:  # type: ignore[no-untyped-def]
     from pyopencl import array
     whole = array.zeros(queue, (8, 8), np.float32)

@@ -90,6 +90,8 @@ def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
             r" VGPRs: (\d+)", r"ScratchSize \[bytes/lane\]: (\d+)", r"LDS Size \[bytes/block\]: (\d+)",
             r"Occupancy \[waves/SIMD\]: (\d+)"))
         own = code.split(f"\n{launch.entry}:")[1].split("s_endpgm")[0]
+        if called := sorted(set(re.findall(r"(\w+)@rel32@lo", own))):
+            raise ValueError(f"error: {launch.entry} calls {', '.join(called)}, whose registers are not known")
         moves = (own.count(f"global_{what}_dwordx4") for what in ("load", "store"))
         found[launch.entry] = Resources(registers, spilled, local, waves / 8, (next(moves), next(moves)))
     return found
@@ -121,9 +123,8 @@ def table(source: Source, device: str) -> list[str]:
         found = CHECKS[device](source)
     except ValueError as e:
         raise errors.fail("E515", f"the compiler for {device} refuses '{source.module.name}'", kind=errors.TargetError,
-                          notes=[line for line in str(e).splitlines() if "error" in line][:4]) from e
-    least = sum(b.size * b.dtype.bytes for b in source.module.args)
-    moved = sum(b.size * b.dtype.bytes for k in source.module.kernels for b in k.args) / max(1, least)
+                          notes=[line for line in str(e).splitlines() if "error" in line or "fatal" in line][:4]) from e
+    moved = _moved(source)
     lines = []
     for launch, used in zip(source.launches, found.values(), strict=True):
         sizes = zip(launch.global_size, launch.local_size, strict=True)
@@ -131,8 +132,16 @@ def table(source: Source, device: str) -> list[str]:
         items = "x".join(map(str, launch.local_size))
         name = launch.entry.removeprefix("polytc_")
         lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}"
-                     f"{used.local_bytes:>8}{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{moved:>7.2f}")
+                     f"{used.local_bytes:>8}{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{moved:>7}")
     return lines
+
+
+def _moved(source: Source) -> str:
+    """The bytes of the kernels' arrays in those of the program's inputs and outputs; - where sizes are not fixed."""
+    if source.module.sizes:
+        return "-"
+    least = sum(b.size * b.dtype.bytes for b in source.module.args)
+    return f"{sum(b.size * b.dtype.bytes for k in source.module.kernels for b in k.args) / max(1, least):.2f}"
 
 
 def _compile(source: Source, flags: list[str], shim: str, folder: Path) -> str:
