@@ -173,6 +173,18 @@ def test_arrays_may_begin_anywhere(shift: int, addresses: bool, monkeypatch: pyt
     np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
 
 
+def test_arrays_that_change_their_contents_or_their_place() -> None:
+    op = polytc.compile(MATMUL, target="opencl")
+    arrays = [(random(9, 5, seed=n), random(5, 7, seed=n + 1), np.empty((9, 7), np.float32)) for n in range(2)]
+    for turn, (a, b, c) in enumerate([arrays[0], arrays[0], arrays[1], arrays[0], arrays[1]]):
+        a += turn
+        c.fill(np.nan)
+        if turn == 4:
+            op.profile(random(9, 5, seed=7), b)
+        assert op(a, b, out=c) is c
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+
+
 def test_arrays_of_the_device_are_used_where_they_are(queue) -> None:  # type: ignore[no-untyped-def]
     from pyopencl import array
     a, b = random(37, 19), random(19, 23, seed=1)
