@@ -130,6 +130,11 @@ def of_loop(s: loops.For, env: Env) -> Interval:
     return Interval(low, max(low, high))
 
 
+def always_runs(s: loops.For) -> bool:
+    """Has a loop an iteration, whatever the variables around it are?"""
+    return interval(s.upper, {}).low > interval(s.lower, {}).high
+
+
 _AFFINE = frozenset(("+", "-", "*", "//", "%"))
 _COMPARE = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||"))
 

@@ -23,6 +23,15 @@ def test_results(value):
         np.testing.assert_allclose(polytc.run(text, A=given.copy(), target=target), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("divisor", ["1e-310", "1e-320", "1e308"])
+def test_divisors_whose_reciprocal_is_no_normal_number(divisor):
+    value = f"(A[i-1,j] + A[i,j-1] + A[i,j+1]) / {divisor}"
+    assert "fma(" not in str(low(value).loops)
+    for given in (np.zeros((9, 50)), np.full((9, 50), 1e300)):
+        expected = polytc.evaluate(SMOOTH % value, A=given.copy())
+        np.testing.assert_allclose(polytc.run(SMOOTH % value, A=given.copy(), target="interp"), expected, rtol=1e-12)
+
+
 def test_a_scaled_sum_waits_for_one_operation():
     assert "fma(A[" in str(low("(A[i-1,j] + A[i,j-1] + A[i,j+1]) / 3").loops)
 

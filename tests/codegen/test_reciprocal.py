@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import polytc
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
@@ -40,3 +41,16 @@ def test_extreme_divisors_and_dividends(dtype: str, target: str) -> None:
     with np.errstate(all="ignore"):
         expected = x / d[:, :1]
     np.testing.assert_allclose(y, expected, rtol=2e-7 if dtype == "f32" else 4e-16, atol=3e-45 if dtype == "f32" else 0)
+
+
+def test_a_loop_without_an_iteration_reads_no_divisor() -> None:
+    text = """def g(inout f32[n,n] A, inout f32[n] B) { for t in 1:n {
+        B[t] = B[t-1]*0.5 + A[t-1,n-2]
+        for j in t:n-1 { A[t,j] = A[t-1,j]*0.5 + A[t,j-1] / B[t+1] + B[t] }
+    } }"""
+    rng = np.random.default_rng(0)
+    given = {"A": rng.random((9, 9), "f4") + 1, "B": rng.random(9, "f4") + 1}
+    assert "reciprocal" in str(compiler.lower_program(build(text, {"A": (9, 9), "B": (9,)}), "cpu").loops)
+    found = polytc.run(text, **{k: a.copy() for k, a in given.items()}, target="interp")
+    for got, expected in zip(found, polytc.evaluate(text, **{k: a.copy() for k, a in given.items()}), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)

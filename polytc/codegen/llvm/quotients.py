@@ -22,13 +22,13 @@ SMALLEST, LARGEST = 2.0**-60, 2.0**60
 
 def by_number(fn: ir.Function, x: ir.Value, divisor: float) -> ir.Value | None:
     """x / divisor in f32 for vectors; None where a division is as good."""
+    if ir.element(x.type) != "float" or ir.lanes_of(x.type) < 8 or not SMALLEST <= abs(divisor) <= LARGEST:
+        return None
     s = np.float32(divisor)
-    significand = math.frexp(abs(float(s)))[0]
-    if ir.element(x.type) != "float" or ir.lanes_of(x.type) < 8 or not SMALLEST <= abs(s) <= LARGEST \
-            or significand in (0.5, 1 - 2.0**-24):
+    if math.frexp(abs(float(s)))[0] in (0.5, 1 - 2.0**-24):
         return None
     r, by = ir.constant(float(np.float32(1) / s), x.type), ir.constant(float(s), x.type)
     q = fn.binary("fmul", x, r)
     rest = fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), by, x))
-    rounded = fn.intrinsic("fma", (rest, r, q))
+    rounded = fn.intrinsic("copysign", (fn.intrinsic("fma", (rest, r, q)), q))  # -0 + 0 is 0
     return fn.choose(fn.compare("fcmp ord", rounded, rounded), rounded, q)  # an infinite quotient leaves no difference

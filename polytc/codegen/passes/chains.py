@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import reciprocal, simplify
 
 
 def shorten_kernel(kernel: loops.Kernel) -> loops.Kernel:
@@ -51,7 +51,7 @@ def _shortened(s: loops.Stmt, loop: loops.For) -> loops.Stmt:
 def _scaled(e: loops.Expr) -> tuple[loops.Expr, loops.Const | None]:
     """(sum, number that it is multiplied by)."""
     match e:
-        case loops.Binary(op="/", b=loops.Const() as c) if c.value:
+        case loops.Binary(op="/", b=loops.Const() as c) if reciprocal.is_normal(float(c.value), c.dtype):
             return e.a, loops.Const(1.0 / float(c.value), c.dtype)
         case loops.Binary(op="*", b=loops.Const() as c, a=total) | loops.Binary(op="*", a=loops.Const() as c, b=total):
             return total, c

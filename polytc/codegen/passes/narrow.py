@@ -3,14 +3,15 @@
     for p in 0:n { if (p >= r[i] && p < r[i+1]) y[i] = y[i] + v[p] }   ->   for p in max(0, r[i]):min(n, r[i+1]) y[i] = ...
 
 A condition that holds for a whole loop goes out of it first, and statements in sequence under one condition share it. Nothing
-of this happens where the body stores to what the condition loads. Guarantees: the same stores in the same order.
+of this happens where the body stores to what the condition loads. A loop without an iteration loads nothing: what its
+conditions read may lie nowhere then. Guarantees: the same stores in the same order.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import I64
@@ -68,6 +69,8 @@ def _loop(s: loops.For) -> loops.Stmt:
             inside.append(test)
     body = loops.If(conjunction(inside), s.body.then) if inside else s.body.then
     narrowed = replace(s, lower=lower, upper=upper, body=body)
+    if not intervals.always_runs(s) and any(traverse.loads(e) for e in (*outside, lower, upper)):
+        outside.insert(0, loops.binary("<", s.lower, s.upper))
     return loops.If(conjunction(outside), narrowed) if outside else narrowed
 
 

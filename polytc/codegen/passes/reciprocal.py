@@ -5,6 +5,7 @@
 
 A vector division takes about ten times as long as a multiplication. The product is off by one rounding more, which kernels
 that are not precise may be; outside of the range, where the reciprocal would overflow or lose digits, the division stays.
+A loop without an iteration does not read the divisor, which may lie nowhere then.
 Guarantees: the same values within 1.5 units in the last place; zero, infinite and NaN operands give what they gave.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, traverse
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.scalars import DType
 
@@ -61,7 +62,8 @@ def _loop(s: loops.For, taken: set[str]) -> loops.Stmt:
 
     quick = traverse.map_stmt(s, lambda x: x, lambda e: traverse.map_expr(e, on_expr))
     one = loops.Store(array, (loops.const(0),), loops.Binary("/", loops.Const(1.0, d.dtype), d, d.dtype))
-    return loops.Alloc(array, loops.block(one, loops.If(_normal(d), quick, s)))
+    both = loops.Alloc(array, loops.block(one, loops.If(_normal(d), quick, s)))
+    return both if intervals.always_runs(s) else loops.If(loops.binary("<", s.lower, s.upper), both)
 
 
 def _divides(e: loops.Expr) -> TypeGuard[loops.Binary]:
@@ -80,6 +82,11 @@ def _fixed(d: loops.Expr, s: loops.For) -> bool:
     moves = any((isinstance(e, loops.Var) and e.name == s.var) or (isinstance(e, loops.Load) and e.buffer in stored | own)
                 for e in traverse.walk_expr(d))
     return d.lanes == 1 and isinstance(d, loops.Load) and not moves
+
+
+def is_normal(divisor: float, dtype: DType) -> bool:
+    """Has a number a reciprocal with all its digits?"""
+    return dtype.bits in EXPONENTS and 2.0**-EXPONENTS[dtype.bits] <= abs(divisor) <= 2.0**EXPONENTS[dtype.bits]
 
 
 def _normal(d: loops.Expr) -> loops.Expr:
