@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     size_t bytes[COUNT + 1];
     @NAME@ *self;
     int k;
-    if (argc < 2 + SIZES) return fail("usage", "main FOLDER@USAGE@ [FILE ...]");
+    if (misused(argc, argv)) return 1;
     self = @NAME@_create(argv[1]);
     if (!self) return fail(argv[1], "there is no memory, or the weights cannot be read");
     for (k = 0; k < COUNT; k++) {

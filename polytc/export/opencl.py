@@ -49,7 +49,7 @@ def source(folder: Folder) -> str:
              "Arrays are row-major without padding; half holds f16, ushort bf16, uchar bool as 0 or 1."]
     lines += [f"Arrays begin at multiples of {made.alignment} bytes."] if made.alignment else []
     lines += ["", "Arguments:", *(f"  {described(a)}" for a in b.arguments)]
-    lines += [f"  {n}: int, at least 1; arrays have at most {LARGEST_OPEN:,} elements" for n in b.sizes]
+    lines += [f"  {', '.join(b.sizes)}: int, at least 1; arrays have at most {LARGEST_OPEN:,} elements"] if b.sizes else []
     lines += ["", "Launches, one after another in one in-order queue (global size / local size, local memory):"]
     for n, t in enumerate(folder.tasks, 1):
         local = made.local_bytes[t.launch.entry]
@@ -99,11 +99,12 @@ def description(folder: Folder, machine: str) -> str:
         "name": b.name, "generator": f"polytc {polytc.__version__}", "made_for": machine, "source": f"{b.name}.cl",
         "build_options": made.build,
         "requires": {"fp64": made.doubles, "local_bytes": folder.largest_local, "work_group": folder.largest_group,
-                     "alignment": made.alignment},
+                     "alignment": made.alignment, **({"elements": LARGEST_OPEN} if b.sizes else {})},
         "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
         "arguments": arguments(b),
         "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
         "buffers": formula.rows(folder.buffers),
+        **({"buffer_element_bytes": [x.dtype.bytes for x in b.units[0].lowered.source.module.scratch]} if b.sizes else {}),
         "launches": listed(folder.tasks, 0),
         "copies": [{"from": place(c.source), "to": {"argument": c.target}, "bytes": c.bytes} for c in b.copies],
     }

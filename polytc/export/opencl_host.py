@@ -60,7 +60,7 @@ def code(folder: Folder) -> str:
                      PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
                                                 "    if (!error) error = set_arguments(self);\n",
                      GIVEN=", ".join(a.name for a in b.arguments), BUILD=folder.library.build,
-                     TOO_SMALL=" || ".join(_limits(folder)))
+                     TOO_SMALL=" || ".join(_limits(folder)), NEEDED=_needed(folder))
 
 
 def _limits(folder: Folder) -> list[str]:
@@ -68,6 +68,12 @@ def _limits(folder: Folder) -> list[str]:
     found = [f"group < {folder.largest_group}u"]
     found += [f"local < {folder.largest_local}u"] if folder.largest_local else []
     return found + (["!doubles"] if folder.library.doubles else [])
+
+
+def _needed(folder: Folder) -> str:
+    """What a device must have, in words."""
+    local = f", {folder.largest_local} bytes of local memory" if folder.largest_local else ""
+    return f"groups of {folder.largest_group} work-items{local}{', f64' if folder.library.doubles else ''}"
 
 
 def _launches(folder: Folder) -> list[str]:

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     char *data[COUNT + 1];
     @NAME@ *self;
     int k;
-    if (argc < 2 + SIZES) return fail("usage", "main FOLDER@USAGE@ [FILE ...]");
+    if (misused(argc, argv)) return 1;
     error = find(argv[1], &context, &device, &self);
     if (error) return refused(argv[1], error);
     queue = clCreateCommandQueue(context, device, 0, &error);

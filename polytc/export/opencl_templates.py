@@ -32,14 +32,15 @@ enum {
     @NAME@_NO_SOURCE = 1,  /* @NAME@.cl cannot be read */
     @NAME@_NO_WEIGHTS = 2, /* @NAME@.weights cannot be read, or is not of these kernels */
     @NAME@_NO_MEMORY = 3,  /* of the host */
-    @NAME@_TOO_SMALL = 4   /* the device lacks f64, local memory, or work-items in a group */
+    @NAME@_TOO_SMALL = 4,  /* the device lacks f64, local memory, or work-items in a group */
+    @NAME@_TOO_LARGE = 5   /* an array has more elements than the kernels count */
 };
 
 /* What a result means. */
 const char *@NAME@_error(cl_int code);
 
 /* Reads @NAME@.cl@WEIGHTS@ from a folder and builds the kernels for a device of the context, which
- * must outlive what is made. log: gets the compiler's words if it refuses; may be NULL. */
+ * must outlive what is made. log: gets the compiler's words if it refuses, or what the device lacks; may be NULL. */
 cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes);
 
 @RESIZE@/* Bytes of argument `number`, counted from 0. */
@@ -112,6 +113,7 @@ const char *@NAME@_error(cl_int code)
     case @NAME@_NO_WEIGHTS: return "@NAME@.weights cannot be read, or is of other kernels";
     case @NAME@_NO_MEMORY: return "the host has no memory";
     case @NAME@_TOO_SMALL: return "the device lacks f64, local memory, or work-items in a group";
+    case @NAME@_TOO_LARGE: return "an array has more elements than the kernels count";
     case CL_DEVICE_NOT_FOUND:
         return "there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there";
     case CL_BUILD_PROGRAM_FAILURE: return "the device's compiler refuses the kernels";
@@ -119,6 +121,8 @@ const char *@NAME@_error(cl_int code)
     case CL_OUT_OF_RESOURCES: return "the device has no resources left";
     case CL_INVALID_MEM_OBJECT: return "an argument is no buffer";
     case CL_INVALID_BUFFER_SIZE: return "an argument has too few bytes";
+    case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1";
+    case CL_INVALID_KERNEL_NAME: return "@NAME@.cl lacks a kernel: it is of another export";
     case CL_INVALID_QUEUE_PROPERTIES: return "the queue is not in order";
     default: return "an OpenCL call failed; its code says why";
     }
@@ -150,7 +154,7 @@ static char *read_file(const char *folder, const char *name, size_t *bytes)
     return text;
 }
 
-static cl_int check_device(cl_device_id device)
+static cl_int check_device(cl_device_id device, char *log, size_t log_bytes)
 {
     cl_device_fp_config doubles = 0;
     cl_ulong local = 0;
@@ -158,7 +162,11 @@ static cl_int check_device(cl_device_id device)
     clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof doubles, &doubles, NULL);
     clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
     clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
-    return @TOO_SMALL@ ? @NAME@_TOO_SMALL : CL_SUCCESS;
+    if (!(@TOO_SMALL@)) return CL_SUCCESS;
+    if (log && log_bytes)
+        snprintf(log, log_bytes, "the kernels need @NEEDED@; the device has groups of %lu, %lu bytes%s",
+                 (unsigned long)group, (unsigned long)local, doubles ? ", f64" : ", no f64");
+    return @NAME@_TOO_SMALL;
 }
 
 static cl_int build(@NAME@ *self, cl_context context, cl_device_id device, const char *folder, char *log, size_t log_bytes)
@@ -255,7 +263,7 @@ cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder
     if (log && log_bytes) log[0] = 0;
     *made = NULL;
     if (!self) return @NAME@_NO_MEMORY;
-    error = check_device(device);
+    error = check_device(device, log, log_bytes);
     if (!error) error = build(self, context, device, folder, log, log_bytes);
     if (!error) error = read_weights(self, context, folder);
     if (!error) error = make_kernels(self, device);
@@ -341,7 +349,7 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
     measure(self);
     for (k = 0; k < ARGUMENTS + BUFFERS; k++) {
         size_t bytes = k < ARGUMENTS ? self->argument_bytes[k] : self->buffer_bytes[k - ARGUMENTS];
-        if (bytes / element_bytes[k] > @LARGEST@u) return CL_INVALID_BUFFER_SIZE; /* kernels count in 32 bits */
+        if (bytes / element_bytes[k] > @LARGEST@u) return @NAME@_TOO_LARGE;
     }
     if (!error) error = make_buffers(self, context);
     return error ? error : set_arguments(self);

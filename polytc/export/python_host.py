@@ -9,10 +9,12 @@ TEXT = '''\
     event = program.enqueue(cl.CommandQueue(context), *buffers)     # cl.Buffer or pyopencl.array.Array, as the .json lists them
     outputs = program(*inputs)                                      # numpy arrays
 
-As a script: python NAME.py [INPUT.npy ...] prints the first elements of each output; inputs without a file are zeros.
+As a script: python NAME.py [INPUT.npy ...] prints the first elements of each output; inputs without a file are zeros where
+their shapes are fixed.
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -56,7 +58,16 @@ class Program:
             raise ValueError("the sizes, each at least 1, are " + ", ".join(self.about["sizes"]))
         if not self._buffers or sizes != self._sizes:
             self._sizes = dict(sizes)
+            self._check_elements()
             self._buffers = [cl.Buffer(self.context, cl.mem_flags.READ_WRITE, self._number(n)) for n in self.about["buffers"]]
+
+    def _check_elements(self):
+        most = self.about["requires"].get("elements", math.inf)
+        arrays = [math.prod(map(self._number, a["shape"])) for a in self.about["arguments"]]
+        buffers = zip(self.about["buffers"], self.about.get("buffer_element_bytes", ()))
+        if max([*arrays, *(self._number(n) // size for n, size in buffers)]) > most:
+            self._sizes = {}
+            raise ValueError(f"an array has more than the {most} elements that the kernels count")
 
     def _number(self, formula, around=()):
         """A number of the description: itself, or a formula of the sizes and of where the loops around are."""
@@ -105,15 +116,16 @@ class Program:
             cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
         return cl.enqueue_marker(queue)
 
-    def __call__(self, *inputs, queue=None):
+    def __call__(self, *inputs, queue=None, **sizes):
         """The outputs as numpy arrays: the only one, or a tuple. Arguments that are read and written are not changed: their new
-        values are among the outputs."""
+        values are among the outputs. sizes: those that are no extents of the inputs."""
         queue = queue or cl.CommandQueue(self.context, self.device)
         read = [a for a in self.about["arguments"] if a["role"] != "output"]
         if len(inputs) != len(read):
             raise TypeError("the inputs are " + ", ".join(a["name"] for a in read))
         given = {a["name"]: np.array(x, _numpy(a["dtype"]), order="C") for a, x in zip(read, inputs)}
-        sizes = {n: extent for a in read for n, extent in zip(a["shape"], given[a["name"]].shape) if n in self.about["sizes"]}
+        known = self.about["sizes"]
+        sizes |= {n: extent for a in read for n, extent in zip(a["shape"], given[a["name"]].shape) if n in known}
         self.resize(**sizes)
         arrays = []
         for a in self.about["arguments"]:
@@ -147,13 +159,21 @@ def _context():
         sys.exit(f"there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there ({e})")
 
 
-if __name__ == "__main__":
+def main(files):
     program = Program(_context())
-    files = sys.argv[1:]
     inputs = [a for a in program.about["arguments"] if a["role"] != "output"]
+    if len(files) > len(inputs) or program.about["sizes"] and len(files) < len(inputs):
+        raise ValueError("the files of the inputs are " + ", ".join(f"{a['name']}.npy" for a in inputs))
     arrays = [np.load(files[k]) if k < len(files) else np.zeros(a["shape"], _numpy(a["dtype"])) for k, a in enumerate(inputs)]
     found = program(*arrays)
     outputs = [a for a in program.about["arguments"] if a["role"] != "input"]
     for a, array in zip(outputs, found if isinstance(found, tuple) else (found,)):
         print(a["name"], *array.reshape(-1)[:8])
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (OSError, ValueError, RuntimeError, cl.Error) as e:
+        sys.exit(str(e))
 '''

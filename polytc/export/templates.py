@@ -6,8 +6,8 @@ from polytc.export.bundle import Bundle
 from polytc.graph.headers import c_type
 
 COMMON = '''\
- * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, - is no file.
- * Inputs without a file are zeros. Prints the first elements of each output. */
+ * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, of what is both the
+ * file is read and written over; - is no file. Inputs without a file are zeros. Prints the first elements of each output. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,16 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
+/* Says what is wrong with the command line; 0 if nothing is. */
+static int misused(int argc, char **argv)
+{
+    int k;
+    if (argc < 2 + SIZES || argc > 2 + SIZES + COUNT) return fail("usage", "main FOLDER@USAGE@ [FILE ...]");
+    for (k = 2; k < 2 + SIZES; k++)
+        if (atoi(argv[k]) < 1) return fail(argv[k], "is no size: sizes are at least 1");
+    return 0;
+}
+
 static void print(const struct argument *a, const void *data, size_t bytes)
 {
     const size_t sizes[] = {1, 4, 8, 4, 8};
@@ -51,6 +61,7 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
 {
     FILE *file = fopen(path, mode);
     size_t got = !file ? 0 : mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (file && mode[0] == 'r' && fgetc(file) != EOF) got = 0;
     if (file && fclose(file)) got = 0;
     return file && got == bytes;
 }
@@ -69,7 +80,7 @@ static char *loaded(const struct argument *a, const char *path, size_t bytes)
     if (!data) {
         fail(a->name, "no memory");
     } else if (a->read && path && !transfer(path, "rb", data, bytes)) {
-        fail(path, "cannot be read, or is too short");
+        fprintf(stderr, "%s: cannot be read, or has not the %lu bytes of %s\\n", path, (unsigned long)bytes, a->name);
         free(data);
         data = NULL;
     }
@@ -80,7 +91,7 @@ static char *loaded(const struct argument *a, const char *path, size_t bytes)
 static int stored(const struct argument *a, const char *path, char *data, size_t bytes)
 {
     print(a, data, bytes);
-    return path && !a->read && !transfer(path, "wb", data, bytes) ? fail(path, "cannot be written") : 0;
+    return path && !transfer(path, "wb", data, bytes) ? fail(path, "cannot be written") : 0;
 }
 '''
 """The rest of the comment that a main program begins with, and its functions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,8 @@ def test_what_is_written_in_place_is_one_argument(tmp_path: Path) -> None:
     folder = write(text, tmp_path, shapes={"A": (33,), "B": (33,)})
     assert [(x["name"], x["role"]) for x in exported.arguments(folder, "scale")] == [("A", "inout"), ("B", "input")]
     exported.agree(exported.in_python(folder, "scale", [a, b]), [a * 2 + b])
+    exported.in_c(folder, "scale", [a, b])
+    exported.agree({"A": np.fromfile(folder / "0.raw", np.float32)}, [a * 2 + b])
 
 
 @pytest.fixture
@@ -199,10 +202,49 @@ def test_sizes_that_are_not_fixed_are_arguments(tmp_path: Path) -> None:
         exported.agree(exported.in_python(folder, "layers", [x, w]), [expected], 1e-4)
         found = exported.in_c(folder, "layers", [x, w], sizes={"N": n, "M": m, "K": k})
         exported.agree(found, [expected], 1e-4)
-    for sizes, part in ((["0", "1", "1"], "its code says why"), (["65536", "65536", "4"], "too few bytes")):
+    for sizes, part in ((["0", "1", "1"], "is no size"), (["65536", "65536", "4"], "more elements than"), (["1"], "usage"),
+                        (["37", "19", "5", "0.raw"], "has not the 2812 bytes of X"), (["1", "2", "3", *"----"], "usage")):
         done = subprocess.run(["./run", ".", *sizes], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 1
         assert part in done.stderr
+
+
+def test_the_python_host_as_a_script(tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
+    exported.device()
+    for name, shape in (("x", (3, 2)), ("w", (2, 5)), ("v", (1, 5))):
+        np.save(folder / f"{name}.npy", np.ones(shape, np.float32))
+    for files, part in (([], "X.npy, W.npy"), (["x.npy"] * 3, "X.npy, W.npy"), (["x.npy", "none.npy"], "none.npy"),
+                        (["x.npy", "v.npy"], "has the shape")):
+        done = subprocess.run([sys.executable, "layers.py", *files], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert part in done.stderr.splitlines()[-1]
+    done = subprocess.run([sys.executable, "layers.py", "x.npy", "w.npy"], cwd=folder, check=True, text=True,
+                          stdout=subprocess.PIPE)
+    assert done.stdout.split() == ["Y", *["0.2"] * 8]
+
+
+def test_the_python_host_counts_elements(tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": ("N", "M"), "W": ("M", "K")})
+    exported.device()
+    script = f"""
+import pyopencl as cl, sys
+sys.path.insert(0, {str(folder)!r})
+import layers
+layers.Program(cl.create_some_context(interactive=False)).resize(N=65536, M=1, K=65536)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "more than the 1073741824 elements" in done.stderr
+
+
+def test_a_device_that_is_too_small_is_told_why(tmp_path: Path) -> None:
+    folder = write(OPEN, tmp_path, shapes={"X": (64, 64), "W": (64, 64)})
+    host = folder / "layers.c"
+    text = host.read_text()
+    host.write_text(re.sub(r"group < \d+u", "group < 99999999u", text))
+    assert host.read_text() != text
+    with pytest.raises(AssertionError, match=r"the kernels need groups of 256 work-items, \d+ bytes of local memory; the"):
+        exported.in_c(folder, "layers", [random(64, 64), random(64, 64, seed=1)])
 
 
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "mali"])
