@@ -37,7 +37,20 @@ from polytc.poly import scop as polyhedra
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import algebra, automatic, copies, dots, lanes, pack, rowblocks, splitting, staging, tree, widening
+from polytc.schedule import (
+    algebra,
+    automatic,
+    copies,
+    dots,
+    lanes,
+    looped,
+    pack,
+    rowblocks,
+    splitting,
+    staging,
+    tree,
+    widening,
+)
 from polytc.schedule.tree import Schedule
 
 errors.register(E502="unknown target")
@@ -246,6 +259,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
+        program = looped.stage(program, machine) if machine.kind == "gpu" else program
         return hoist.hoist(program) if program.constants else (None, program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
     rewritten = rewrites.run(algebra.run(program, machine))
@@ -261,6 +275,8 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
 def _general(program: Program, machine: Machine) -> Program:
     """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
     if program.sequential or program.dynamic:
+        with suppress(Undecided):
+            return looped.stage(program, machine) if machine.kind == "gpu" else program
         return program
     steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
     steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]

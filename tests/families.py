@@ -47,7 +47,105 @@ def _recurrence(x: A) -> A:
     return found
 
 
+POWER = """def power(f32[N,N] A, inout f32[N] x, f32[T] w) -> (x) {
+    for t in 0:T {
+        y[i] +=! A[i,j] * x[j]
+        n +=! y[i] * y[i]
+        x[i] = w[t] * y[i] / sqrt(n)
+    }
+}"""
+CONJUGATE = """def conjugate(f32[N,N] A, f32[T] w, inout f32[N] x, inout f32[N] r) -> (x, r) {
+    p[i] = r[i]
+    rr += r[i] * r[i]
+    for t in 0:T {
+        q[i] +=! A[i,j] * p[j]
+        pq +=! p[i] * q[i]
+        a = rr / pq
+        x[i] += a * p[i]
+        r[i] -= a * q[i] * w[t]
+        new +=! r[i] * r[i]
+        p[i] = r[i] + new / rr * p[i]
+        rr = new
+    }
+}"""
+GRAM_SCHMIDT = """def orthogonal(inout f32[M,N] A, inout f32[N,N] R) -> (A, R) {
+    for k in 0:N {
+        s +=! A[i,k] * A[i,k]
+        R[k,k] = sqrt(s)
+        A[i,k] = A[i,k] / R[k,k]
+        R[k,j] +=! A[i,k] * A[i,j]  where j in k+1:N
+        A[i,j] -= A[i,k] * R[k,j]   where j in k+1:N
+    }
+}"""
+SQUARES = """def squares(inout f32[N,N] A, f32[T] w) -> (A) {
+    for t in 0:T {
+        C[i,j] +=! A[i,k] * A[k,j]
+        A[i,j] = C[i,j] * w[t]
+    }
+}"""
+MEANS = """def means(f32[N,D] X, inout f32[K,D] C, f32[T] w) -> (C) {
+    for t in 0:T {
+        d[n,k] +=! (X[n,e] - C[k,e]) * (X[n,e] - C[k,e])
+        (m[n], a[n]) argmin=! (d[n,k], k)
+        S[k,e] +=! a[n] == k ? X[n,e] : 0         where k in 0:K
+        c[k] +=! a[n] == k ? f32(1) : f32(0)      where k in 0:K
+        C[k,e] = w[t] * S[k,e] / max(c[k], f32(1))
+    }
+}"""
+
+
+def _power(a: A, x: A, w: A) -> A:
+    for factor in w:
+        y = a @ x
+        x = factor * y / np.sqrt(y @ y)
+    return x
+
+
+def _conjugate(a: A, w: A, x: A, r: A) -> tuple[A, A]:
+    p, rr = r.copy(), r @ r
+    for factor in w:
+        q = a @ p
+        step = rr / (p @ q)
+        x, r = x + step * p, r - step * q * factor
+        p, rr = r + r @ r / rr * p, r @ r
+    return x, r
+
+
+def _orthogonal(a: A, r: A) -> tuple[A, A]:
+    for k in range(a.shape[1]):
+        r[k, k] = np.sqrt(a[:, k] @ a[:, k])
+        a[:, k] /= r[k, k]
+        r[k, k+1:] = a[:, k] @ a[:, k+1:]
+        a[:, k+1:] -= np.outer(a[:, k], r[k, k+1:])
+    return a, r
+
+
+def _squares(a: A, w: A) -> A:
+    for factor in w:
+        a = a @ a * factor
+    return a
+
+
+def _means(x: A, c: A, w: A) -> A:
+    for factor in w:
+        nearest = ((x[:, None] - c) ** 2).sum(2).argmin(1)
+        c = np.stack([factor * x[nearest == k].sum(0) / max((nearest == k).sum(), 1) for k in range(len(c))])
+    return c
+
+
+def _definite(rng: np.random.Generator) -> Arrays:
+    x = rng.standard_normal((67, 67)).astype("f4")
+    return {"A": x @ x.T / 67 + np.eye(67, dtype="f4"), "w": np.ones(3, "f4"), "x": np.zeros(67, "f4"),
+            "r": rng.standard_normal(67).astype("f4")}
+
+
 EXTRA = (
+    Program("power iteration", POWER, normal(A=(45, 45), x=(45,), w=(3,)), _power),
+    Program("conjugate gradients", CONJUGATE, _definite, _conjugate, tolerance=1e-4),
+    Program("gram-schmidt", GRAM_SCHMIDT, normal(A=(70, 19), R=(19, 19)), _orthogonal, tolerance=1e-4),
+    Program("squares of a matrix", SQUARES, whole(A=(19, 19), w=(2,)), _squares),
+    Program("k-means", MEANS, lambda rng: {"X": (rng.standard_normal((150, 6)) + rng.integers(0, 3, (150, 1)) * 9).astype("f4"),
+                                           "C": rng.standard_normal((9, 6)).astype("f4") * 9, "w": np.ones(2, "f4")}, _means),
     Program("odd rows", "C[i,j] = max(A[i,j] * v[j], 0) + (i % 2 == 0 ? A[i,j] : v[j])", normal(A=(13, 29), v=(29,)),
             lambda a, v: np.maximum(a * v, 0) + np.where(np.arange(13)[:, None] % 2 == 0, a, v)),
     Program("a long vector", "C[i] = exp(A[i]) * tanh(B[i])", normal(A=(4501,), B=(4501,)),
@@ -96,6 +194,7 @@ _OF = {
     "gathers and scatters": ["embedding bag", "histogram", "CSR matrix-vector product", "tc 1LUT", "tc 2LUT", "scattered sums"],
     "scans": ["prefix sum", "prefix sum, for", "recurrence"],
     "loops": ["jacobi-2d, time loop", "cholesky", "lu", "floyd-warshall"],
+    "loops around reductions": ["power iteration", "conjugate gradients", "gram-schmidt", "squares of a matrix", "k-means"],
     "triangles": ["causal attention", "syrk", "trmm"],
     "tuples": ["argmax", "places of the largest", "place of the least of all"],
     "types": ["tc types", "types", "sums of halves"],

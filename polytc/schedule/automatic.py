@@ -74,7 +74,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     `how` says so then."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
-    if scop.program.sequential and scop.program.dynamic:  # isl sees the boxes of ranges in memory, and would scan them
+    in_memory = any(s.bounds and not gpu.is_cut(s) for s in scop.program.statements)
+    if scop.program.sequential and in_memory:  # isl sees the boxes of ranges in memory, and would scan them
         return Schedule(scop.original, "program order: `for` loops with ranges in memory")
     try:
         notes: list[str] = []

@@ -57,7 +57,14 @@ class Leaf:
     statement: str
 
 
-Tree: TypeAlias = Band | Sequence | Leaf
+@dataclass(frozen=True)
+class Cut:
+    """Statements whose ranges say how their loops run (schedule.staging): one launch, inside of the `for` loops around them."""
+
+    statements: tuple[str, ...]
+
+
+Tree: TypeAlias = Band | Sequence | Leaf | Cut
 
 
 def statements(t: Tree) -> tuple[str, ...]:
@@ -65,10 +72,25 @@ def statements(t: Tree) -> tuple[str, ...]:
     match t:
         case Leaf():
             return (t.statement,)
+        case Cut():
+            return t.statements
         case Sequence():
             return tuple(s for p in t.parts for s in statements(p))
         case Band():
             return statements(t.child)
+
+
+def has_cut(t: Tree) -> bool:
+    """Are there cut statements below?"""
+    match t:
+        case Cut():
+            return True
+        case Leaf():
+            return False
+        case Sequence():
+            return any(map(has_cut, t.parts))
+        case Band():
+            return has_cut(t.child)
 
 
 def read(schedule: islpy.Schedule, number: Callable[[str], int], known: dict[str, tuple[str, ...]]) -> Tree:

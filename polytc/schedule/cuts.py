@@ -47,10 +47,13 @@ def ragged(extent: int, size: int) -> bool:
 
 
 def substituted(form: Linear, cuts: Mapping[str, Cut], part: str, constant: bool = True) -> Linear:
-    """A form of the original indices over a part of their cuts."""
+    """A form of the original indices over a part of their cuts; those that are not cut, of loops around, are the base's."""
     total: dict[str, int] = {}
     number = form.constant if constant else 0
     for index, c in form.terms:
+        if index not in cuts:
+            total |= {index: c} if part != "rest" else {}
+            continue
         of: Linear = getattr(cuts[index], part)
         number += c * of.constant
         for name, stride in of.terms:

@@ -32,9 +32,8 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
     typical, vectors = numeric(program), vectors and not program.sizes
     parts: list[Nest] = []
     notes: list[str] = []
-    for cut, run in groupby(typical.statements, key=_kernel):
-        statements = tuple(run)
-        if cut:
+    for statements in kernels(typical.statements):
+        if is_cut(statements[0]):
             parts.append(staged(statements, f"{prefix}K{len(parts)}"))
             continue
         shared = fusion.choose(replace(typical, statements=statements), machine, policy)
@@ -55,15 +54,21 @@ def _alike(program: pr.Program, typical: pr.Program, group: Group) -> tuple[Grou
     return (group,) if alike else partition(replace(typical, statements=group.statements), "min")
 
 
-def _kernel(s: pr.Statement) -> tuple[pr.Range, ...]:
-    """The block loops of a cut statement: those of one kernel have the same."""
-    return tuple(r for r in s.ranges if r.kind.startswith("block"))
+def is_cut(s: pr.Statement) -> bool:
+    """Do the statement's ranges say how its loops run?"""
+    return any(r.kind.startswith("block") for r in s.ranges)
+
+
+def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Statement, ...]]:
+    """Neighbours that are cut into the same work-groups, and runs of those that are not cut."""
+    for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if r.kind.startswith("block")]):
+        yield tuple(run)
 
 
 def staged(statements: tuple[pr.Statement, ...], name: str) -> Nest:
     """The nest of statements whose ranges say how their loops run, in the order of the loops: neighbours share the outermost
-    loops that they have in common."""
-    return _shared([(s, s.ranges) for s in statements], name)
+    loops that they have in common. Their `for` loops are around it."""
+    return _shared([(s, s.ranges[s.depth:]) for s in statements], name)
 
 
 def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) -> Nest:

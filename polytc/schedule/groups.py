@@ -53,7 +53,7 @@ def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
     memory depends on others, which belong inside of these. In the target's order."""
     tied = {b.index for b in s.bounds if any(isinstance(n, pr.Index) for e in (b.lower, b.upper) for n in pr.walk(e))}
     forms = (form for sub in s.subscripts if (form := linear(sub)) is not None)
-    plain = [p for form in forms if (p := form.plain) is not None and p not in tied]
+    plain = [p for form in forms if (p := form.plain) in s.indices and p is not None and p not in tied]
     if s.op is not None or pr.overlaps(s):
         return tuple(dict.fromkeys(plain))
     carried = {i for r in pr.reads(s) if r.tensor == s.target for i in s.indices if not _kept(s, r, i)}
@@ -162,8 +162,13 @@ def _same_domain(init: pr.Statement, update: pr.Statement) -> bool:
 def region(s: pr.Statement, indices: Sequence[str]) -> frozenset[pr.Expr]:
     """The conditions of a statement that are about these indices alone, which are numbered."""
     numbers: dict[str, pr.Expr] = {name: pr.Index(str(n)) for n, name in enumerate(indices)}
-    return frozenset(pr.substitute(c, numbers) for c in s.where
-                     if all(e.name in numbers for e in pr.walk(c) if isinstance(e, pr.Index)))
+    return frozenset(pr.substitute(c, numbers) for c in about(s, indices))
+
+
+def about(s: pr.Statement, indices: Sequence[str]) -> tuple[pr.Expr, ...]:
+    """The conditions of a statement in which none of its indices stands but these."""
+    others = set(s.indices) - set(indices)
+    return tuple(c for c in s.where if not any(e.name in others for e in pr.walk(c) if isinstance(e, pr.Index)))
 
 
 def _same_region(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:

@@ -56,6 +56,8 @@ def serial(scene: Scene, tree: Tree, name: str) -> Nest:
     match tree:
         case bands.Leaf():
             return Leaf(scene.statements[tree.statement].name)
+        case bands.Cut():
+            raise AssertionError("groupwise: cut statements are a launch")
         case bands.Sequence():
             return Sequence(tuple(serial(scene, x, f"{name}.{n}") for n, x in enumerate(tree.parts)))
         case bands.Band():
@@ -96,7 +98,7 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
 def _most(tree: Tree) -> int:
     """Loops at once around a statement, at most."""
     match tree:
-        case bands.Leaf():
+        case bands.Leaf() | bands.Cut():
             return 0
         case bands.Sequence():
             return max(map(_most, tree.parts))
@@ -117,7 +119,7 @@ class _Group:
         if not _most(tree):
             return self.alone(tree, around, name)
         match tree:
-            case bands.Leaf():
+            case bands.Leaf() | bands.Cut():
                 raise AssertionError("groupwise: a statement has no loops that items could divide")
             case bands.Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]

@@ -64,7 +64,7 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = N
 def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, open_: bool) -> Planned:
     """One loop nest: in the loops of the text, or in those of isl's scheduler if these are estimated to take less."""
     try:
-        asked = sequential.question(scop, deps, loop.statements)
+        asked = sequential.question(scop, deps, tuple(s for s in loop.statements if not gpu.is_cut(s)))
     except isl.QuotaExceeded as e:
         return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
     scene = Scene(scop.program, points.names(loop.statements), asked.conflicts, machine)
@@ -72,7 +72,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     written = textual.tree(asked.conflicts, (loop,))
     found = {"the text": mapping.whole(written, name)}
     notes: list[str] = []
-    if textual.is_poor(scene, written):
+    if textual.is_poor(scene, written) and not bands.has_cut(written):
         for title, coincident in (("isl's scheduler", True), ("tiles", False)):
             try:
                 tree = _asked(scop, asked, coincident)
@@ -117,6 +117,8 @@ class _Mapping:
             case bands.Leaf():
                 s = self.scene.statements[tree.statement]
                 return Planned(nest.Leaf(s.name), LAUNCH + STEP * s.points / around, False)
+            case bands.Cut():
+                return self.cut(tuple(self.scene.statements[s] for s in tree.statements), around, name)
             case bands.Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
                 return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts),
@@ -125,6 +127,11 @@ class _Mapping:
                 return self.launch(tree, fixed, around, name)
             case bands.Band():
                 return self.outside(tree, fixed, around, name)
+
+    def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
+        """Statements that are cut: a launch of their own. Instances of an item that do not wait for each other count as one."""
+        count = sum(waits(s, ITEMS * self.scene.machine.cores) for s in statements)
+        return Planned(gpu.staged(statements, name), LAUNCH + STEP * count / around, True)
 
     def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
@@ -136,7 +143,7 @@ class _Mapping:
             points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
             return Planned(nest.Band(name, members, child.nest), LAUNCH + STEP * points_ / around, False)
         host = Planned(nest.Band(name, members, child.nest), trips * child.micros, True)
-        if self.open:
+        if self.open or bands.has_cut(band):
             return host
         group = groupwise.plan(self.scene, band, fixed, around, name)
         alone = Planned(group.nest, LAUNCH + group.micros, True)
@@ -173,6 +180,13 @@ class _Mapping:
         busy = min(prod(extents), ITEMS * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))
         return Planned(made, LAUNCH + STEP * max(1.0, count / around / busy), True)
+
+
+def waits(s: pr.Statement, busy: int) -> float:
+    """Instances of a cut statement one after another, where at most so many items are busy."""
+    items = prod(r.extent for r in s.ranges if r.kind.startswith(("block", "thread")))
+    beside = prod(r.extent for r in s.ranges if r.kind in ("unroll", "vector"))
+    return s.points / beside / min(items, busy)
 
 
 def _under(loops: tuple[bands.Loop, ...], tree: Tree) -> Tree:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polytc.lang import program as pr
 from polytc.lang.rewrites.pad import fresh
 
 
@@ -14,6 +15,12 @@ class Names:
 
     taken: set[str]
     indices: set[str]
+
+    @staticmethod
+    def of(program: pr.Program) -> Names:
+        """Those that a program has."""
+        return Names({t.name for t in program.tensors} | {s.name for s in program.statements},
+                     {i for s in program.statements for i in s.indices})
 
     def index(self, base: str) -> str:
         """For an index."""

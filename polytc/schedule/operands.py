@@ -21,7 +21,8 @@ class Operand:
     """What of a tensor a group copies at once.
 
     base: the first coordinate in each dimension, over the indices of `around`; widths: coordinates copied from there; ends:
-    those that exist, half-open; others become the read's default, or zero. order: of the dimensions in the copy.
+    those that exist, half-open; others become the read's default, or zero. order: of the dimensions in the copy; outside:
+    `for` loops whose indices are in `base`, one iteration of which a copy is for.
     """
 
     read: pr.Read
@@ -30,6 +31,7 @@ class Operand:
     widths: tuple[int, ...]
     ends: tuple[tuple[int, int], ...]
     order: tuple[int, ...]
+    outside: tuple[pr.Range, ...] = ()
 
     def lanes(self, most: int) -> int:
         """Elements that one access moves: `most` if vectors start at multiples of their size and none passes an end, else 1."""
@@ -56,7 +58,7 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     local = _coordinates(expression(number), total, (*o.widths[:-1], o.widths[-1] // lanes))
     local[-1] = local[-1] if lanes == 1 else pr.Binary("*", local[-1], pr.Const(lanes, I64), I64)
     whole = [plus(expression(f), c) for f, c in zip(o.base, local, strict=True)]
-    tests = _tests(o, whole, {r.index: (r.lower, r.upper) for r in around})
+    tests = _tests(o, whole, {r.index: (r.lower, r.upper) for r in (*o.outside, *around)})
     if lanes > 1:
         local[-1], whole[-1] = plus(local[-1], pr.Index(lane)), plus(whole[-1], pr.Index(lane))
     value: pr.Expr = replace(o.read, subscripts=tuple(whole), default=None)

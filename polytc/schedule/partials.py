@@ -17,13 +17,13 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
 from polytc.lang.linear import expression
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
 from polytc.schedule.cuts import Cut
-from polytc.schedule.groups import MINIMAL_PARALLELISM, coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.names import Names
 from polytc.schedule.teams import COLUMNS, EACH, ENOUGH, GROUP, fastest
 
 LEAST = 2048
@@ -41,11 +41,10 @@ class _Split:
     first: bool
 
 
-def split(program: pr.Program, machine: Machine) -> tuple[pr.Program, list[tuple[pr.Statement, ...]]]:
+def split(program: pr.Program, machine: Machine, names: Names) -> tuple[pr.Program, list[tuple[pr.Statement, ...]]]:
     """The program with partial results for the reductions that would leave most of the machine idle; and its statements in
     runs: those that make partial results alone, so that they are not fused with what puts them together."""
     tensors, runs = list(program.tensors), list[tuple[pr.Statement, ...]]()
-    taken = {t.name for t in program.tensors} | {s.name for s in program.statements}
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
@@ -53,7 +52,7 @@ def split(program: pr.Program, machine: Machine) -> tuple[pr.Program, list[tuple
         if found is None:
             run.append(s)
             continue
-        tensor, made, s = _parts(program, s, found, taken)
+        tensor, made, s = _parts(program, s, found, names)
         tensors.append(tensor)
         start = run.pop() if run and run[-1].target == s.target and run[-1].op is None else None
         runs += [tuple(run), made]
@@ -85,16 +84,15 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
 
 
-def _parts(program: pr.Program, s: pr.Statement, by: _Split, taken: set[str]
+def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
            ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
     """The tensor of partial results, the statements that make them, and what takes the place of `s`."""
     assert s.op is not None
     target, r = program.tensor(s.target), next(r for r in s.ranges if r.index == by.index)
     kept = tuple(x for x in s.ranges if x.index in coincident_indices(s))
-    parts, turns, whole = _pieces(r, by, set(s.indices))
+    parts, turns, whole = _pieces(r, by, names)
     around = (parts, *kept) if by.first else (*kept, parts)
-    name, label = (fresh(f"{base}_parts", taken) for base in (s.target, s.name))
-    taken |= {name, label, f"{label}_init"}
+    name, label = (names.label(f"{base}_parts") for base in (s.target, s.name))
     tensor = pr.Tensor(name, target.dtype, tuple(x.extent for x in around), tuple(x.lower for x in around))
     cell = tuple(pr.Index(x.index) for x in around)
     place = expression(Cut(r.lower, whole, ()).whole)
@@ -104,17 +102,16 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, taken: set[str]
         value = pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
     inner = tuple(new for x in s.ranges if x not in kept for new in (turns if x is r else (x,)))
     where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
-    made = (pr.Statement(f"{label}_init", name, cell, None, neutral, around, span=s.span),
+    made = (pr.Statement(names.label(f"{label}_init"), name, cell, None, neutral, around, span=s.span),
             pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
-    own = {x.index for x in kept}
-    outside = tuple(c for c in s.where if all(e.name in own for e in pr.walk(c) if isinstance(e, pr.Index)))
+    outside = about(s, [x.index for x in kept])
     return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
 
 
-def _pieces(r: pr.Range, by: _Split, taken: set[str]
+def _pieces(r: pr.Range, by: _Split, names: Names
             ) -> tuple[pr.Range, tuple[pr.Range, ...], tuple[tuple[pr.Range, int], ...]]:
     """The index over the groups that divide a range, those over what each does, and all as the parts of the range's index."""
-    part, turn, at = (fresh(f"{r.index}_{name}", taken) for name in ("part", "turn", "at"))
+    part, turn, at = (names.index(f"{r.index}_{name}") for name in ("part", "turn", "at"))
     if isinstance(r.extent, Size):
         parts, turns = pr.Range(part, 0, by.count), pr.Range(turn, 0, -(-r.extent // (by.each * by.count)))
         whole = ((parts, by.each), (turns, by.each * by.count))

@@ -21,8 +21,9 @@ from polytc.lang.linear import Linear, expression, linear
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64, DType, identity
 from polytc.lang.sizes import may_be_less
+from polytc.schedule.around import Around
 from polytc.schedule.cuts import Cut, moves, ragged
-from polytc.schedule.groups import Group, reduced_indices
+from polytc.schedule.groups import Group, about, reduced_indices
 from polytc.schedule.names import Names
 from polytc.schedule.teams import Team
 
@@ -36,8 +37,8 @@ class Reduction:
     """What a group becomes. tensors: the new ones."""
 
     def __init__(self, program: pr.Program, group: Group, team: Team, rows: dict[str, tuple[pr.Expr, ...]],
-                 names: Names) -> None:
-        self.program, self.group, self.team, self.names = program, group, team, names
+                 names: Names, outside: Around) -> None:
+        self.program, self.group, self.team, self.names, self.outside = program, group, team, names, outside
         self.tensors: list[pr.Tensor] = []
         self.places = rows
         self.cuts = self._row_cuts()
@@ -148,9 +149,7 @@ class Reduction:
 
     def _outside(self, tensor: str) -> bool:
         """Does anything else use a tensor?"""
-        inside = {s.name for s in self.group.statements}
-        return tensor in (*self.program.outputs, *self.program.inputs) or any(
-            tensor in (s.target, *(r.tensor for r in pr.reads(s))) for s in self.program.statements if s.name not in inside)
+        return self.outside.uses(self.program, self.group, tensor)
 
     # ---- statements
 
@@ -206,9 +205,8 @@ class Reduction:
 
     def _region(self) -> tuple[pr.Expr, ...]:
         """The conditions under which a row has results, which are the same for all statements."""
-        rows, s = {row[0] for row in self.group.rows}, self.group.statements[0]
-        inside = (c for c in s.where if all(e.name in rows for e in pr.walk(c) if isinstance(e, pr.Index)))
-        return tuple(self._moved(c, 0) for c in inside)
+        s = self.group.statements[0]
+        return tuple(self._moved(c, 0) for c in about(s, [row[0] for row in self.group.rows]))
 
     def _where(self, position: int) -> tuple[pr.Expr, ...]:
         """The conditions of a statement."""

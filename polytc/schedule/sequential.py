@@ -19,7 +19,7 @@ from polytc.poly import isl, nest, symbolic, uniform
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
-from polytc.schedule import bands, cpu, fusion, points, sizes, wavefront
+from polytc.schedule import bands, cpu, fusion, gpu, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
 
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
@@ -124,6 +124,8 @@ def _tree(scene: points.Scene, tree: bands.Tree, name: str, choose: Choice, note
     match tree:
         case bands.Leaf():
             return nest.Leaf(scene.statements[tree.statement].name)
+        case bands.Cut():
+            return gpu.staged(tuple(scene.statements[s] for s in tree.statements), name)
         case bands.Sequence():
             return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.parts)))
         case bands.Band():

@@ -24,6 +24,7 @@ from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.schedule import blocks, operands, partials, teams, turns
+from polytc.schedule.around import Around
 from polytc.schedule.blocks import Blocking
 from polytc.schedule.cuts import Cut, ragged, substituted
 from polytc.schedule.groups import Group, of_sizes, partition, reduced_indices
@@ -39,22 +40,30 @@ def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Pr
     """The program with its contractions cut for the machine. policy: of fusion, see schedule.groups."""
     if program.sequential or program.dynamic or program.precise:
         return program
-    program, runs = partials.split(program, machine)
+    return used(divided(program, machine, Names.of(program), Around(), policy))
+
+
+def divided(program: pr.Program, machine: Machine, names: Names, around: Around, policy: str = "smart") -> pr.Program:
+    """The program, which all `around` goes round, with its contractions and reductions cut."""
+    program, runs = partials.split(program, machine, names)
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
     typical = numeric(program)
-    names = Names({t.name for t in program.tensors} | {s.name for s in program.statements},
-                  {i for s in program.statements for i in s.indices})
     for run in runs:
         for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run)), policy):
-            made, new = _divided(program, typical, group, machine, names)
+            made, new = _divided(program, typical, group, machine, names, around)
             statements += made
             tensors += new
-    used = {s.target for s in statements} | {r.tensor for s in statements for r in pr.reads(s)} | set(program.arrays)
-    return replace(program, tensors=tuple(t for t in tensors if t.name in used), statements=tuple(statements))
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names
+def used(program: pr.Program) -> pr.Program:
+    """The program without the tensors that nothing uses."""
+    names = {s.target for s in program.statements} | {r.tensor for s in program.statements for r in pr.reads(s)}
+    return replace(program, tensors=tuple(t for t in program.tensors if t.name in names | set(program.arrays)))
+
+
+def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Around
              ) -> tuple[list[pr.Statement], list[pr.Tensor]]:
     """The statements of a group, divided among the items of work-groups where that pays, and the tensors that are new.
 
@@ -64,38 +73,37 @@ def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Ma
     cut = _cut(typical, group, machine) if whole is not None else None
     if whole is not None and cut is not None:
         with suppress(Undecided):
-            made = cut(program, whole, names)
+            made = cut(program, whole, names, around)
             return made.statements(), made.tensors
     return [program.statement(s.name) for s in group.statements], []
 
 
 def _cut(program: pr.Program, group: Group, machine: Machine
-         ) -> Callable[[pr.Program, Group, Names], _Staged | Turned | Reduction] | None:
+         ) -> Callable[[pr.Program, Group, Names, Around], _Staged | Turned | Reduction] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     tiles = blocks.choose(program, group, machine) if machine.staging else None
     if tiles is not None:
-        return lambda p, g, names: _Staged(p, g, tiles, names)
+        return lambda p, g, names, around: _Staged(p, g, tiles, names, around)
     turn = turns.choose(program, group, machine) if machine.staging else None
     if turn is not None:
-        return lambda p, g, names: Turned(p, g, turn, names)
+        return lambda p, g, names, around: Turned(p, g, turn, names, around)
     team = teams.choose(program, group, machine)
     rows = teams.row_tensors(group) if team is not None else None
     if team is None or rows is None:
         return None
-    return lambda p, g, names: Reduction(p, g, team, rows, names)
+    return lambda p, g, names, around: Reduction(p, g, team, rows, names, around)
 
 
 class _Staged:
     """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names) -> None:
-        self.program, self.group, self.blocking, self.names = program, group, blocking, names
+    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names, outside: Around) -> None:
+        self.program, self.group, self.blocking, self.names, self.outside = program, group, blocking, names, outside
         self.tensors: list[pr.Tensor] = []
         at = blocks.heavy(group)
         assert at is not None, "staging: no contraction"
         self.at, self.main = at, group.statements[at]
         self.cuts = self._cuts()
-        self.around = [c.outer for c in self.cuts.values()]
 
     # ---- indices
 
@@ -171,15 +179,9 @@ class _Staged:
                 made += [*copies, replace(main, target=mine.name, subscripts=self._cell())]
             else:
                 made.append(self._pointwise(s, n, mine, accumulators))
-        kept = [(n, s) for n, s in enumerate(self.group.statements)
-                if s.target not in {x.target for x in self.group.statements[n + 1:]} and self._is_kept(s.target)]
+        kept = [(n, s) for n, s in enumerate(self.group.statements) if self.outside.uses(self.program, self.group, s.target)
+                and s.target not in {x.target for x in self.group.statements[n + 1:]}]
         return made + [self._store(s, n, accumulators[s.target]) for n, s in kept]
-
-    def _is_kept(self, tensor: str) -> bool:
-        inside = {s.name for s in self.group.statements}
-        return tensor in self.program.outputs or any(
-            r.tensor == tensor for s in self.program.statements if s.name not in inside for r in pr.reads(s)) or any(
-            s.target == tensor for s in self.program.statements if s.name not in inside)
 
     def _cell(self) -> tuple[pr.Expr, ...]:
         return tuple(pr.Index(r.index) for r in (*self.groups, *self.elements))
@@ -294,7 +296,8 @@ class _Staged:
         outside = tuple(pr.Index(r.index) for r in around)
         cell = (*outside, *(expression(shifted[d]) for d in order))
         low = [replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True)]
-        operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order))
+        operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order),
+                          self.outside.ranges)
         label = self.names.label(f"{self.main.name}_{name}")
         y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
         copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, (again, y, x, lane))

@@ -120,7 +120,8 @@ def row_tensors(group: Group) -> dict[str, tuple[pr.Expr, ...]] | None:
     for n, s in enumerate(group.statements):
         names: dict[str, pr.Expr] = {row[n]: pr.Index(row[0]) for row in group.rows}
         for tensor, cell in ((s.target, s.subscripts), *((r.tensor, r.subscripts) for r in pr.reads(s))):
-            alone = all(e.name in names for sub in cell for e in pr.walk(sub) if isinstance(e, pr.Index))
+            own = [e.name for sub in cell for e in pr.walk(sub) if isinstance(e, pr.Index) and e.name in s.indices]
+            alone = all(i in names for i in own)
             known = places.setdefault(tensor, set())
             known.add(tuple(pr.substitute(sub, names) for sub in cell) if alone else (pr.Index(""),))
     written = {s.target for s in group.statements}

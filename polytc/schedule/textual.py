@@ -8,10 +8,14 @@ instances meet only within an iteration share these loops, and such loops go out
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear
 from polytc.poly import isl
-from polytc.schedule.bands import Band, Leaf, Loop, Sequence, Tree
+from polytc.schedule import gpu
+from polytc.schedule.bands import Band, Cut, Leaf, Loop, Sequence, Tree
 from polytc.schedule.conflicts import Conflicts, Rows
 from polytc.schedule.points import Scene
 
@@ -19,11 +23,31 @@ from polytc.schedule.points import Scene
 def tree(conflicts: Conflicts, body: tuple[pr.Nested, ...], depth: int = 0) -> Tree:
     """The bands of statements and loops of the text. depth: of the loops around."""
     parts: list[Tree] = []
-    for x in body:
-        made = _loop(conflicts, x, depth) if isinstance(x, pr.Loop) else _statement(conflicts, x, depth)
+    for x in _kernels(body):
+        made = _part(conflicts, x, depth)
         shared = _joined(conflicts, parts[-1], made, body, depth) if parts else None
         parts = [*parts[:-1], shared] if shared is not None else [*parts, made]
     return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+
+def _kernels(body: tuple[pr.Nested, ...]) -> Iterator[pr.Nested | tuple[pr.Statement, ...]]:
+    """What is in a loop, the statements together that are cut for one launch."""
+    for loop, run in groupby(body, lambda x: isinstance(x, pr.Loop)):
+        for x in run if loop else gpu.kernels(s for s in run if isinstance(s, pr.Statement)):
+            if isinstance(x, tuple) and not gpu.is_cut(x[0]):
+                yield from x
+            else:
+                yield x
+
+
+def _part(conflicts: Conflicts, x: pr.Nested | tuple[pr.Statement, ...], depth: int) -> Tree:
+    match x:
+        case pr.Loop():
+            return _loop(conflicts, x, depth)
+        case pr.Statement():
+            return _statement(conflicts, x, depth)
+        case _:
+            return Cut(tuple(isl.name(s.name) for s in x))
 
 
 def is_poor(scene: Scene, found: Tree, around: int = 0) -> bool:
@@ -32,6 +56,8 @@ def is_poor(scene: Scene, found: Tree, around: int = 0) -> bool:
     match found:
         case Leaf():
             return len(scene.statements[found.statement].indices) > 1
+        case Cut():
+            return False
         case Sequence():
             return any(is_poor(scene, x, around) for x in found.parts)
         case Band() if any(loop.coincident for loop in found.loops):

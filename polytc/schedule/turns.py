@@ -20,6 +20,7 @@ from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import operands
+from polytc.schedule.around import Around
 from polytc.schedule.cuts import Cut, moves, ragged, substituted
 from polytc.schedule.groups import Group
 from polytc.schedule.names import Names
@@ -73,8 +74,8 @@ def _turned(program: pr.Program, group: Group, read: pr.Read, names: list[str], 
 class Turned:
     """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, turn: Turn, names: Names) -> None:
-        self.program, self.group, self.turn, self.names = program, group, turn, names
+    def __init__(self, program: pr.Program, group: Group, turn: Turn, names: Names, outside: Around) -> None:
+        self.program, self.group, self.turn, self.names, self.outside = program, group, turn, names, outside
         self.typical = numeric(program)
         self.tensors: list[pr.Tensor] = []
         self.copies: list[pr.Statement] = []
@@ -147,7 +148,7 @@ class Turned:
         name = self.names.label(f"{read.tensor}_tile")
         shape = (*(r.extent for r in self.blocks), *widths)
         self.tensors.append(pr.Tensor(name, read.dtype, shape, (0,) * len(shape)))
-        operand = Operand(read, tensor, low, widths, ends, tuple(range(len(forms))))
+        operand = Operand(read, tensor, low, widths, ends, tuple(range(len(forms))), self.outside.ranges)
         y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
         label = self.names.label(f"{s.name}_{name}")
         self.copies.append(operands.copy(operand, label, name, self.blocks, ITEMS, 1, (again, y, x, lane)))

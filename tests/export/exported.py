@@ -87,7 +87,7 @@ def outputs(folder: Path, name: str, inputs: Sequence[np.ndarray], sizes: Mappin
     assert done.returncode == 0, done.stderr
     return {a["name"]: np.fromfile(folder / f"{k}.raw", numpy_type(a["dtype"])).reshape(
                 [n if isinstance(n, int) else (sizes or {})[n] for n in a["shape"]])
-            for k, a in enumerate(arguments(folder, name)) if a["role"] == "output"}
+            for k, a in enumerate(arguments(folder, name)) if a["role"] != "input"}
 
 
 def in_python(folder: Path, name: str, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

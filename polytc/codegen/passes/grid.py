@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import limits, loops, traverse
+from polytc.codegen import intervals, limits, loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.lang.extents import Extent, times
@@ -116,14 +116,20 @@ def _merge(chain: list[tuple[loops.For, int, int, int]], body: loops.Stmt) -> lo
             name, title = same[-1][0].var, "_".join(x[0].title for x in same if x[0].title)
             for loop, low, step, extent in reversed(same):
                 index: loops.Expr = loops.Var(name)
-                index = loops.binary("//", index, limits.expression(total)) if total != 1 else index
-                index = loops.binary("%", index, limits.expression(extent)) if len(same) > 1 else index
+                index = loops.binary("//", index, _divisor(total)) if total != 1 else index
+                index = loops.binary("%", index, _divisor(extent)) if loop is not same[0][0] else index
                 index = loops.binary("*", index, loops.const(step)) if step > 1 else index
                 values[loop.var] = loops.binary("+", index, loops.const(low))
                 total = times(total, extent)
             result = loops.For(name, loops.const(0), limits.expression(total), 1, result, same[0][0].kind, axis, title)
     shifted = {n: v for n, v in values.items() if simplify.expr(v, {}) != loops.Var(n)}
     return _outer_substitute(result, shifted) if shifted else result
+
+
+def _divisor(extent: Extent) -> loops.Expr:
+    """The extent of a loop; 1 for one without iterations, in which nothing is divided."""
+    found = limits.expression(extent)
+    return found if intervals.interval(found, {}).low > 0 else loops.Call("max", (found, loops.const(1)), found.dtype)
 
 
 def _outer_substitute(s: loops.Stmt, values: dict[str, loops.Expr]) -> loops.Stmt:
