@@ -126,6 +126,8 @@ TEXTS = {
     "scan": ("def scan(f64[N] A) -> (P) { for i in 0:N { P[i] = (P[i-1] else 0) + A[i] } }", (40,)),
     "down": ("def down(f64[N] A) -> (P) { for i in N-1:-1:-2 { P[i] = (P[i+2] else 0) * 0.5 + A[i] }; "
              "for i in N-2:-1:-2 { P[i] = (P[i+2] else 1) * 0.5 + A[i] } }", (11,)),
+    "never": ("def never(inout f64[N] A) { for t in 1:N { A[t] = A[t-1] where 0 > 1; A[t] += A[t-1] where t < 3 || 1 > 2 } }",
+              (7,)),
     "sums": ("for t in 0:5 { s += A[t,i]; Y[t] = s; Q[j] +=! A[t,k] where k <= j, j in 0:6; W[t,j] = Q[j] }", (5, 6)),
 }
 

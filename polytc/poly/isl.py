@@ -12,7 +12,7 @@ import islpy
 
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Atom, Quotient
-from polytc.lang.scalars import I64
+from polytc.lang.scalars import BOOL, I64
 from polytc.lang.sizes import Size
 
 R = TypeVar("R")
@@ -131,6 +131,8 @@ def instances(program: pr.Program, boxed: bool = False) -> str:
 def expr(e: pr.Expr) -> str | None:
     """A quasi-affine integer or a condition in isl's notation; None if it is not affine (a gather)."""
     match e:
+        case pr.Const() if e.dtype == BOOL:
+            return "true" if e.value else "false"
         case pr.Const() if not e.dtype.is_float:
             return number(int(e.value) if isinstance(e.value, bool | float) else e.value)
         case pr.Index():
