@@ -1,19 +1,26 @@
-"""Kernels for GPUs without a GPU: what clang and ptxas say that they use.
+"""Kernels for GPUs without a GPU: what clang and ptxas say that they use, and what is counted in them.
 
-    python benchmarks/gpu_static.py
+    python benchmarks/gpu_static.py [MODEL.onnx ...]
 
-A row a kernel and device: groups and items, registers of an item, bytes spilled, local bytes of a group, occupancy, loads and
-stores of 16 bytes in its text; and the bytes of the arrays that the program's kernels are given, in those of its inputs and
-outputs: 1 where each is read or written by one kernel and nothing lies between; in one iteration of the loops of the host, if
-there are some. Says nothing of time. Devices whose compiler is
-missing are left out.
+A row a kernel and device, of programs of every family, or of the models, whose kernels stand once each, with how often the
+model launches them. The columns are those of `polytc explain --target nvidia-sm90`, see docs/opencl.md; the last two are a
+model's, not measured. Devices whose compiler is missing are left out.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polytc
 from polytc import api, compiler
 from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.target import Source
+from polytc.export import bundle
+from polytc.graph import ahead
 from polytc.machine import DEVICES
 
 HEAT = """def heat(inout f32[N,N] A, f32[T] w) -> (A) {
@@ -35,10 +42,29 @@ SWEEP = """def sweep(inout f32[N,N] A) -> (A) {
         }
     }
 }"""
+SCAN = """def scan(inout f32[N,M] x) -> (x) {
+    for j in 1:M { x[i,j] += x[i,j-1]    where i in 0:N }
+}"""
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "matmul 1024": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
     "matmul 4096": ("C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)}),
     "matmul 1001x333x777": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1001, 333), "B": (333, 777)}),
+    "matmul 128x768x768": ("C[i,j] += A[i,k]*B[k,j]", {"A": (128, 768), "B": (768, 768)}),
+    "A^T B 1024": ("C[i,j] += A[k,i]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
+    "A B^T 1024": ("C[i,j] += A[i,k]*B[j,k]", {"A": (1024, 1024), "B": (1024, 1024)}),
+    "batched 64 x 256": ("C[b,i,j] += A[b,i,k]*B[b,k,j]", {"A": (64, 256, 256), "B": (64, 256, 256)}),
+    "matrix-vector 4096": ("y[i] += A[i,j]*x[j]", {"A": (4096, 4096), "x": (4096,)}),
+    "vector-matrix 4096": ("y[j] += A[i,j]*x[i]", {"A": (4096, 4096), "x": (4096,)}),
+    "conv 1x1 64->256 56x56": ("O[n,c,h,w] += W[c,d]*X[n,d,h,w]", {"W": (256, 64), "X": (8, 64, 56, 56)}),
+    "conv 1x1 strided": ("O[n,c,h,w] += W[c,d]*X[n,d,2*h,2*w] where h in 0:28, w in 0:28",
+                         {"W": (256, 128), "X": (8, 128, 56, 56)}),
+    "conv 3x3 512->512 7x7": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (512, 512, 3, 3), "X": (1, 512, 9, 9)}),
+    "conv 7x7 strided": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,2*h+r,2*w+s] where h in 0:112, w in 0:112",
+                         {"W": (64, 3, 7, 7), "X": (8, 3, 229, 229)}),
+    "conv depthwise 3x3": ("O[n,c,h,w] += W[c,r,s]*X[n,c,h+r,w+s]", {"W": (144, 3, 3), "X": (8, 144, 58, 58)}),
+    "attention 16x12x128x64": ("P[b,i,j] += Q[b,i,k]*K[b,j,k]; M[b,i] max= P[b,i,j]; E[b,i,j] = exp(P[b,i,j]-M[b,i]); "
+                               "S[b,i] += E[b,i,j]; R[b,i,j] = E[b,i,j]/S[b,i]; O[b,i,k] += R[b,i,j]*V[b,j,k] -> (O)",
+                               dict.fromkeys("QKV", (192, 128, 64))),
     "conv 3x3 64->64 56x56": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (64, 64, 3, 3), "X": (1, 64, 58, 58)}),
     "row sum 4096x512": ("y[i] += x[i,j]", {"x": (4096, 512)}),
     "column sum 4096x512": ("y[j] += x[i,j]", {"x": (4096, 512)}),
@@ -47,6 +73,9 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
                           {"X": (4096, 1000)}),
     "layernorm 4096x768": ("m[i] += X[i,j]/768; D[i,j] = X[i,j]-m[i]; v[i] += D[i,j]*D[i,j]/768; "
                            "Y[i,j] = D[i,j]/sqrt(v[i]+0.00001) -> (Y)", {"X": (4096, 768)}),
+    "prefix sums 4096x512": (SCAN, {"x": (4096, 512)}),
+    "stencil 4096": ("B[i,j] = 0.25*(A[i,j+1]+A[i+1,j]+A[i+1,j+2]+A[i+2,j+1]) where i in 0:4094, j in 0:4094",
+                     {"A": (4096, 4096)}),
     "transpose 2048": ("B[i,j] = A[j,i]", {"A": (2048, 2048)}),
     "sum of two 2^24": ("C[i] = A[i]+B[i]", {"A": (1 << 24,), "B": (1 << 24,)}),
     "SiLU 4096x768": ("Y[i,j] = (X[i,j]+b[j])/(1+exp(0-X[i,j]-b[j]))", {"X": (4096, 768), "b": (768,)}),
@@ -59,17 +88,33 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 
 
-def main() -> None:
-    """Print the table."""
+def main(models: list[str]) -> None:
+    """Print the table. models: paths of ONNX files; of the programs above where there are none."""
     print(f"{'program':26}{'device':14}{static.HEAD}")
-    for name, (text, shapes) in PROGRAMS.items():
-        for device in static.CHECKS:
-            if not static.missing(device):
-                program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
-                source = compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
+    for device in static.CHECKS:
+        if not static.missing(device):
+            for name, source in _models(models, device) if models else _programs(device):
                 for line in static.table(source, device):
                     print(f"{name:26}{device:14}{line}")
 
 
+def _programs(device: str) -> Iterator[tuple[str, Source]]:
+    for name, (text, shapes) in PROGRAMS.items():
+        program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        yield name, compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
+
+
+def _models(paths: list[str], device: str) -> Iterator[tuple[str, Source]]:
+    """The kernels of models, with how often a run launches them; axes without an extent have one element."""
+    for path in paths:
+        graph = polytc.load_onnx(path)
+        shapes = {v.name: tuple(n if isinstance(n, int) else 1 for n in v.shape or ()) for v in graph.inputs}
+        plan = ahead.plan_of(graph, shapes, guards=False)
+        made = bundle.of_plan(plan, OpenCLTarget(DEVICES[device]))
+        times = Counter(s.unit for s in made.steps)
+        for n, unit in enumerate(made.units):
+            yield f"{Path(path).parent.name[:20]} x{times[n]}", unit.lowered.source
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

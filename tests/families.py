@@ -34,6 +34,11 @@ def _conv(x: A, w: A) -> A:
     return np.einsum("chwrs,mcrs->mhw", np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2)), w)
 
 
+def _strided(x: A, w: A) -> A:
+    windows = np.lib.stride_tricks.sliding_window_view(x, (5, 5), (1, 2))[:, ::2, ::2]
+    return np.einsum("chwrs,mcrs->mhw", windows, w)
+
+
 def _normalised(x: A) -> tuple[A, A]:
     y = x - x.max(1, keepdims=True)
     s = y.sum(1, keepdims=True)
@@ -150,6 +155,8 @@ EXTRA = (
             lambda a, v: np.maximum(a * v, 0) + np.where(np.arange(13)[:, None] % 2 == 0, a, v)),
     Program("a long vector", "C[i] = exp(A[i]) * tanh(B[i])", normal(A=(4501,), B=(4501,)),
             lambda a, b: np.exp(a) * np.tanh(b)),
+    Program("a strided convolution", "O[m,h,w] += W[m,c,r,s]*X[c,2*h+r,2*w+s] where h in 0:9, w in 0:19",
+            whole(X=(3, 21, 41), W=(10, 3, 5, 5)), _strided),
     Program("sums of rows", "y[i] += x[i,j]", whole(x=(5, 213)), lambda x: x.sum(1)),
     Program("sums of columns", "y[j] += x[i,j]", whole(x=(300, 5)), lambda x: x.sum(0)),
     Program("sum of all", "s += x[i]", whole(x=(4500,)), lambda x: x.sum()),
@@ -187,8 +194,8 @@ _OF = {
                  "int8 matmul, zero points, requantised"],
     "products of layers": ["tc matmul", "tc tmm", "tc tbmm", "tc sgemm", "tc kronecker", "tc C3", "tc MLP1", "tc MLP3"],
     "convolutions": ["strided, dilated conv", "padded conv", "grouped conv, 5-d", "grouped conv, flat", "depthwise conv",
-                     "transposed conv", "padded image", "tc conv2d", "tc strided conv2d", "tc group convolution",
-                     "tc WaveNet block"],
+                     "transposed conv", "padded image", "a strided convolution", "tc conv2d", "tc strided conv2d",
+                     "tc group convolution", "tc WaveNet block"],
     "pools": ["max and average pool, partial windows", "tc average pooling", "tc max pooling"],
     "transpositions": ["concat", "pixel shuffle", "turned and not", "three axes turned"],
     "gathers and scatters": ["embedding bag", "histogram", "CSR matrix-vector product", "tc 1LUT", "tc 2LUT", "scattered sums"],

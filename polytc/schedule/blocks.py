@@ -19,8 +19,8 @@ from polytc.schedule.strides import of_statement, vector_score
 
 GROUP = 256
 """Work-items of a group at most: more share too few registers."""
-LEAST = 32
-"""Work-items of a group at least."""
+LEAST = 64
+"""Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
 SMALL = 8
@@ -130,10 +130,12 @@ def _depth(program: pr.Program, s: pr.Statement, tiles: dict[str, int], machine:
         if prod(inner.values()) * reduced[index] <= WINDOW:
             inner[index] = reduced[index]
     extent = reduced[longest]
-    steps = [d for d in DEPTHS if extent % d == 0] or [DEPTHS[0]]
-    for step in ([extent] if extent <= DEPTHS[0] else steps) + [8, 4, 2, 1]:
-        if step <= extent and footprint(program, s, tiles | inner | {longest: step}) <= machine.local_bytes // 2:
-            return (*inner.items(), (longest, step))
+    steps = [extent] if extent <= DEPTHS[0] else [d for d in DEPTHS if extent % d == 0] or [DEPTHS[0]]
+    kept = [dict(list(inner.items())[:count]) for count in range(len(inner), -1, -1)]
+    whole = [(inside, step) for inside in kept[:None if extent <= DEPTHS[0] else 1] for step in steps]
+    for inside, step in [*whole, *product(kept, [d for d in (8, 4, 2, 1) if d <= extent])]:
+        if footprint(program, s, tiles | inside | {longest: step}) <= machine.local_bytes // 2:
+            return (*inside.items(), (longest, step))
     return ((longest, 1),)
 
 

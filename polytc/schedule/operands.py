@@ -15,6 +15,9 @@ from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import may_be_less
 from polytc.schedule.cuts import plus, ragged, weighted
 
+AT_ONCE = 16
+"""Elements that an item may copy one after another without a loop: each is in a register on its way."""
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -52,7 +55,8 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     lanes = o.lanes(most)
     total, team = prod(o.widths) // lanes, items[0] * items[1]
     rounds = -(-total // team)
-    mine = (pr.Range(y, 0, items[1], "thread1"), pr.Range(x, 0, items[0], "thread0"), pr.Range(again, 0, rounds, "unroll"),
+    mine = (pr.Range(y, 0, items[1], "thread1"), pr.Range(x, 0, items[0], "thread0"),
+            pr.Range(again, 0, rounds, "unroll" if rounds * lanes <= AT_ONCE else "sequential"),
             pr.Range(lane, 0, lanes, "vector"))
     number = weighted({again: team, y: items[0], x: 1}, mine)
     local = _coordinates(expression(number), total, (*o.widths[:-1], o.widths[-1] // lanes))

@@ -14,12 +14,15 @@ from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
 from polytc.errors import TargetError
-from polytc.machine import DEVICES
+from polytc.machine import ALIGNMENT, DEVICES
 
 PROGRAMS = {
     "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
+    "large matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)}),
     "odd matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1001, 333), "B": (333, 777)}),
     "convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (64, 64, 3, 3), "X": (1, 64, 58, 58)}),
+    "strided convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,2*h+r,2*w+s] where h in 0:112, w in 0:112",
+                            {"W": (64, 3, 7, 7), "X": (8, 3, 229, 229)}),
     "sum of rows": ("y[i] += x[i,j]", {"x": (4096, 512)}),
     "elementwise": ("Y[n,c,h,w] = max(X[n,c,h,w]*s[c] + b[c], 0)/(1 + exp(X[n,c,h,w]))",
                     {"X": (8, 64, 56, 56), "s": (64,), "b": (64,)}),
@@ -27,6 +30,8 @@ PROGRAMS = {
 }
 WIDE = {"elementwise": (1, 1), "odd elementwise": (0, 0)}
 """Loads and stores of 16 bytes."""
+HOT = {"large matmul": (1024, 64)}
+"""16 unrolled steps of 8 x 8 elements an item, which 4 loads of 16 bytes of local memory feed: what is known to be good."""
 
 pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not here")
 
@@ -44,9 +49,10 @@ def test_nvidia(name: str) -> None:
     (used,) = static.nvidia(made).values()
     assert used.spilled == 0
     assert used.registers <= 128
-    assert used.local_bytes == int(made.options["local_bytes"])
+    assert 0 <= used.local_bytes - int(made.options["local_bytes"]) < ALIGNMENT
     assert used.occupancy >= 0.25
     assert used.wide == WIDE.get(name, used.wide)
+    assert used.hot == HOT.get(name, used.hot)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -54,7 +60,7 @@ def test_amd(name: str) -> None:
     made = source(name, "amd-gfx90a")
     (used,) = static.amd(made).values()
     assert used.spilled == 0
-    assert used.local_bytes == int(made.options["local_bytes"])
+    assert 0 <= used.local_bytes - int(made.options["local_bytes"]) < ALIGNMENT
     assert used.occupancy >= 0.25
     assert used.wide == WIDE.get(name, used.wide)
 
@@ -70,8 +76,8 @@ def test_a_kernel_that_does_not_compile_is_told() -> None:
 def test_a_function_that_is_not_here_is_told(machine: str) -> None:
     if static.missing(machine):
         pytest.skip("a compiler is not here")
-    program = api.build("Y[i] = erf(X[i])", {"X": (1000,)}, {"X": "f32"})
-    with pytest.raises(TargetError, match="erf"):
+    program = api.build("Y[i] = cosh(X[i])", {"X": (1000,)}, {"X": "f32"})
+    with pytest.raises(TargetError, match="cosh"):
         static.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
 
 
@@ -93,7 +99,8 @@ def test_the_command_prints_the_table() -> None:
                            "--shape", "B=512,512", "--target", "amd-gfx90a"], capture_output=True, text=True, check=True)
     head, line = done.stdout.splitlines()
     assert "registers" in head
-    assert line.split()[-1] == "1.00"
+    assert line[:head.index("bytes") + len("bytes")].split()[-1] == "1.00"
+    assert line[head.index("bound"):] in ("arithmetic", "local memory", "cache", "memory", "waiting")
 
 
 def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

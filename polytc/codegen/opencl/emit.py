@@ -12,12 +12,12 @@ from polytc.codegen.emitter import identifier
 from polytc.codegen.opencl import types
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.language import OPENCL
-from polytc.codegen.passes import grain, hostloops, items
+from polytc.codegen.passes import grain, hostloops, items, short
 from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
 
-GENERATOR = "polytc OpenCL emitter 1"
+GENERATOR = "polytc OpenCL emitter 2"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""
 DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
@@ -54,6 +54,7 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     narrow = tuple(replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
     apart = hostloops.split(replace(module, kernels=narrow), hostloops.ANY).kernels
     kernels = tuple(ndrange.prepare(items.localise(grain.coarsen(k, machine))) for k in apart)
+    kernels = tuple(map(short.mark_kernel, kernels)) if machine.kind == "gpu" else kernels
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)

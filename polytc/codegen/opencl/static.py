@@ -1,12 +1,14 @@
 """What compilers for GPUs make of kernels, found out without a GPU: registers, spills, local memory and occupancy.
 
 clang compiles OpenCL C to PTX, which NVIDIA's ptxas compiles on, or to AMD's code objects, and both say what a kernel uses.
-Neither clang's libraries for GPUs nor a driver are needed for kernels of f32 that call no other mathematical functions than exp
-and sqrt, of one number or four, of which exp is the devices' instruction; drivers may allot registers a little differently.
+Neither clang's libraries for GPUs nor a driver are needed for kernels of f32 that call no other mathematical functions than
+exp, log, sqrt, tanh, erf, pow, fabs, floor and ceil, of one number or four (opencl.shims). Drivers may allot registers a
+little differently.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -16,39 +18,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polytc import errors
-from polytc.codegen.target import Source
+from polytc.codegen import loops
+from polytc.codegen.opencl import shims, warps
+from polytc.codegen.opencl.estimate import RATES, estimate
+from polytc.codegen.target import Launch, Source
+from polytc.machine import DEVICES
 
 errors.register(E515="no account of what kernels use on a GPU")
-
-_ITEMS = "#define get_{0}_id(n) ((n) == 0 ? {1}x() : (n) == 1 ? {1}y() : {1}z())\n"
-_STORE = "const float4 w = (v); (p)[0] = w.s0; (p)[1] = w.s1; (p)[2] = w.s2; (p)[3] = w.s3;"
-_VECTORS = f"#define vload4(o, p) ((float4)((p)[0], (p)[1], (p)[2], (p)[3]))\n#define vstore4(v, o, p) {{ {_STORE} }}\n"
-_EXP = ("#define exp polytc_exp\n#define sqrt polytc_sqrt\n#define OF(type) static inline type __attribute__((overloadable))\n"
-        "OF(float) exp(float x) {{ return {0}(x * 1.44269504f); }}\nOF(float) sqrt(float x) {{ return __builtin_sqrtf(x); }}\n"
-        "OF(float4) exp(float4 x) {{ return (float4)(exp(x.s0), exp(x.s1), exp(x.s2), exp(x.s3)); }}\n"
-        "OF(float4) sqrt(float4 x) {{ return (float4)(sqrt(x.s0), sqrt(x.s1), sqrt(x.s2), sqrt(x.s3)); }}\n"
-        "#define select(a, b, c) ((c) ? (b) : (a))\n#define min(a, b) ((a) < (b) ? (a) : (b))\n"
-        "#define max(a, b) ((a) > (b) ? (a) : (b))\n")
-_NVIDIA = (_VECTORS + _EXP.format("__nvvm_ex2_approx_f") + _ITEMS.format("local", "__nvvm_read_ptx_sreg_tid_") +
-           _ITEMS.format("group", "__nvvm_read_ptx_sreg_ctaid_") + "#define barrier(f) __nvvm_bar_sync(0)\n")
-_AMD = (_VECTORS + _EXP.format("__builtin_amdgcn_exp2f") + _ITEMS.format("local", "__builtin_amdgcn_workitem_id_") +
-        _ITEMS.format("group", "__builtin_amdgcn_workgroup_id_") +
-        '#define barrier(f) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); __builtin_amdgcn_s_barrier(); '
-        '__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup")\n')
-"""The functions of OpenCL that every kernel calls, by the compilers' own names."""
-
 
 @dataclass(frozen=True)
 class Resources:
     """What one kernel uses. registers: 32-bit ones of an item; spilled: bytes of an item that do not fit them; local_bytes: of
     a group; occupancy: items in flight on a compute unit, of those that there could be. wide: loads and stores of 16 bytes of
-    global memory, instructions in the text."""
+    global memory, instructions in the text. hot: multiply-adds, and loads of local memory, in the straight code that has most
+    of the former."""
 
     registers: int
     spilled: int
     local_bytes: int
     occupancy: float
     wide: tuple[int, int]
+    hot: tuple[int, int]
 
 
 def clang() -> str | None:
@@ -61,7 +51,7 @@ def nvidia(source: Source, architecture: str = "sm_90") -> dict[str, Resources]:
     flags = ["-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Xclang", "-target-feature",
              "-Xclang", "+ptx80"]
     with tempfile.TemporaryDirectory() as folder:
-        _compile(source, flags, _NVIDIA, Path(folder))
+        _compile(source, flags, shims.NVIDIA, Path(folder))
         log = _run(["ptxas", f"-arch={architecture}", "-v", f"{folder}/k.s", "-o", f"{folder}/k.cubin"])
         code = (Path(folder) / "k.s").read_text()
     found: dict[str, Resources] = {}
@@ -69,11 +59,12 @@ def nvidia(source: Source, architecture: str = "sm_90") -> dict[str, Resources]:
         part = log.split(f"Compiling entry function '{launch.entry}'")[1]
         registers, spilled, local = (_number(p, part) for p in (
             r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem"))
-        warps = -(-_items(launch.local_size) // 32)
+        warps = -(-math.prod(launch.local_size) // 32)
         groups = min(65536 // (-(-registers * 32 // 256) * 256 * warps), 233472 // (local + 1024), 64 // warps, 32)
         own = code.split(f".entry {launch.entry}(")[1].split(".entry ")[0]
         moves = (len(re.findall(rf"\b{what}\.global[.\w:]*\.v(?:4\.\w32|2\.\w64)\s", own)) for what in ("ld", "st"))
-        found[launch.entry] = Resources(registers, spilled, local, groups * warps / 64, (next(moves), next(moves)))
+        found[launch.entry] = Resources(registers, spilled, local, groups * warps / 64, (next(moves), next(moves)),
+                                        _hot(own, r"^\$?L\w+:|^\s+@?\S*\s*bra|bar\.sync", r"\bfma\.rn", r"\bld\.shared"))
     return found
 
 
@@ -81,7 +72,7 @@ def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
     """Kernel -> what it uses on an AMD GPU. Needs clang; raises ValueError with its words if it refuses."""
     flags = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", "-nogpulib", "-Rpass-analysis=kernel-resource-usage"]
     with tempfile.TemporaryDirectory() as folder:
-        log = _compile(source, flags, _AMD, Path(folder))
+        log = _compile(source, flags, shims.AMD, Path(folder))
         code = (Path(folder) / "k.s").read_text()
     found: dict[str, Resources] = {}
     for launch in source.launches:
@@ -93,15 +84,19 @@ def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
         if called := sorted(set(re.findall(r"(\w+)@rel32@lo", own))):
             raise ValueError(f"error: {launch.entry} calls {', '.join(called)}, whose registers are not known")
         moves = (own.count(f"global_{what}_dwordx4") for what in ("load", "store"))
-        found[launch.entry] = Resources(registers, spilled, local, waves / 8, (next(moves), next(moves)))
+        found[launch.entry] = Resources(registers, spilled, local, waves / 8, (next(moves), next(moves)),
+                                        _hot(own, r"^\.L\w+:|s_c?branch|s_barrier", r"\bv_(?:pk_)?fma", r"\bds_read"))
     return found
 
 
 CHECKS: dict[str, Callable[[Source], dict[str, Resources]]] = {"nvidia-sm90": nvidia, "amd-gfx90a": amd}
 """Device of machine.DEVICES -> what tells the resources of kernels for it."""
 
-HEAD = f"{'kernel':26}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}{'wide':>6}{'bytes':>7}"
+HEAD = (f"{'kernel':26}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}{'wide':>6}"
+        f"{'fma:local':>11}{'sectors':>9}{'banks':>7}{'barriers':>10}{'moved':>7}{'bytes':>7}{'model us':>10}  bound")
 """Of the lines of `table`."""
+ITEMS = 2048
+"""That a compute unit of the devices of CHECKS holds at once."""
 
 
 def missing(device: str) -> str:
@@ -110,9 +105,13 @@ def missing(device: str) -> str:
 
 
 def table(source: Source, device: str) -> list[str]:
-    """A line for each kernel under HEAD. wide: loads and stores of 16 bytes in its text. bytes: of the arrays that the kernels
-    are given, in those of the program's inputs and outputs: 1 where each is read or written by one kernel and nothing lies
-    between.
+    """A line for each kernel under HEAD.
+
+    wide: loads and stores of 16 bytes in its text. fma:local: see Resources.hot. sectors: bytes that warps ask for in those of
+    the sectors of memory that they touch. banks: passes over local memory, in those that there would be without conflicts.
+    barriers: that an item passes. moved: bytes of those sectors, in those of the kernel's arrays: above 1 is what caches must
+    serve. bytes: of the arrays that the program's kernels are given, in those of its inputs and outputs: 1 where each is read
+    or written by one kernel and nothing lies between. model us, bound: see `estimate`; '-' for open sizes.
 
     Raises TargetError E515 where the device's compiler is not here or refuses.
     """
@@ -126,14 +125,29 @@ def table(source: Source, device: str) -> list[str]:
                           notes=[line for line in str(e).splitlines() if "error" in line or "fatal" in line][:4]) from e
     moved = _moved(source)
     lines = []
-    for launch, used in zip(source.launches, found.values(), strict=True):
+    for launch, kernel, used in zip(source.launches, source.module.kernels, found.values(), strict=True):
         sizes = zip(launch.global_size, launch.local_size, strict=True)
         groups = "x".join(str(g // n) if isinstance(g, int) else "?" for g, n in sizes)
         items = "x".join(map(str, launch.local_size))
         name = launch.entry.removeprefix("polytc_")
-        lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}"
-                     f"{used.local_bytes:>8}{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{moved:>7}")
+        lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}{used.local_bytes:>8}"
+                     f"{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{':'.join(map(str, used.hot)):>11}"
+                     f"{_counted(kernel, launch, used, device, moved)}")
     return lines
+
+
+def _counted(kernel: loops.Kernel, launch: Launch, used: Resources, device: str, program: str) -> str:
+    """The columns of `table` that are counted in the kernel. program: the column `bytes`."""
+    machine, items = DEVICES[device], math.prod(launch.local_size)
+    traffic = warps.count(kernel, launch.local_size, machine.warp)
+    sizes = [n for n in launch.global_size if isinstance(n, int)]
+    if traffic is None or len(sizes) < len(launch.global_size):
+        return f"{'-':>9}{'-':>7}{'-':>10}{'-':>7}{program:>7}{'-':>10}  -"
+    groups, array_bytes = math.prod(sizes) // items, sum(b.size * b.dtype.bytes for b in kernel.args)
+    guess = estimate(traffic, groups, int(used.occupancy * ITEMS / items), array_bytes, machine, RATES[device])
+    return (f"{traffic.wanted / max(1.0, traffic.moved):>9.2f}{traffic.passes / max(1.0, traffic.words):>7.2f}"
+            f"{traffic.barriers:>10.0f}{traffic.moved * groups / array_bytes:>7.2f}{program:>7}{guess.seconds * 1e6:>10.1f}"
+            f"  {guess.bound}")
 
 
 def _moved(source: Source) -> str:
@@ -161,14 +175,14 @@ def _run(command: list[str]) -> str:
     return done.stderr
 
 
+def _hot(code: str, ends: str, multiply: str, load: str) -> tuple[int, int]:
+    """Of the stretches of code between what matches `ends`, in the one that has most of `multiply`: the matches of this and of
+    `load`."""
+    parts = re.split(ends, code, flags=re.MULTILINE)
+    return max((len(re.findall(multiply, p)), len(re.findall(load, p))) for p in parts)
+
+
 def _number(pattern: str, text: str) -> int:
     """The first number that the pattern finds, 0 if there is none."""
     found = re.search(pattern, text)
     return int(found[1]) if found else 0
-
-
-def _items(sizes: tuple[int, ...]) -> int:
-    count = 1
-    for n in sizes:
-        count *= n
-    return count

@@ -218,7 +218,9 @@ void conv3x3_2(__global const float* restrict I_pad, __global float* restrict O,
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int c_at = 0; c_at < 8; ++c_at) {
+            #pragma unroll
             for (int r_at = 0; r_at < 3; ++r_at) {
+                #pragma unroll
                 for (int s_at = 0; s_at < 3; ++s_at) {
                     /* S1: O_acc from I_pad_tile, W_tile */
                     O_acc += vload4(0, &I_pad_tile[c_at][r_at][s_at + item_x * 4]) * W_tile[c_at][r_at][s_at][item_y];
