@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
-Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate.")]
+Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate; emit prints c, too.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
 OpenShape = Annotated[list[str] | None, typer.Option(
     "--shape", metavar="NAME=N,M,...", help="Extents of an input; a name is a size that stays open.")]
