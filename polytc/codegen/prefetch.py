@@ -11,15 +11,23 @@ second cache, of which there are more than those that a prefetch occupies. A pre
 the last one needs no care.
 
 If all rows are one tile, each line is used once, and what lies some kilobytes ahead is fetched while it is.
+
+Lines that are written are fetched, too, where each iteration writes some of them far from those of the one before:
+
+    for i { Y[16*i, j..j+15] = ...; ...; Y[16*i+15, j..j+15] = ... }
+    ->  for i { fetch Y[16*i+16, j], ..., Y[16*i+31, j]; Y[16*i, j..j+15] = ...; ... }
+
+A store waits for its line, and those behind it wait for that store; what is asked for before comes at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from polytc.codegen import affine, loops, traverse
-from polytc.machine import Machine
+from polytc.machine import Cache, Machine
 
 LINE = 64
 """Bytes of a cache line."""
@@ -31,6 +39,12 @@ MOST = 2
 """Lines fetched in an iteration at most: more would take the place of loads."""
 DISTANCE = 8 << 10
 """Bytes between a line and what is fetched meanwhile, where each line is used once."""
+FAR = 2 << 10
+"""Bytes between what two iterations write from which on the processor sees no stride."""
+ROWS = 4
+"""Lines that an iteration writes; fewer wait for each other no longer than what is computed in between."""
+WHOLE = 4
+"""Times that a loop through a part of a dimension fits into it, at least."""
 SHIFT = 24
 """Binary places of the lines for each element."""
 
@@ -41,7 +55,7 @@ class Ahead:
     `start` as the iteration is among all of the loop over tiles of rows.
 
     passed: the elements that came before this iteration, all tiles together; turns: of that loop, each of which passes by all
-    elements; an expression where sizes are open.
+    elements; an expression where sizes are open. write: they are fetched to be written.
     """
 
     inner: loops.For
@@ -51,6 +65,7 @@ class Ahead:
     passed: affine.Affine
     turns: int | loops.Expr
     each: int
+    write: bool = False
 
     @property
     def rate(self) -> int:
@@ -69,6 +84,7 @@ class Around:
     def into(self, s: loops.For, written: frozenset[str], machine: Machine) -> tuple[Around, tuple[Ahead, ...]]:
         """The same for the body of the loop `s`, and what to fetch in each of its iterations. written: see `plan`."""
         own = tuple(a for a in self.ahead if a.inner is s) or stream(s, self.outer, written, machine)
+        own += stores(s, machine)
         return Around((*self.outer, s), self.ahead + plan(s, self.outer, written, machine)), own
 
 
@@ -109,6 +125,42 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
             size = buffer.dtype.bytes
             found.append(Ahead(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
     return tuple(found)
+
+
+def stores(loop: loops.For, machine: Machine) -> tuple[Ahead, ...]:
+    """The prefetches for an innermost loop that writes vectors to lines far apart in an array that the second cache does not
+    hold: those of the next iteration."""
+    if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
+        return ()
+    found: dict[tuple[object, ...], Ahead] = {}
+    for s in traverse.walk_stmt(loop.body):
+        if isinstance(s, loops.Store) and s.value.lanes > 1 and s.buffer.space == "global" and (
+                s.buffer.size * s.buffer.dtype.bytes > machine.caches[1].bytes and _is_part(s, loop)):
+            form, size = affine.flatten(s.buffer, s.indices), s.buffer.dtype.bytes
+            step = 0 if form is None else form.coefficient(loop.var) * loop.step
+            if form is not None and abs(step) * size >= FAR and form.lanes == tuple(range(s.value.lanes)):
+                start = affine.Affine(form.terms, form.offset)
+                found.setdefault((s.buffer, form.terms, form.offset * size // LINE),
+                                 Ahead(loop, s.buffer, start, step, affine.Affine(), 1, 1, write=True))
+    return tuple(found.values()) if len(found) >= ROWS and _fit(found.values(), machine.caches[0]) else ()
+
+
+def _fit(found: Iterable[Ahead], cache: Cache) -> bool:
+    """Does a cache hold the lines of two iterations? Rows a multiple of its sets apart share a few places."""
+    sets = cache.bytes // (cache.ways * cache.line)
+    shared = Counter(a.start.offset * a.buffer.dtype.bytes // cache.line % sets for a in found)
+    return 2 * max(shared.values()) <= cache.ways
+
+
+def _is_part(s: loops.Store, loop: loops.For) -> bool:
+    """Does a loop run through a small part of each dimension that it moves a store in? What lies behind its last iteration is
+    then most often what comes next."""
+    times = _trip(loop)
+    for index, extent in zip(s.indices, s.buffer.shape, strict=True):
+        form = affine.affine(index)
+        if times is None or form is None or WHOLE * abs(form.coefficient(loop.var)) * loop.step * times > extent:
+            return False
+    return True
 
 
 def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) -> Iterator[tuple[loops.For, ...]]:

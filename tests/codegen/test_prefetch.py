@@ -139,3 +139,31 @@ def test_opencl_fetches_ahead_on_processors_what_no_cache_holds(machine: Machine
     program = build("y[i] += x[i,j]", {"x": (rows, 1024)}, {"x": "f32"})
     text = lower_program(program, OpenCLTarget(machine)).source.text
     assert ("polytc_fetch(x + i * 1024 + j_q * 64 + 2048);" in text) == many
+
+
+def transposed(rows: int, columns: int) -> Program:
+    return build("Y[j,i] = X[i,j]", {"X": (rows, columns)}, {"X": "f32"})
+
+
+def test_lines_far_apart_are_fetched_before_they_are_written() -> None:
+    """In each iteration those to which the next one stores."""
+    text = lower_program(transposed(2000, 3000), OpenCLTarget(AVX512)).source.text
+    loop = re.search(r"for \(int (\w+) = 0; \w+ < 4; \+\+\w+\) \{\n(\s+polytc_fetch_to_write[^}]*->v[^}]*)\}", text, re.DOTALL)
+    assert loop is not None
+    fetched, stored = (re.findall(rf"{start}\(Y \+ (.*?)\){end}", " ".join(loop[2].split()))
+                       for start, end in (("polytc_fetch_to_write", ";"), (r"\*\)", r"\)->v")))
+    assert len(fetched) == len(stored) == 16
+    names = {n: 3 + k for k, n in enumerate(sorted(set(re.findall(r"[a-z]\w*", "".join(fetched)))))}
+    later = {**names, loop[1]: names[loop[1]] + 1}
+    assert sorted(eval(e, names) for e in fetched) == sorted(eval(e, later) for e in stored)
+
+
+@pytest.mark.parametrize(("program", "many"), [
+    (transposed(2000, 3000), True), (transposed(1504, 1504), True),
+    (transposed(400, 400), False),                                             # stays in the cache
+    (transposed(2048, 2048), False),                                           # rows share few places of the first cache
+    (build("Y[j,i,k] = X[i,k,j]", {"X": (1000, 64, 65)}, {"X": "f32"}), False),  # other rows come next
+    (build("Y[i,j] = X[i,j] * 2", {"X": (2000, 3000)}, {"X": "f32"}), False),
+])
+def test_only_what_comes_next_and_finds_a_place_is_fetched(program: Program, many: bool) -> None:
+    assert bool(re.search(rf"{CALL}.*i32 1, i32 3", lowered(program).source.text)) == many

@@ -21,4 +21,4 @@ def emit(body: expressions.Body, ahead: prefetch.Ahead) -> None:
     for k in range(ahead.each):
         distance = ir.constant(ahead.distance * size + prefetch.LINE * k, "i64")
         place = fn.emit("ptr", f"getelementptr i8, {start}, {distance if first is None else fn.binary('add', first, distance)}")
-        fn.do(f"call void @llvm.prefetch.p0({place}, i32 0, i32 2, i32 1)")
+        fn.do(f"call void @llvm.prefetch.p0({place}, i32 {int(ahead.write)}, i32 {3 if ahead.write else 2}, i32 1)")

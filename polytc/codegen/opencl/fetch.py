@@ -13,17 +13,23 @@ from polytc.codegen.ctext.expressions import Expressions
 from polytc.codegen.ctext.text import bare
 
 NAME = "polytc_fetch"
-TEXT = f"""#if defined(__OPTIMIZE__) && defined(__has_builtin)
+
+
+def _macro(name: str, arguments: str) -> str:
+    return f"""#if defined(__OPTIMIZE__) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
-#define {NAME}(p) __builtin_prefetch(p, 0, 2)
+#define {name}(p) __builtin_prefetch(p, {arguments})
 #endif
 #endif
-#ifndef {NAME}
-#define {NAME}(p)
+#ifndef {name}
+#define {name}(p)
 #endif
 """
-"""Asks for the line of an address, into the second cache; nothing where a compiler cannot. Without optimisation there is none
-either: oclgrind, which never optimises, does not know the instruction."""
+
+
+MACROS = {False: (NAME, _macro(NAME, "0, 2")), True: (f"{NAME}_to_write", _macro(f"{NAME}_to_write", "1, 3"))}
+"""write -> what asks for the line of an address: to read, into the second cache; to write, into the first. Nothing where a
+compiler cannot. Without optimisation there is none either: oclgrind, which never optimises, does not know the instruction."""
 
 
 def lines(write: Expressions, name: str, ahead: prefetch.Ahead) -> Iterator[str]:
@@ -37,7 +43,8 @@ def lines(write: Expressions, name: str, ahead: prefetch.Ahead) -> Iterator[str]
         turns = loops.binary("//", _sum(ahead.passed), loops.const(line * ahead.turns))
         place.append(bare(write.index(_product(turns, line)), "+"))
     for k in range(ahead.each):
-        yield f"{write.preamble.add(NAME, TEXT)}({' + '.join([*place, str(ahead.start.offset + ahead.distance + line * k)])});"
+        told = " + ".join([*place, str(ahead.start.offset + ahead.distance + line * k)])
+        yield f"{write.preamble.add(*MACROS[ahead.write])}({told});"
 
 
 def _sum(form: affine.Affine) -> loops.Expr:
