@@ -16,7 +16,7 @@ from polytc.codegen import intervals, lanes, loops
 from polytc.codegen.ctext.indexing import Indexing
 from polytc.codegen.ctext.memory import Memory
 from polytc.codegen.ctext.preamble import Preamble
-from polytc.codegen.ctext.text import bare, choice, operation
+from polytc.codegen.ctext.text import bare, choice, is_whole, operation
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import BOOL, I32, I64, DType
 
@@ -160,7 +160,9 @@ class Expressions(Indexing):
             return self._half(operation(op, a, b), dtype, width)
         if op in "&|^":
             return f"({a} {op} {b})" if width > 1 or dtype.bits >= 32 else f"(({t})({a} {op} {b}))"
-        return f"(({t})(({u}){a} {op} ({u}){b}))" if width == 1 else f"as_{t}(as_{u}({bare(a)}) {op} as_{u}({bare(b)}))"
+        if width == 1:
+            return f"(({t}){operation(op, _bits(a, f'({t})', f'({u})'), _bits(b, f'({t})', f'({u})'))})"
+        return f"as_{t}{operation(op, _bits(a, f'as_{t}', f'as_{u}'), _bits(b, f'as_{t}', f'as_{u}'))}"
 
     def _divide(self, e: loops.Binary) -> str:
         a, b = self.value(e.a), self.value(e.b)
@@ -307,6 +309,16 @@ class Expressions(Indexing):
         """The function that reduces half as many lanes; written first."""
         probe = loops.Reduce(op, loops.Const(0, dtype, width), dtype)
         return self._reduce(probe).split("(", 1)[0]
+
+
+def _bits(text: str, signed: str, unsigned: str) -> str:
+    """A signed value as an unsigned one; what was computed unsigned is so again. signed, unsigned: casts, or functions."""
+    function = signed.startswith("as_")
+    head, end = (signed, len(text)) if function else (f"({signed}", len(text) - 1)
+    inner = text[len(head):end]
+    if text.startswith(f"{head}({unsigned}") and is_whole(inner):
+        return inner
+    return f"{unsigned}({bare(text)})" if function else f"{unsigned}{text}"
 
 
 def _compared(e: loops.Binary) -> tuple[str, loops.Expr, loops.Expr]:

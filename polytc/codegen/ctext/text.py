@@ -23,11 +23,11 @@ def level(text: str) -> int:
             depth += 1 if m[0] in "([{" else -1
         elif depth == 0 and m[1] in _LEVELS:
             found = min(found, _LEVELS[m[1]])
-    prefix = text[0] in "-!~*&" or text[0] == "(" and not _is_whole(text)
+    prefix = text[0] in "-!~*&" or text[0] == "(" and not is_whole(text)
     return min(found, PREFIX) if prefix else found
 
 
-def _is_whole(text: str) -> bool:
+def is_whole(text: str) -> bool:
     """Do the first and the last sign enclose the whole?"""
     if not (text.startswith("(") and text.endswith(")")):
         return False
@@ -41,12 +41,12 @@ def _is_whole(text: str) -> bool:
 
 def bare(text: str, op: str = "") -> str:
     """Without the parentheses around the whole; with op '+' only if what is inside may stand in a sum."""
-    return operand(text, SUM if op else CONDITIONAL) if _is_whole(text) else text
+    return operand(text, SUM if op else CONDITIONAL) if is_whole(text) else text
 
 
 def operand(text: str, least: int, *others: int) -> str:
     """As an operand that must hold together at least so tightly, or just as others say."""
-    inner = text[1:-1] if _is_whole(text) else text
+    inner = text[1:-1] if is_whole(text) else text
     holds = level(inner)
     stays = holds >= least or holds in others
     if stays and inner.startswith("-") and least > CONDITIONAL:

@@ -62,6 +62,7 @@ class KernelWriter(Statements):
                 for axis in sorted({int(v[-1]) for v in self.shared}):
                     name = scope.enter_context(self.names.bound(f"item{axis}", f"item_{'xyz'[axis]}"))
                     self.line(f"const {self.itype} {name} = get_local_id({axis});")
+                self.enter({v: intervals.Interval(0, self.ndrange.items[int(v[-1])] - 1) for v in self.shared})
                 self.emit(self.kernel.body)
         self.line("}")
 
@@ -129,9 +130,9 @@ class KernelWriter(Statements):
             number = f"({self.itype}){number}" if number.endswith(f"_id({s.axis})") else f"({number})"
             number += "" if s.step == 1 else f" * {s.step}"
             number = number if lower == "0" else f"{lower} + {number}"
-        if s.var not in self.shared:
-            self.line(f"const {self.itype} {var} = {number};")
         exact = ndrange.fills(s, self.ndrange, self.env)
+        if s.var not in self.shared and not (exact and unused(s)):
+            self.line(f"const {self.itype} {var} = {number};")
         guard = "" if exact else f"if ({var} < {bare(self.index(s.upper), '+')}) {{"
         self.enter(env)
         if s.kind == "thread":
@@ -161,9 +162,13 @@ class KernelWriter(Statements):
         if idle:
             # outside of the loops over its work-items, a group writes once
             self.note(s)
-            self.scoped(lambda: self.store(s), f"if ({' && '.join(f'get_local_id({a}) == 0' for a in idle)}) {{")
+            self.scoped(lambda: self.store(s), f"if ({' && '.join(f'{self.item(a)} == 0' for a in idle)}) {{")
         else:
             super().emit_store(s)
+
+    def item(self, axis: int) -> str:
+        """The number of the work-item on an axis."""
+        return self.names.variable(f"item{axis}") if f"item{axis}" in self.shared else f"get_local_id({axis})"
 
     def store(self, s: loops.Store) -> None:
         width = max([s.value.lanes, *(i.lanes for i in s.indices)])
@@ -197,6 +202,12 @@ class KernelWriter(Statements):
 
     def emit_barrier(self) -> None:
         self.line(f"barrier(CLK_LOCAL_MEM_FENCE{' | CLK_GLOBAL_MEM_FENCE' if self.passed else ''});")
+
+
+def unused(s: loops.For) -> bool:
+    """Does nothing in a loop use its variable?"""
+    return not any(isinstance(e, loops.Var) and e.name == s.var for x in traverse.walk_stmt(s.body)
+                   for top in traverse.expressions(x) for e in traverse.walk_expr(top))
 
 
 def _passed(kernel: loops.Kernel) -> frozenset[str]:

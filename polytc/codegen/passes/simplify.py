@@ -333,7 +333,26 @@ def _comparison(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
     at_most, at_least = high is not None and high <= 0, low is not None and low >= 0
     true = {"<": below, "<=": at_most, ">": above, ">=": at_least, "==": equal, "!=": below or above}[e.op]
     false = {"<": at_least, "<=": above, ">": at_most, ">=": below, "==": below or above, "!=": equal}[e.op]
-    return loops.Const(True, BOOL) if true else loops.Const(False, BOOL) if false else e
+    return loops.Const(True, BOOL) if true else loops.Const(False, BOOL) if false else _pruned(e, known)
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _pruned(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    """A comparison with a minimum or maximum without the part that decides nothing: `x >= max(0, y)` is `x >= y` for x >= 0."""
+    for op, one, other in ((e.op, e.a, e.b), (_MIRRORED.get(e.op, ""), e.b, e.a)):
+        terms = linear(other)
+        for x in terms if op in _MIRRORED else ():
+            if not isinstance(x, loops.Call) or x.fn not in ("min", "max") or terms[x] != 1:
+                continue
+            rest = {t: c for t, c in terms.items() if t != x}
+            parts = [loops.Binary(op, one, build(_added(rest, linear(a), 1)), BOOL) for a in x.args]
+            idle = (op in ("<", "<=")) == (x.fn == "min")  # what is idle is true where both must be, else false
+            for part, left in zip(parts, reversed(parts)):
+                if _comparison(part, known) == loops.Const(idle, BOOL):
+                    return _comparison(left, known)
+    return e
 
 
 def _lanes_compared(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:

@@ -77,8 +77,8 @@ void conv3x3_1(__global const float* restrict I, __global float* restrict I_pad)
     const int x1_item = get_local_id(2);
     const int x2_item = get_local_id(1);
     const int x3_item = get_local_id(0);
-    if (x2_item >= max(0, 3 - x2_group * 4) && x2_item <= min(3, 18 - x2_group * 4) && x3_item >= max(0, 15 - x3_group * 16) &&
-            x3_item <= min(15, 30 - x3_group * 16)) {
+    if (x2_group * 4 + x2_item >= 3 && x2_group * 4 + x2_item < 19 && x3_group * 16 + x3_item >= 15 &&
+            x3_group * 16 + x3_item < 31) {
         /* S1_I_pad: I_pad[x0, x1, x2, x3] = (I[x0, x1, x2, x3] else 0.0) */
         float I_pad_r =
                 (x2_group * 4 + x2_item >= 4 && x2_group * 4 + x2_item < 18 && x3_group * 16 + x3_item >= 16 &&
