@@ -12,6 +12,7 @@ from pathlib import Path
 import loop_programs as P
 import pytest
 
+import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import ndrange
 from polytc.codegen.opencl.emit import emit
@@ -49,6 +50,23 @@ def softmax() -> L.Module:
                          ids=lambda m: m.name)
 def test_golden(m: L.Module, golden: Callable[[str, str], None]) -> None:
     golden(f"{m.name}.cl", str(emit(m)))
+
+
+def test_wrapping_sums_of_products_are_cast_once() -> None:
+    low = polytc.lower("C[i,j] += i32(A[i,k]) * i32(B[k,j])", target="opencl", shapes={"A": (64, 64), "B": (64, 64)},
+                       dtypes={"A": "i8", "B": "i8"})
+    assert "as_int4(as_uint4(C_acc) + as_uint4((int4)(" in re.sub(r"\s+", " ", low.source.text)
+    assert "as_uint4(as_int4(" not in low.source.text
+    scalar = polytc.lower("y[i] += x[i,j] * x[i,j]", target="opencl", shapes={"x": (7, 3)}, dtypes={"x": "i32"})
+    assert "(uint)(int)" not in scalar.source.text.replace("(uint)((int)", "(uint)(int)")
+
+
+def test_numbers_of_items_are_natural_and_those_of_the_only_group_are_not_written() -> None:
+    shapes = {"Q": (32, 64), "K": (32, 64)}
+    assert "floordiv" not in polytc.lower("S[i,j] += Q[i,d] * K[j,d]", target="opencl", shapes=shapes).source.text
+    text = polytc.lower("s += x[i]", target="opencl", shapes={"x": (40,)}).source.text
+    assert "get_group_id" not in text
+    assert "get_local_id(0) ==" not in text
 
 
 def test_lanes_that_lie_equally_far_apart_are_one_call() -> None:
