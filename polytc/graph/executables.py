@@ -42,7 +42,7 @@ def machine_for(target: str) -> Machine | None:
     if target == "evaluate":
         return None
     from polytc.compiler import target as found  # as above
-    return found(target).machine
+    return found(target).here().machine
 
 
 def _evaluated(program: Program) -> Future[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from polytc.codegen.target import Bound
 from polytc.runtime import devices, packages
-from polytc.runtime.opencl_executable import BoundOpenCL
+from polytc.runtime.opencl_executable import BoundOpenCL, Prepared
 
 
 def on_device(step: Bound) -> BoundOpenCL | None:
@@ -34,6 +34,7 @@ class DeviceWalk:
         self._steps = tuple(steps)
         self._kept: dict[tuple[int, int], Any] = {}
         self._outer: list[Any] = []
+        self._prepared: list[Prepared | None] = [None] * len(self._steps)
 
     def __call__(self) -> None:
         """Run all steps and wait for them."""
@@ -54,37 +55,50 @@ class DeviceWalk:
         first = self._steps[0].executable
         outer: dict[tuple[int, int], tuple[np.ndarray, Any]] = {}
         written: dict[tuple[int, int], None] = {}
+        queue = first.session.queue
         try:
-            memory = [self._memory(step, outer, written) for step in self._steps]
-            between()
-            for step, named in zip(self._steps, memory, strict=True):
-                step.executable.enqueue(first.session.queue, named)
-                between()
             with first.session.lock:
+                prepared = [self._ready(number, outer, written) for number in range(len(self._steps))]
+                between()
+                for step in prepared:
+                    step.enqueue(queue)
+                    between()
                 for key in written:
                     first.to_host(*outer[key])
-                first.session.queue.finish()
+                queue.finish()
         except devices.pyopencl().Error as e:
             raise first.failure(e) from e
 
-    def _memory(self, step: BoundOpenCL, outer: dict[tuple[int, int], tuple[np.ndarray, Any]],
-                written: dict[tuple[int, int], None]) -> dict[str, Any]:
-        """The buffers of a step's arguments. outer: the caller's arrays so far; written: those that steps write."""
-        found = {}
-        binary = step.executable.binary
-        for position, (b, array) in enumerate(zip(binary.args, step.buffers, strict=True)):
-            key, writes = (array.ctypes.data, array.nbytes), b.name in binary.outputs
-            if position in step.moved and array.size:
+    def _ready(self, number: int, outer: dict[tuple[int, int], tuple[np.ndarray, Any]], written: dict[tuple[int, int], None]
+               ) -> Prepared:
+        """A step with its arguments set. outer: the caller's arrays so far; written: those that steps write."""
+        step, prepared = self._steps[number], self._prepared[number]
+        args, outputs = step.executable.binary.args, step.executable.binary.outputs
+        moved = {}
+        for position in sorted(step.moved):
+            name, array = args[position].name, step.buffers[position]
+            if array.size:
+                key, writes = (array.ctypes.data, array.nbytes), name in outputs
                 if key not in outer:
                     outer[key] = array, self._lent(len(outer), step, array, read=not writes)
                 if writes:
                     written[key] = None
-                found[b.name] = outer[key][1]
-            else:
-                if key not in self._kept:
-                    self._kept[key] = step.executable.made(array, read=not writes)
-                found[b.name] = self._kept[key]
-        return found
+                moved[name] = outer[key][1]
+        if prepared is None:
+            own = {b.name: self._own(step, array, read=b.name not in outputs)
+                   for b, array in zip(args, step.buffers, strict=True) if b.name not in moved}
+            prepared = self._prepared[number] = step.executable.prepared({**own, **moved})
+        else:
+            for name, buffer in moved.items():
+                prepared.move(name, buffer)
+        return prepared
+
+    def _own(self, step: BoundOpenCL, array: np.ndarray, read: bool) -> Any:
+        """The buffer of an array that is the chain's own."""
+        key = array.ctypes.data, array.nbytes
+        if key not in self._kept:
+            self._kept[key] = step.executable.made(array, read=read)
+        return self._kept[key]
 
     def _lent(self, number: int, step: BoundOpenCL, array: np.ndarray, read: bool) -> Any:
         """A buffer for the caller's array: its own memory, or memory that the next run uses again."""

@@ -76,11 +76,11 @@ class OpenCLExecutable:
         check_limits(binary, device)
         program = _build(binary, self._session) if program is None else program
         with self._session.lock:
-            cl = devices.pyopencl()
-            self._kernels = [(cl.Kernel(program, x.entry), x) for x in binary.launches if 0 not in x.global_size]
+            self._program = program
+            self._kernels = self._own_kernels()
             self._repeats = any(x.loops for _, x in self._kernels)
             for kernel, launch in self._kernels:
-                limit = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
+                limit = kernel.get_work_group_info(devices.pyopencl().kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
                 _check_group(launch, limit, device)
             self._scratch = {b.name: self._allocate(b.size * b.dtype.bytes) for b in binary.scratch}
         self._own: dict[str, Any] = {}
@@ -147,6 +147,15 @@ class OpenCLExecutable:
         """Enqueue the kernels on buffers of the device, one for each of binary.args by name, after some events; an event that
         is complete when they are. queue: of the session's context; it may be out of order. Nothing is copied."""
         return self._enqueue(queue, memory, wait_for)[-1][1]
+
+    def prepared(self, memory: Mapping[str, Any]) -> Prepared:
+        """Kernels whose arguments are these buffers until others are given, for runs that are repeated."""
+        return Prepared(self, self._own_kernels(), {**memory, **self._scratch, **self._numbers})
+
+    def _own_kernels(self) -> list[tuple[Any, Launch]]:
+        """Kernels with arguments of their own, and how they are launched; without those that have nothing to do."""
+        cl = devices.pyopencl()
+        return [(cl.Kernel(self._program, x.entry), x) for x in self.binary.launches if 0 not in x.global_size]
 
     def timed(self, buffers: Sequence[np.ndarray]) -> list[tuple[str, float]]:
         """Run on arrays as `run` does; each kernel's name and its seconds on the device, by the device's clock."""
@@ -277,6 +286,40 @@ class OpenCLExecutable:
     def _is_shared(self, array: np.ndarray) -> bool:
         """A device of the host's memory, and an address that the kernels can do with; pyopencl wants it writable."""
         return array.size > 0 and array.flags.writeable and self._sharing > 0 and array.ctypes.data % self._sharing == 0
+
+
+class Prepared:
+    """Kernels of an executable with arguments that stay set. The caller holds the session's lock.
+
+    memory: a buffer or number for each argument. Launches in loops of the host are made anew each time.
+    """
+
+    def __init__(self, executable: OpenCLExecutable, kernels: Sequence[tuple[Any, Launch]], memory: Mapping[str, Any]) -> None:
+        self._executable, self._kernels, self._memory = executable, kernels, dict(memory)
+        self._repeats = any(x.loops for _, x in kernels)
+        self._uses: dict[str, list[tuple[Any, int]]] = {}
+        for kernel, launch in () if self._repeats else kernels:
+            for n, a in enumerate(launch.args):
+                self._uses.setdefault(a, []).append((kernel, n))
+                kernel.set_arg(n, memory[a])
+
+    def move(self, name: str, buffer: Any) -> None:
+        """Use another buffer for an argument."""
+        self._memory[name] = buffer
+        for kernel, n in self._uses.get(name, ()):
+            kernel.set_arg(n, buffer)
+
+    def enqueue(self, queue: Any) -> None:
+        """Enqueue the kernels on an in-order queue."""
+        if self._repeats:
+            self._executable.enqueue(queue, self._memory)
+            return
+        cl = devices.pyopencl()
+        try:
+            for kernel, x in self._kernels:
+                cl.enqueue_nd_range_kernel(queue, kernel, x.global_size, x.local_size)
+        except cl.Error as e:
+            raise self._executable.failure(e) from e
 
 
 class BoundOpenCL:

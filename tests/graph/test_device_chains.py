@@ -46,6 +46,41 @@ def test_values_stay_on_the_device(graph: polytc.Graph, shared: bool, monkeypatc
     assert len(ready.instance.steps) > 1
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_layers_that_share_their_code_have_arguments_of_their_own(build, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shared:
+        monkeypatch.setattr(opencl_executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
+    r = np.random.default_rng(5)
+    weights = {f"w{n}": r.standard_normal((12, 12)).astype(np.float32) for n in range(3)}
+    nodes = []
+    for n in range(3):
+        nodes += [N("MatMul", [f"x{n}", f"w{n}"], [f"a{n}"]), N("Softmax", [f"a{n}"], [f"x{n + 1}"])]
+    graph = polytc.load_onnx(build(nodes, {"x0": (np.float32, [7, 12])}, ["x3"], weights))
+    model = graph.compile(target="opencl", fusion=False)
+    (ready,) = (ready for _, ready in model._staged.parts())
+    (walk,) = ready.instance.chain._parts
+    assert len({id(step.executable) for step in walk._steps}) < len(walk._steps)
+    for _ in range(3):
+        x = expected = r.standard_normal((7, 12)).astype(np.float32)
+        for w in weights.values():
+            e = np.exp(expected @ w - (expected @ w).max(axis=-1, keepdims=True))
+            expected = e / e.sum(axis=-1, keepdims=True)
+        (found,) = model.run(None, {"x0": x})
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_devices_that_are_processors_get_the_layouts_of_processors(build) -> None:
+    if devices.choose().kind != "cpu":
+        pytest.skip("not a processor")
+    r = np.random.default_rng(6)
+    weights = {f"w{n}": r.standard_normal((32, 32, 1, 1)).astype(np.float32) for n in range(3)}
+    nodes = [N("Conv", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(3)]
+    graph = polytc.load_onnx(build(nodes, {"x0": (np.float32, [1, 32, 5, 5])}, ["x3"], weights))
+    for target in ("cpu", "opencl"):
+        (ready,) = (ready for _, ready in graph.compile(target=target)._staged.parts())
+        assert ready.plan.types["x1"].shape == (1, 5, 5, 32), target
+
+
 def test_one_output_of_two_and_changed_inputs_in_the_same_array(graph: polytc.Graph) -> None:
     model, reference = graph.compile(target="opencl"), graph.compile(target="evaluate")
     feeds = {"x": np.ones((7, 12), np.float32), "z": np.zeros((7, 5), np.float32)}
