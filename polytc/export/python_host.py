@@ -15,6 +15,7 @@ their shapes are fixed.
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -71,8 +72,10 @@ class Program:
 
     def _number(self, formula, around=()):
         """A number of the description: itself, or a formula of the sizes and of where the loops around are."""
-        known = {**self._sizes, **dict(around)}
-        return formula if isinstance(formula, int) else int(eval(formula, {"__builtins__": {}}, known))
+        if isinstance(formula, int):
+            return formula
+        known = {**self._sizes, **dict(around)}  # whose names may be words of Python
+        return int(eval(re.sub("[A-Za-z_][A-Za-z_0-9]*", lambda name: f"({known[name[0]]})", formula), {"__builtins__": {}}))
 
     def _launches(self, rows, around=()):
         """All launches in order, with where the loops around are: (name, number) of each."""

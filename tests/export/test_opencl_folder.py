@@ -247,6 +247,13 @@ def test_a_device_that_is_too_small_is_told_why(tmp_path: Path) -> None:
         exported.in_c(folder, "layers", [random(64, 64), random(64, 64, seed=1)])
 
 
+def test_sizes_called_like_words_of_python_and_c(tmp_path: Path) -> None:
+    folder = write("Y[i,j] = X[i,j] * 2", tmp_path, "twice", shapes={"X": ("class", "from")})
+    x = random(9, 5)
+    exported.agree(exported.in_python(folder, "twice", [x]), [2 * x])
+    exported.agree(exported.in_c(folder, "twice", [x], sizes={"class": 9, "from": 5}), [2 * x])
+
+
 @pytest.mark.parametrize("machine", ["nvidia-sm90", "mali"])
 def test_a_named_machine(machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["polytc", "export", "opencl", "C[i,j] += A[i,k]*B[k,j]", "--shape", "A=64,64", "--shape", "B=64,64",
