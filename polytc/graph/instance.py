@@ -25,6 +25,8 @@ from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from polytc.graph.executables import Compile
     from polytc.lang.program import Program
 
@@ -119,15 +121,26 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
     if arena.bytes > memory.LARGEST:
         raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                    notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-    started = []
-    for k, (call, program) in enumerate(zip(plan.calls, programs(plan, direct), strict=True)):
-        if progress:
-            progress(k, len(plan.calls), call.label)
-        started.append(compile_(program))
-    made = bind(plan, [Link(c.inputs, c.outputs, c.guards) for c in plan.calls], [future.result() for future in started], arena)
+    links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
+    made = bind(plan, links, _compiled(plan, compile_, direct, progress), arena)
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
     return made
+
+
+def _compiled(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None) -> list[Any]:
+    """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
+    started: list[Future[Any]] = []
+    try:
+        for k, (call, program) in enumerate(zip(plan.calls, programs(plan, direct), strict=True)):
+            if progress:
+                progress(k, len(plan.calls), call.label)
+            started.append(compile_(program))
+        return [future.result() for future in started]
+    except (KeyboardInterrupt, SystemExit):
+        for future in started:
+            future.cancel()
+        raise
 
 
 def programs(plan: Plan, direct: bool) -> list[Program]:

@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Pending(Generic[K, V]):
-    """Futures by key, at most `most` of them; what failed is forgotten. Several threads may ask at once.
+    """Futures by key, at most `most` of them; what failed or was cancelled is forgotten. Several threads may ask at once.
 
     One thread finishes what was begun; a forked child gets its own, and begins anew what the parent was still making.
     """
@@ -48,7 +48,8 @@ class Pending(Generic[K, V]):
         """The future of what is there or being made, at once, whatever else is begun; None if there is none, or it failed."""
         with self._lock:
             known = self._known.get(key)
-            return None if known is not None and known.done() and known.exception() is not None else known
+            failed = known is not None and known.done() and (known.cancelled() or known.exception() is not None)
+            return None if failed else known
 
     def __len__(self) -> int:
         return len(self._known)

@@ -9,8 +9,10 @@ import pytest
 from onnx import helper
 
 import polytc
+from polytc import compiler
 from polytc.errors import ArgumentError
 from polytc.runtime.packages import Rearranged
+from polytc.runtime.pending import Pending
 
 R = np.random.default_rng(5)
 
@@ -197,3 +199,30 @@ def test_progress_counts_every_program(small_cnn) -> None:
     polytc.load_onnx(small_cnn).compile(target="evaluate", shapes={"x": (1, 3, 9, 9)}, progress=lambda *step: seen.append(step))
     assert [k for k, _, _ in seen] == list(range(len(seen)))
     assert seen[-1][:2] == (len(seen) - 1, len(seen) - 1)
+
+
+def test_who_interrupts_compiling_does_not_wait_for_what_was_begun(small_cnn, monkeypatch) -> None:
+    """Ctrl-C while a slow driver builds the first kernel: others are not built, and the model can be compiled afterwards."""
+    monkeypatch.setattr(compiler, "_EXECUTABLES", Pending(64))
+    build, built, begun, end = compiler._build, [], threading.Event(), threading.Event()
+
+    def slow(*a: object) -> object:
+        built.append(a)
+        begun.set()
+        assert end.wait(60)
+        return build(*a)
+
+    def interrupt(k: int, n: int, label: str) -> None:
+        if k == 3:
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+    monkeypatch.setattr(compiler, "_build", slow)
+    graph, shapes = polytc.load_onnx(small_cnn), {"x": (1, 3, 9, 9)}
+    with pytest.raises(KeyboardInterrupt):
+        graph.compile(target="cpu", shapes=shapes, progress=interrupt)
+    end.set()
+    compiler._EXECUTABLES.get(("next", 1), lambda: lambda: None).result()  # the background is through with what it had
+    assert len(built) == 1
+    x = image(1, 3, 9, 9)
+    (found,), (expected,) = (graph.compile(target=t, shapes=shapes).run(None, {"x": x}) for t in ("cpu", "evaluate"))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
