@@ -99,3 +99,24 @@ def test_private_arrays_lose_the_dimensions_of_the_items() -> None:
     small = items.localise(L.Kernel("k", (X, Y), ("Y",), body))
     assert "alloc private f32 acc[2]" in str(small)
     assert "acc[1] = X[item0]" in str(small)
+
+
+ROW = L.Var("item1")
+WIDE = L.Buffer("W", F32, (8, 8), "local")
+
+
+def rows(*stmts: L.Stmt) -> L.For:
+    """A phase of the items of the second axis."""
+    return L.For("item1", L.const(0), L.const(8), 1, L.block(*stmts), "thread", 1)
+
+
+def test_a_phase_without_a_loop_over_an_axis_is_the_first_items() -> None:
+    """Only where it loads what it stores: other items would load it meanwhile."""
+    both = phase(rows(L.Store(WIDE, (ROW, ITEM), get(X, ITEM))))
+    update = rows(put(T, ROW, L.binary("+", get(T, ROW), L.Load(WIDE, (ROW, L.const(0)), F32))))
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.Alloc(WIDE, L.block(both, update))), "block", 0)
+    text = str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body)))
+    assert re.search(r"barrier\s+thread0 for item0 in 0:1\s+thread1 for item1 in 0:8\s+T", text), text
+    copy = rows(put(T, ROW, L.Load(WIDE, (ROW, L.const(0)), F32)))
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.Alloc(WIDE, L.block(both, copy))), "block", 0)
+    assert "0:1" not in str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))).split("barrier")[1]

@@ -46,7 +46,7 @@ def judge(case: Case) -> Outcome:
     """What becomes of a case."""
     try:
         try:
-            program = _program(case)
+            program = built(case)
         except errors.PolytcError as refusal:
             return _refused(refusal)
         return _opened(case) if case.open else _compared(case, program)
@@ -74,7 +74,7 @@ def _opened(case: Case) -> Outcome:
     for steps in GROWTH:
         each = case.larger(steps[:len(case.open)])
         try:
-            program = _program(each)
+            program = built(each)
         except errors.PolytcError:
             continue
         made = op.specialise({x.name: x.shape for x in each.inputs}, {x.name: x.dtype for x in each.inputs})
@@ -88,7 +88,7 @@ def _opened(case: Case) -> Outcome:
 def driven(case: Case) -> Outcome:
     """The driver's compiler alone, on the OpenCL C of a case: if it crashes, it did so before, too."""
     try:
-        program = _program(case)
+        program = built(case)
         source = compiler.lower_program(program, target(case), _schedule(case, program)).source
         context = devices.pyopencl().Context([devices.choose().handle])
         devices.build(context, source.text, source.options["build"].split())
@@ -97,7 +97,7 @@ def driven(case: Case) -> Outcome:
     return Outcome("right")
 
 
-def _program(case: Case) -> Program:
+def built(case: Case) -> Program:
     return api.build(case.text, {x.name: x.shape for x in case.inputs}, {x.name: x.dtype for x in case.inputs},
                      scalars=dict(case.scalars))
 
@@ -165,7 +165,7 @@ def _rounds(case: Case, expected: dict[str, np.ndarray]) -> bool:
     """Are the results others if all floats have 64 bits?"""
     wide = _wide(case)
     return any(not np.array_equal(expected[n].astype(np.float64), a.astype(np.float64), equal_nan=True)
-               for n, a in evaluate(_program(wide), wide.arrays()).items())
+               for n, a in evaluate(built(wide), wide.arrays()).items())
 
 
 def _overflows(case: Case, expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 from polytc import errors
@@ -32,6 +33,8 @@ def transformed(program: Program, c: Choices, gpu: bool = False) -> Recipe:
     AssertionError: a refusal without its witness, or with one that is none; a legal schedule that breaks a dependence.
     """
     s = recipe.start(program)
+    if gpu and c.likely(70):
+        s = grid(s, c.of(loopnest.statements(s.body)), c)
     for _ in range(c.between(1, 6)):
         if sum(len(loopnest.loops(s.body, n)) for n in loopnest.statements(s.body)) > 24:
             break
@@ -110,19 +113,32 @@ def names(s: Recipe, statement: str) -> list[str]:
 
 
 def grid(s: Recipe, a: str, c: Choices) -> Recipe:
-    """The outermost loops around a statement, or tiles of them, to groups, and the next ones to items."""
-    init, k = f"{a}_init", c.of([2, 1, 3])
-    if init in loopnest.statements(s.body) and c.likely(70):
-        s = tried(s, lambda s: s.fuse(init, a, depth=k))
+    """The outermost loops around a statement and some others, or tiles of them, to groups, and the next ones to items."""
+    known, k = loopnest.statements(s.body), c.of([2, 1, 3])
+    others = c.some([n for n in known if n != a], 2)
+    group = [n for n in known if n == a or n in others]
+    if others:
+        s = tried(s, lambda s: s.fuse(*group, depth=k))
     chosen = names(s, a)[:k]
     if chosen and c.likely(70):
         sizes = {n: c.of([4, 2, 3, 8, 16]) for n in chosen}
         s = tried(s, lambda s: s.tile(a, sizes))
-    own = names(s, a)
-    for loop, axis in zip(own[:k][::-1], ("grid.x", "grid.y", "grid.z")):
+    for loop, axis in zip(names(s, a)[:k][::-1], ("grid.x", "grid.y", "grid.z")):
         s = tried(s, lambda s, loop=loop, axis=axis: s.bind(a, {loop: axis}))
-    for loop, axis in zip(own[k:2 * k][::-1], ("block.x", "block.y", "block.z")):
-        s = tried(s, lambda s, loop=loop, axis=axis: s.bind(a, {loop: axis}))
+    if c.likely(60):
+        for x, y in itertools.pairwise(group):
+            s = tried(s, lambda s, x=x, y=y: s.distribute(x, y, depth=k))
+    for n in group:
+        free = [x.name(n) for x in loopnest.loops(s.body, n)[k:] if x.kind == "sequential"]
+        s = items(s, n, c.shuffled(free)[:c.of([2, 1, 3])])
+    read = [r.tensor for r in pr.reads(s.program.statement(a))]
+    return tried(s, lambda s: staged(s, a, c.of(read), c)) if read and names(s, a) and c.likely(50) else s
+
+
+def items(s: Recipe, statement: str, loops: Sequence[str]) -> Recipe:
+    """Loops bound to items, as far as that is legal."""
+    for loop, axis in zip(loops, ("block.x", "block.y", "block.z")):
+        s = tried(s, lambda s, loop=loop, axis=axis: s.bind(statement, {loop: axis}))
     return s
 
 
@@ -133,8 +149,7 @@ def staged(s: Recipe, a: str, tensor: str, c: Choices) -> Recipe:
     copy = f"{a}_{tensor}"
     if copy in loopnest.statements(made.body):
         free = [x.name(copy) for x in loopnest.loops(made.body, copy) if x.kind == "sequential"]
-        for loop, axis in zip(free[::-1][:c.of([2, 1, 0])], ("block.x", "block.y")):
-            made = tried(made, lambda s, loop=loop, axis=axis: s.bind(copy, {loop: axis}))
+        made = items(made, copy, free[::-1][:c.of([2, 1, 0])])
     return made
 
 

@@ -88,3 +88,26 @@ def test_a_foreign_copy_is_refused() -> None:
     text = copied().yaml().replace("j/8", "q/8")
     with pytest.raises(polytc.CompileError, match="S1 has no index 'q'"):
         polytc.schedule(MATMUL, shapes=SHAPES).read(text)
+
+
+REPEATED = "def f(inout f32[8] A, f32[8] X) -> (A) { for t in 0:2 { A[i] += X[i] } }"
+
+
+def test_a_copy_that_later_launches_read_outlives_the_first(targets: tuple[str, ...]) -> None:
+    """The host runs the loop over t; its first iteration copies."""
+    shapes = {"A": (8,), "X": (8,)}
+    made = polytc.schedule(REPEATED, shapes=shapes).bind("S1", {"i": "grid.x"}).cache("S1", "X", at="i")
+    low = polytc.lower(REPEATED, shapes=shapes, target="opencl", schedule=made)
+    assert [[r.upper for r in launch.loops] for launch in low.source.launches] == [[2]]
+    assert [b.name for b in low.loops.scratch] == ["X_S1"]
+    x = np.arange(8, dtype=np.float32)
+    for target in ("interp", "opencl") if "opencl" in targets else ("interp",):
+        np.testing.assert_array_equal(polytc.run(REPEATED, np.ones(8, np.float32), x, target=target, schedule=made), 1 + 2 * x)
+
+
+def test_what_each_launch_stores_first_is_kept_in_it() -> None:
+    text = "for t in 0:4 { T[i] = X[t,i] * 2; Y[t,i] = T[i] * T[i] } -> (Y)"
+    made = polytc.schedule(text, shapes={"X": (4, 8)}).fuse("S1", "S2", depth=2).bind("S1", {"i": "grid.x"})
+    low = polytc.lower(text, shapes={"X": (4, 8)}, target="opencl", schedule=made)
+    assert [[r.upper for r in launch.loops] for launch in low.source.launches] == [[4]]
+    assert low.loops.scratch == ()

@@ -5,15 +5,17 @@
 A phase is a statement that each work-item runs for itself: a loop over the items, or what one item runs for all. Two phases
 need a barrier between them where one stores to a buffer of the group that the other uses too, unless each element is one
 item's own. In a sequential loop the last phases of an iteration meet the first ones of the next. As few barriers as a walk in
-order finds are inserted; each stands outside of all loops over items, where control is the same for all of them.
+order finds are inserted; each stands outside of all loops over items, where control is the same for all of them. A phase
+without a loop over one axis is the first item's along it alone if it loads what it stores: the others would load it meanwhile.
 Guarantees: work-items that touch one element, one of them storing, have a barrier between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import items, simplify
@@ -35,19 +37,52 @@ class _Uses:
 
 
 _NOTHING = _Uses()
+_Axes: TypeAlias = Mapping[str, tuple[int, int]]
+"""Of loops over items: variable -> axis, and iterations at most."""
 
 
 def insert(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its barriers; one whose items run a single phase needs none."""
     if not items.phased(kernel):
         return kernel
-    common = _common(kernel.body)
-    return replace(kernel, body=_walk(kernel.body, _NOTHING, common)[0])
+    axes = _axes(kernel.body)
+    common = _common(kernel.body, axes)
+    return replace(kernel, body=_alone(_walk(kernel.body, _NOTHING, common, axes)[0], axes, common))
 
 
-def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str]) -> tuple[loops.Stmt, _Uses]:
+def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
+    """The statement with the loops that its phases lack and need, over the first item only.
+
+    axes, common: see _walk.
+    """
+    match s:
+        case loops.For(kind="thread") if _is_phase(s):
+            uses = _uses(s, common)
+            idle = {axis for axis, _ in axes.values()} - {axis for axis, _ in _axes(s).values()}
+            for axis in sorted(idle) if uses.loaded & uses.stored and not _is_private(s) else ():
+                s = loops.For(f"item{axis}", loops.const(0), loops.const(1), 1, s, "thread", axis)
+            return s
+        case loops.For() | loops.Alloc():
+            return replace(s, body=_alone(s.body, axes, common))
+        case loops.If():
+            return replace(s, then=_alone(s.then, axes, common),
+                           orelse=_alone(s.orelse, axes, common) if s.orelse is not None else None)
+        case loops.Block():
+            return loops.block(*(_alone(x, axes, common) for x in s.stmts))
+        case _:
+            return s
+
+
+def _is_private(s: loops.Stmt) -> bool:
+    """Does a phase store to private memory that later ones may use?"""
+    own = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Alloc)}
+    return any(isinstance(x, loops.Store) and x.buffer.space == "private" and x.buffer not in own
+               for x in traverse.walk_stmt(s))
+
+
+def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str], axes: _Axes) -> tuple[loops.Stmt, _Uses]:
     """The statement with barriers, and the uses behind it since the last barrier. since: those before it; common: the buffers
-    whose elements several items use."""
+    whose elements several items use; axes: those of the kernel's items."""
     if _is_phase(s):
         uses = _uses(s, common)
         return (loops.block(loops.Barrier(), s), uses) if since.conflicts(uses) else (s, since | uses)
@@ -55,41 +90,41 @@ def _walk(s: loops.Stmt, since: _Uses, common: frozenset[str]) -> tuple[loops.St
         case loops.Block():
             parts: list[loops.Stmt] = []
             for x in s.stmts:
-                part, since = _walk(x, since, common)
+                part, since = _walk(x, since, common, axes)
                 parts.append(part)
             return loops.block(*parts), since
         case loops.For() if s.kind == "block":
-            body, since = _walk(s.body, since, common)
+            body, since = _walk(s.body, since, common, axes)
             return replace(s, body=body), since
         case loops.For() if s.kind == "parallel":                     # whose iterations need not wait for each other
             if since.conflicts(_uses(s.body, common)):
-                body, after = _walk(s.body, _NOTHING, common)
+                body, after = _walk(s.body, _NOTHING, common, axes)
                 return loops.block(loops.Barrier(), replace(s, body=body)), after
-            body, after = _walk(s.body, since, common)
+            body, after = _walk(s.body, since, common, axes)
             return replace(s, body=body), since | after
-        case loops.For() if (since | (uses := _uses(s, common))).conflicts(uses) and _is_apart(s, common):
+        case loops.For() if (since | (uses := _uses(s, common))).conflicts(uses) and _is_apart(s, common, axes):
             return (loops.block(loops.Barrier(), s), uses) if since.conflicts(uses) else (s, since | uses)
         case loops.For():
             before, entry = since, since
             while True:                                               # an iteration follows what came before, or another one
-                body, after = _walk(s.body, entry, common)
+                body, after = _walk(s.body, entry, common, axes)
                 if entry | after == entry:
                     return replace(s, body=body), after | before
                 entry |= after
         case loops.If():
-            then, one = _walk(s.then, since, common)
-            other, two = _walk(s.orelse, since, common) if s.orelse is not None else (None, since)
+            then, one = _walk(s.then, since, common, axes)
+            other, two = _walk(s.orelse, since, common, axes) if s.orelse is not None else (None, since)
             return replace(s, then=then, orelse=other), one | two
         case loops.Alloc():
-            body, since = _walk(s.body, since, common)
+            body, since = _walk(s.body, since, common, axes)
             return replace(s, body=body), since
         case _:
             return s, _NOTHING                                        # a barrier
 
 
-def _is_apart(s: loops.For, common: frozenset[str]) -> bool:
+def _is_apart(s: loops.For, common: frozenset[str], axes: _Axes) -> bool:
     """Does no item meet another one in a loop?"""
-    body, _ = _walk(s.body, _uses(s.body, within := common & _common(s.body)), within)
+    body, _ = _walk(s.body, _uses(s.body, within := common & _common(s.body, axes)), within, axes)
     return not any(isinstance(x, loops.Barrier) for x in traverse.walk_stmt(body))
 
 
@@ -110,15 +145,24 @@ def _uses(s: loops.Stmt, common: frozenset[str]) -> _Uses:
     return _Uses(frozenset(loaded) & common, frozenset(stored) & common)
 
 
-def _common(s: loops.Stmt) -> frozenset[str]:
-    """The buffers that are written and of which some element may be several items'."""
-    axes: dict[str, int] = {}
-    for x in traverse.walk_stmt(s):
-        if isinstance(x, loops.For) and x.kind == "thread":
-            axes[x.var] = max(_extent(x), axes.get(x.var, 0))
+def _common(s: loops.Stmt, axes: _Axes) -> frozenset[str]:
+    """The buffers that are written and of which some element may be several items'. axes: those of the kernel: where one has
+    no loop in the statement, its items have all elements in common."""
+    own = _axes(s)
+    present = {axis for axis, _ in own.values()}
+    longest = {var: extent for var, (axis, extent) in {**axes, **own}.items() if var in own or axis not in present}
     stored = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.space != "private"}
     found = items.accesses_of(s, frozenset(b.name for b in stored))
-    return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], axes))
+    return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], longest))
+
+
+def _axes(s: loops.Stmt) -> _Axes:
+    """Of the loops over items in a statement; of those with one variable, the longest."""
+    found: dict[str, tuple[int, int]] = {}
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.For) and x.kind == "thread":
+            found[x.var] = x.axis, max(_extent(x), found.get(x.var, (0, 0))[1])
+    return found
 
 
 def _extent(s: loops.For) -> int:

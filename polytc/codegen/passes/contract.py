@@ -6,7 +6,8 @@
 
 so that fused stages hand their values on in the first caches, and threads have slices of their own. In each dimension an index
 is split into a part that the shared loops fix, the same for all accesses, and a rest within an interval. Where different
-iterations fix boxes that have no element in common, nothing flows between them. (Lefebvre & Feautrier, Automatic Storage
+iterations fix boxes that have no element in common, nothing flows between them. Loops of the host count as loops that are
+shared, where launches differ in what they do with the buffer (see passes.repeats). (Lefebvre & Feautrier, Automatic Storage
 Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarantees: every load finds the value it found before.
 """
 
@@ -19,7 +20,7 @@ from math import prod
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.passes import items, simplify
+from polytc.codegen.passes import items, repeats, simplify
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
@@ -30,10 +31,12 @@ PRIVATE_BYTES = 1 << 10
 
 @dataclass(frozen=True)
 class _Level:
-    """A loop around an access: its node, to tell loops of one name apart, and the interval of its variable."""
+    """A loop around an access: its node, to tell loops of one name apart, the interval of its variable, and whether the host
+    runs it."""
 
     node: loops.For
     known: simplify.Interval
+    host: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
     """The module with the scratch that only one kernel uses contracted where that is provably right and makes it smaller.
     wanted: the kernels to look at."""
     found = [_accesses(k.body, frozenset(b.name for b in module.scratch)) for k in module.kernels]
+    changing = frozenset(w for k in module.kernels for w in k.writes)
     users: dict[str, list[int]] = {}
     for n, accesses in enumerate(found):
         for name in accesses:
@@ -78,7 +82,8 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
     kernels, gone = list(module.kernels), set[str]()
     for n, k in enumerate(kernels):
         mine = [b for b in module.scratch if users.get(b.name) == [n]] if wanted(k) else []
-        slices = _slices(k, mine, found[n], machine)
+        around = {b.name: _hosts(repeats.telling(k, b.name, changing)) for b in mine}
+        slices = _slices(k, mine, {name: _inside_of(levels, found[n][name]) for name, levels in around.items()}, machine)
         if slices:
             kernels[n] = rebuilt(k.name, _rewritten(k.body, slices), k.precise, k.host)
             gone |= set(slices)
@@ -147,6 +152,20 @@ def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
     return found
 
 
+def _hosts(around: tuple[loops.For, ...]) -> tuple[_Level, ...]:
+    """Loops of the host."""
+    found: tuple[_Level, ...] = ()
+    for s in around:
+        found = _inside(found, s)
+    return tuple(replace(level, host=True) for level in found)
+
+
+def _inside_of(around: tuple[_Level, ...], accesses: list[_Access]) -> list[_Access]:
+    """The accesses inside of more loops."""
+    paths = {id(a.path): (*around, *a.path) for a in accesses} if around else {}
+    return [replace(a, path=paths[id(a.path)]) for a in accesses] if around else accesses
+
+
 def _inside(path: tuple[_Level, ...], s: loops.For) -> tuple[_Level, ...]:
     return *path, _Level(s, simplify.values(s, _known(path)))
 
@@ -159,12 +178,14 @@ def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:
 
 def _contracted(b: loops.Buffer, accesses: list[_Access], apart: frozenset[str] = frozenset(), whole: bool = False
                 ) -> tuple[tuple[_Side, ...], tuple[str, ...]] | None:
-    """The sides of the slice inside as many loops as possible, and these loops; None if no loops make it smaller. apart: the
-    loops over the items that share the slice, inside of which it may not be. whole: it may be as large as the buffer."""
+    """The sides of the slice inside as many loops as possible, and those of these loops that are in the kernel; None if no
+    loops make it smaller. apart: the loops over the items that share the slice, inside of which it may not be. whole: it may
+    be as large as the buffer."""
     most = _common_depth([a.path for a in accesses])
     names = [level.node.var for level in accesses[0].path[:most]]
+    hosts = sum(level.host for level in accesses[0].path)
     most = next((n for n, name in enumerate(names) if name in apart), most)
-    for depth in range(most, -1 if whole else 0, -1):
+    for depth in range(most, max(hosts, 0 if whole else 1) - 1, -1):
         shared = {level.node.var: _union([a.path[n].known for a in accesses])
                   for n, level in enumerate(accesses[0].path[:depth])}
         sides = tuple(_side(d, extent, accesses, shared) for d, extent in enumerate(b.shape))
@@ -172,9 +193,9 @@ def _contracted(b: loops.Buffer, accesses: list[_Access], apart: frozenset[str] 
             continue
         if _apart(sides, shared):
             if any(isinstance(extent, Size) for extent in b.shape):
-                return sides, tuple(shared)
+                return sides, tuple(shared)[hosts:]
             size = loops.Buffer(b.name, b.dtype, tuple(s.extent for s in sides)).size
-            return (sides, tuple(shared)) if size < b.size or whole else None
+            return (sides, tuple(shared)[hosts:]) if size < b.size or whole else None
     return None
 
 
