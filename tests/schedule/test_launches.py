@@ -297,6 +297,19 @@ def test_triangles_of_open_sizes_end_with_the_loop_of_the_host() -> None:
     assert not any("k" in str(n) for x in found for n in x.global_size)
 
 
+def test_the_items_of_a_block_of_columns_are_those_of_one_group() -> None:
+    text = """def panels(inout f64[N,N] A) -> (A) {
+        for b in 0:N//32 {
+            for k in 32*b:32*b+32 {
+                A[i,j] -= A[i,k] * A[k,j]    where i in k+1:N, j in k+1:32*b+32
+            }
+        }
+    }"""
+    (launch,) = compiler.lower_program(api.build(text, {"A": (512, 512)}, {"A": "f64"}), OpenCLTarget()).source.launches
+    assert len(launch.loops) == 2
+    assert np.prod(launch.local_size) <= GENERIC_GPU.max_work_group
+
+
 def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:
     given = made(np.random.default_rng(3), 40, 5)["jacobi"]
     p = program("jacobi", given)

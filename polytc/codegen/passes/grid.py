@@ -62,7 +62,7 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     guards: list[loops.Binary] = []
     fixed: list[tuple[loops.For, int, int, int]] = []
     for loop in chain:
-        low, high = simplify.interval(loop.lower, known)[0], simplify.interval(loop.upper, known)[1]
+        low, high = _least(loop.lower, kernel.host, known), simplify.interval(loop.upper, known)[1]
         assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
         known[loop.var] = (low, None if high is None else high - 1)
         if high is None:
@@ -89,6 +89,21 @@ def _of_host(kernel: loops.Kernel) -> dict[str, limits.Range]:
         inside = frozenset(ranges)
         ranges[s.var] = limits.limits(s.lower, ranges)[0], limits.limits(_largest(s.upper, inside), ranges)[1] - 1
     return ranges
+
+
+def _least(e: loops.Expr, host: tuple[loops.For, ...], known: dict[str, simplify.Interval]) -> int | None:
+    """A number that the expression is not below. With k in 32*b:1024, k - 32*b is not below 0, which the ends of k and of b
+    alone do not tell."""
+    lows = [simplify.interval(e, known)[0]]
+    for s in reversed(host):
+        terms = simplify.linear(e)
+        mine = [a for a, c in terms.items() if isinstance(a, loops.Var) and a.name == s.var and c > 0]
+        if mine:
+            least = loops.binary("*", loops.const(terms[mine[0]]), s.lower)
+            rest = simplify.build({a: c for a, c in terms.items() if a != mine[0]})
+            e = simplify.expr(loops.binary("+", rest, least), {})
+            lows.append(simplify.interval(e, known)[0])
+    return max((n for n in lows if n is not None), default=None)
 
 
 def _largest(e: loops.Expr, host: frozenset[str]) -> loops.Expr:
