@@ -98,6 +98,23 @@ MEANS = """def means(f32[N,D] X, inout f32[K,D] C, f32[T] w) -> (C) {
     }
 }"""
 
+BLOCKS = """def eliminate(inout f32[N,N] A) -> (A) {
+    for b in 0:N//8-1 {
+        for k in 8*b:8*b+8 {
+            A[i,k] = A[i,k] / A[k,k]        where i in k+1:N
+            A[i,j] -= A[i,k] * A[k,j]       where i in k+1:N, j in k+1:8*b+8
+        }
+        for k in 8*b:8*b+8 {
+            A[i,j] -= A[i,k] * A[k,j]       where i in k+1:8*b+8, j in 8*b+8:N
+        }
+        A[i,j] -= A[i,8*b+k] * A[8*b+k,j]   where k in 0:8, i in 8*b+8:N, j in 8*b+8:N
+    }
+}"""
+TRIANGLE = """def triangle(f32[N,K] A, inout f32[N,N] D) -> (D) {
+    C[i,j] += A[i,k] * A[j,k]    where j <= i
+    D[i,j] = C[i,j] + 2*D[i,j]   where j <= i
+}"""
+
 
 def _power(a: A, x: A, w: A) -> A:
     for factor in w:
@@ -131,6 +148,17 @@ def _squares(a: A, w: A) -> A:
     return a
 
 
+def _eliminated(a: A) -> A:
+    for k in range(len(a) - 8):
+        a[k+1:, k] /= a[k, k]
+        a[k+1:, k+1:] -= np.outer(a[k+1:, k], a[k, k+1:])
+    return a
+
+
+def _triangle(a: A, d: A) -> A:
+    return np.tril(a @ a.T + 2 * d) + np.triu(d, 1)
+
+
 def _means(x: A, c: A, w: A) -> A:
     for factor in w:
         nearest = ((x[:, None] - c) ** 2).sum(2).argmin(1)
@@ -151,6 +179,11 @@ EXTRA = (
     Program("squares of a matrix", SQUARES, whole(A=(19, 19), w=(2,)), _squares),
     Program("k-means", MEANS, lambda rng: {"X": (rng.standard_normal((150, 6)) + rng.integers(0, 3, (150, 1)) * 9).astype("f4"),
                                            "C": rng.standard_normal((9, 6)).astype("f4") * 9, "w": np.ones(2, "f4")}, _means),
+    Program("elimination by blocks", BLOCKS, lambda rng: {"A": rng.random((40, 40)).astype("f4") + 40 * np.eye(40, dtype="f4")},
+            _eliminated),
+    Program("triangle of a product", TRIANGLE, whole(A=(41, 21), D=(41, 41)), _triangle),
+    Program("triangular operand", "C[i,j] += A[k,i]*B[k,j] where k > i", whole(A=(41, 41), B=(41, 27)),
+            lambda a, b: (np.tril(a, -1).T @ b)[:40]),
     Program("odd rows", "C[i,j] = max(A[i,j] * v[j], 0) + (i % 2 == 0 ? A[i,j] : v[j])", normal(A=(13, 29), v=(29,)),
             lambda a, v: np.maximum(a * v, 0) + np.where(np.arange(13)[:, None] % 2 == 0, a, v)),
     Program("a long vector", "C[i] = exp(A[i]) * tanh(B[i])", normal(A=(4501,), B=(4501,)),
@@ -201,8 +234,9 @@ _OF = {
     "gathers and scatters": ["embedding bag", "histogram", "CSR matrix-vector product", "tc 1LUT", "tc 2LUT", "scattered sums"],
     "scans": ["prefix sum", "prefix sum, for", "recurrence"],
     "loops": ["jacobi-2d, time loop", "cholesky", "lu", "floyd-warshall"],
-    "loops around reductions": ["power iteration", "conjugate gradients", "gram-schmidt", "squares of a matrix", "k-means"],
-    "triangles": ["causal attention", "syrk", "trmm"],
+    "loops around reductions": ["power iteration", "conjugate gradients", "gram-schmidt", "squares of a matrix", "k-means",
+                                "elimination by blocks"],
+    "triangles": ["causal attention", "syrk", "trmm", "triangle of a product", "triangular operand"],
     "tuples": ["argmax", "places of the largest", "place of the least of all"],
     "types": ["tc types", "types", "sums of halves"],
 }

@@ -14,7 +14,8 @@ from math import ceil, prod
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.machine import Machine
-from polytc.schedule.groups import Group, is_contraction, reduced_indices
+from polytc.schedule import regions
+from polytc.schedule.groups import Group, about, is_contraction, reduced_indices
 from polytc.schedule.strides import of_statement, vector_score
 
 GROUP = 256
@@ -59,7 +60,7 @@ def heavy(group: Group) -> int | None:
     plain = all(_element(x, group, n) for n, x in enumerate(group.statements))
     before = all(x.target == s.target and x.op is None for x in group.statements[:at])
     after = all(x.op is None for x in group.statements[at + 1:]) and len(set(written[at:])) == len(written[at:])
-    alone = not any(r.tensor in written for r in pr.reads(s))
+    alone = all(r.tensor not in written or len(written) == 1 and regions.apart(s, r) for r in pr.reads(s))
     return at if plain and before and after and at < 2 and alone else None
 
 
@@ -69,7 +70,7 @@ def _element(s: pr.Statement, group: Group, position: int) -> bool:
     forms = [linear(sub) for sub in s.subscripts]
     inner = {r.index for r in group.inner(position)}
     plain = {f.plain for f in forms if f is not None}
-    whole = not s.where and not s.bounds and not s.loops
+    whole = (s.op is not None or about(s, row) == s.where) and regions.fits(s) and not s.bounds and not s.loops
     return whole and None not in forms and set(row) <= plain and inner == set(reduced_indices(s))
 
 

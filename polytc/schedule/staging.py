@@ -23,11 +23,11 @@ from polytc.lang.rewrites.pad import replaced
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
-from polytc.schedule import blocks, operands, partials, teams, turns
+from polytc.schedule import blocks, operands, partials, regions, teams, turns
 from polytc.schedule.around import Around
 from polytc.schedule.blocks import Blocking
 from polytc.schedule.cuts import Cut, ragged, substituted
-from polytc.schedule.groups import Group, of_sizes, partition, reduced_indices
+from polytc.schedule.groups import Group, about, of_sizes, partition, reduced_indices
 from polytc.schedule.names import Names
 from polytc.schedule.operands import Operand
 from polytc.schedule.reductions import Reduction
@@ -196,11 +196,12 @@ class _Staged:
     def _start(self, s: pr.Statement, mine: pr.Tensor) -> pr.Statement:
         """The accumulators begin with what the target holds."""
         value = pr.Read(s.target, tuple(self._moved(e, self.at) for e in s.subscripts), mine.dtype)
-        return self._over_elements(f"{s.name}_load", mine.name, self._cell(), value)
+        return self._over_elements(f"{s.name}_load", self.at, mine.name, self._cell(), value)
 
     def _store(self, s: pr.Statement, position: int, mine: pr.Tensor) -> pr.Statement:
         value = pr.Read(mine.name, self._cell(), mine.dtype)
-        return self._over_elements(f"{s.name}_store", s.target, tuple(self._moved(e, position) for e in s.subscripts), value)
+        cell = tuple(self._moved(e, position) for e in s.subscripts)
+        return self._over_elements(f"{s.name}_store", position, s.target, cell, value)
 
     def _pointwise(self, s: pr.Statement, position: int, mine: pr.Tensor, known: Mapping[str, pr.Tensor]) -> pr.Statement:
         def moved(e: pr.Expr) -> pr.Expr:
@@ -209,14 +210,16 @@ class _Staged:
             return e
         value = self._moved(pr.map_expr(s.value, moved), position)
         reads = any(isinstance(e, pr.Read) for e in pr.walk(value))
-        return self._over_elements(s.name, mine.name, self._cell(), value, guarded=reads, taken=False)
+        return self._over_elements(s.name, position, mine.name, self._cell(), value, guarded=reads, taken=False)
 
-    def _over_elements(self, name: str, target: str, subscripts: tuple[pr.Expr, ...], value: pr.Expr, guarded: bool = True,
-                       taken: bool = True) -> pr.Statement:
-        """A statement that runs once for each element of the tiles, of those within the result if it is guarded."""
+    def _over_elements(self, name: str, position: int, target: str, subscripts: tuple[pr.Expr, ...], value: pr.Expr,
+                       guarded: bool = True, taken: bool = True) -> pr.Statement:
+        """A statement that runs once for each element of the tiles, of those within the result if it is guarded. position: of
+        the statement for whose elements it is."""
         name = self.names.label(name) if taken else name
         ends: list[pr.Bound] = []
-        partial = False
+        where = tuple(self._moved(c, position) for c in self._region(position)) if guarded else ()
+        partial = bool(where)
         for r, axis in ((self.blocking.y, 1), (self.blocking.x, 0)):
             cut, extent = self.cuts[self.group.rows[r][self.at]], self.group.extents[r]
             if not guarded or not ragged(extent, self.blocking.tile[axis]):
@@ -227,7 +230,16 @@ class _Staged:
             others = [(i, -c // lanes) for i, c in cut.whole.terms if i != at and c % lanes == 0]
             ends.append(pr.Bound(at, pr.Const(0, I64), expression(Linear(tuple(others), extent // lanes))))
         elements = [replace(r, kind="unroll") if partial and r.kind == "vector" else r for r in self.elements]
-        return pr.Statement(name, target, subscripts, None, value, (*self.groups, *elements), bounds=tuple(ends))
+        return pr.Statement(name, target, subscripts, None, value, (*self.groups, *elements), (*self._reached(), *where),
+                            bounds=tuple(ends))
+
+    def _region(self, position: int) -> tuple[pr.Expr, ...]:
+        """The conditions of a statement that tell which elements there are."""
+        return about(self.group.statements[position], [row[position] for row in self.group.rows])
+
+    def _reached(self) -> tuple[pr.Expr, ...]:
+        """The conditions under which a group has elements."""
+        return regions.reached(self._region(self.at), self.cuts)
 
     def _moved(self, e: pr.Expr, position: int) -> pr.Expr:
         """An expression of one of the statements over the cut indices."""
@@ -240,27 +252,31 @@ class _Staged:
         """The copies of the operands, and the contraction of these copies."""
         copies: list[pr.Statement] = []
         s, value = self.main, self.main.value
+        inside = regions.reached(s.where, self.cuts)
+        masks = [c for c in s.where if c not in self._region(self.at)]
         cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and ragged(_extent(s, i), c.outer[0][1])]
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)):
             if self._is_shared(read):
                 copy, cell, zero = self._copy(read, cut)
-                copies.append(copy)
+                copies.append(replace(copy, where=(*copy.where, *inside)))
                 zeros += [read] if zero else []
                 s = replaced(s, read, pr.Read(copy.target, cell, read.dtype))
             else:
                 s = replaced(s, read, self._direct(read))
         new = _simple(pr.substitute(s.value, {i: expression(c.whole) for i, c in self.cuts.items()}))
         dtype = self.program.tensor(s.target).dtype
+        tests = [_simple(pr.substitute(c, {i: expression(x.whole) for i, x in self.cuts.items()})) for c in masks]
         if cut and not (factors and all(f in zeros for f in factors)):
             ends = {i: pr.Const(self.cuts[i].start + _extent(s, i), I64) for i in cut}
-            tests = tuple(pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())
-            new = pr.Select(pr.conjunction(tests), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
+            tests += (pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())
+        if tests:
+            new = pr.Select(pr.conjunction(tuple(tests)), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
         items = [r for r in self.elements if r.kind.startswith("thread")]
         points = [r for r in self.elements if r not in items]
         ranges = (*self.groups, *self.steps, *items, *self._inner(reduced=True), *points)
-        return copies, replace(s, value=new, ranges=ranges)
+        return copies, replace(s, value=new, ranges=ranges, where=inside)
 
     def _is_shared(self, read: pr.Read) -> bool:
         """Do several items use elements of the operand, in several steps?"""
@@ -297,7 +313,7 @@ class _Staged:
         cell = (*outside, *(expression(shifted[d]) for d in order))
         low = [replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True)]
         operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order),
-                          self.outside.ranges)
+                          self.outside.ranges, read.tensor == self.main.target)
         label = self.names.label(f"{self.main.name}_{name}")
         y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
         copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, (again, y, x, lane))

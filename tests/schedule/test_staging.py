@@ -149,7 +149,7 @@ def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:
 @pytest.mark.parametrize(("text", "shapes"), [
     ("y[i] += A[i,k]*x[k]", {"A": (64, 64), "x": (64,)}),
     (MATMUL, {"A": (4, 64), "B": (64, 64)}),
-    (f"{MATMUL} where k <= i", {"A": (40, 40), "B": (40, 40)}),
+    (f"{MATMUL} where k <= i, k + 3 > i", {"A": (40, 40), "B": (40, 40)}),
     (f"{MATMUL}; y[i] = C[i,0]", {"A": (2, 3), "B": (3, 2)}),
 ])
 def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
