@@ -60,7 +60,7 @@ def heavy(group: Group) -> int | None:
     plain = all(_element(x, group, n) for n, x in enumerate(group.statements))
     before = all(x.target == s.target and x.op is None for x in group.statements[:at])
     after = all(x.op is None for x in group.statements[at + 1:]) and len(set(written[at:])) == len(written[at:])
-    alone = all(r.tensor not in written or len(written) == 1 and regions.apart(s, r) for r in pr.reads(s))
+    alone = not any(r.tensor in written for r in pr.reads(s))
     return at if plain and before and after and at < 2 and alone else None
 
 

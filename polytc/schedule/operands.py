@@ -25,8 +25,7 @@ class Operand:
 
     base: the first coordinate in each dimension, over the indices of `around`; widths: coordinates copied from there; ends:
     those that exist, half-open; others become the read's default, or zero. order: of the dimensions in the copy; outside:
-    `for` loops whose indices are in `base`, one iteration of which a copy is for; exact: others write the tensor, so that
-    dependences must see which elements are copied.
+    `for` loops whose indices are in `base`, one iteration of which a copy is for.
     """
 
     read: pr.Read
@@ -36,7 +35,6 @@ class Operand:
     ends: tuple[tuple[int, int], ...]
     order: tuple[int, ...]
     outside: tuple[pr.Range, ...] = ()
-    exact: bool = False
 
     def lanes(self, most: int) -> int:
         """Elements that one access moves: `most` if vectors start at multiples of their size and none passes an end, else 1."""
@@ -71,11 +69,9 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     if tests:
         value = pr.Select(pr.conjunction(tests), value, o.read.default or zero(o.read), o.read.dtype)
     rest = Linear(tuple((i, -c) for i, c in number.terms if i != x), total)
-    few = rounds * team != total
-    limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if few and not o.exact else ()
-    exact = (pr.Binary("<", pr.Index(x), expression(rest), BOOL),) if few and o.exact else ()
+    limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if rounds * team != total else ()
     cell = (*(pr.Index(r.index) for r in around), *(local[d] for d in o.order))
-    return pr.Statement(label, name, cell, None, value, (*around, *mine), exact, bounds=limits)
+    return pr.Statement(label, name, cell, None, value, (*around, *mine), bounds=limits)
 
 
 def _coordinates(number: pr.Expr, total: int, widths: tuple[int, ...]) -> list[pr.Expr]:

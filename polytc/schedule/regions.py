@@ -21,13 +21,13 @@ _LEAST = {"<": True, "<=": True, ">": False, ">=": False}
 
 def fits(s: pr.Statement) -> bool:
     """Are the conditions of a statement such that tiles pay: comparisons of linear forms, of which no two tie the same indices,
-    as those of a band do?"""
+    as those of a band do, and none is about the `for` loops around, on which scratch would have to wait for the next launch?"""
     ties: set[frozenset[str]] = set()
     for c in s.where:
         form = _form(c)
-        if form is None:
+        if form is None or any(i not in s.indices for i, _ in form.terms):
             return False
-        tied = frozenset(i for i, _ in form.terms if i in s.indices)
+        tied = frozenset(i for i, _ in form.terms)
         if len(tied) > 1 and tied in ties:
             return False
         ties.add(tied)
@@ -48,33 +48,6 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, Cut]) -> tuple[pr.
         if extreme.terms:
             found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
     return tuple(found)
-
-
-def apart(s: pr.Statement, read: pr.Read) -> bool:
-    """Does a read of the own target, over the whole box of the statement, find elements only that no instance writes, because a
-    condition keeps some dimension of these away from it?"""
-    box = {r.index: (r.lower, r.upper) for r in s.ranges}
-    for target, sub in zip(s.subscripts, read.subscripts, strict=True):
-        for c in s.where:
-            form = _form(c)
-            between = linear(pr.Binary("-", target, sub, I64))
-            if form is None or between is None or not isinstance(c, pr.Binary):
-                continue
-            least = _scaled(form, -1 if _LEAST[c.op] else 1)                       # is not below 0
-            for way in (1, -1):
-                rest = _plus(_scaled(between, way), _scaled(least, -1))
-                if all(i in box for i, _ in rest.terms) and bounds(rest, box)[0] > 0:
-                    return True
-    return False
-
-
-def _scaled(a: Linear, factor: int) -> Linear:
-    return Linear(tuple((i, c * factor) for i, c in a.terms), a.constant * factor)
-
-
-def _plus(a: Linear, b: Linear) -> Linear:
-    terms = {i: a.coefficient(i) + b.coefficient(i) for i, _ in (*a.terms, *b.terms)}
-    return Linear(tuple(sorted((i, c) for i, c in terms.items() if c)), a.constant + b.constant)
 
 
 def _form(c: pr.Expr) -> Linear | None:

@@ -260,7 +260,7 @@ class _Staged:
         for read in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)):
             if self._is_shared(read):
                 copy, cell, zero = self._copy(read, cut)
-                copies.append(replace(copy, where=(*copy.where, *inside)))
+                copies.append(replace(copy, where=inside))
                 zeros += [read] if zero else []
                 s = replaced(s, read, pr.Read(copy.target, cell, read.dtype))
             else:
@@ -313,7 +313,7 @@ class _Staged:
         cell = (*outside, *(expression(shifted[d]) for d in order))
         low = [replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True)]
         operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order),
-                          self.outside.ranges, read.tensor == self.main.target)
+                          self.outside.ranges)
         label = self.names.label(f"{self.main.name}_{name}")
         y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
         copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, (again, y, x, lane))
