@@ -24,8 +24,9 @@ LEAST = 64
 """Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
-SMALL = 8
-"""Iterations of a loop, or steps of the reduction, below which tiles gain nothing."""
+SMALL = 6
+"""Iterations of a loop, or steps of the reduction, below which tiles gain nothing; those of 7, as in the last images of
+networks, gain though half of a tile is beyond their ends."""
 WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
 

@@ -6,6 +6,10 @@ Of an open size each group takes pieces by turns, so that there are as many grou
 
     s += x[k]    ->    p[g] += x[256*g + 256*G*t + c];   s += p[g]
 
+Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
+
+    C[i,j] += A[i,k]*B[k,j]    ->    P[g,i,j] += A[i,C*g + c]*B[C*g + c,j];   C[i,j] += P[g,i,j]
+
 Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.
 """
 
@@ -21,6 +25,7 @@ from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
+from polytc.schedule.blocks import DEPTHS, SMALL
 from polytc.schedule.cuts import Cut
 from polytc.schedule.groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.names import Names
@@ -28,6 +33,12 @@ from polytc.schedule.teams import COLUMNS, EACH, ENOUGH, GROUP, fastest
 
 LEAST = 2048
 """Elements of a group: fewer are not worth a second kernel."""
+TILE = 64 * 64
+"""Results of a contraction that a group computes, about."""
+STEPS = 128
+"""Of a contraction, that a group keeps at least."""
+PARTS = 16
+"""Partial results of one element of a contraction at most: an item adds them up by itself."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +65,21 @@ def split(program: pr.Program, machine: Machine, names: Names) -> tuple[pr.Progr
             continue
         tensor, made, s = _parts(program, s, found, names)
         tensors.append(tensor)
-        start = run.pop() if run and run[-1].target == s.target and run[-1].op is None else None
+        start = _start(run, s)
         runs += [tuple(run), made]
         run = [s] if start is None else [start, s]
     runs = [r for r in (*runs, tuple(run)) if r]
     return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
+
+
+def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
+    """The assignment that the reduction goes on from, taken out of the run; None if it cannot come after the rest of it."""
+    at = next((n for n in reversed(range(len(run))) if run[n].target == s.target), None)
+    if at is None or run[at].op is not None:
+        return None
+    later = run[at + 1:]
+    moved = {x.target for x in later} | {r.tensor for x in later for r in pr.reads(x)}
+    return None if moved & {s.target, *(r.tensor for r in pr.reads(run[at]))} else run.pop(at)
 
 
 def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> _Split | None:
@@ -68,8 +89,9 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     own = any(r.tensor == s.target for r in pr.reads(s))
     if not reduced or own or s.bounds or s.loops or pr.scatters(s):
         return None
-    if is_contraction(s) and len([n for n in results if n >= GROUP // 32]) > 1:
-        return None
+    if is_contraction(s) and len([n for n in results if n >= SMALL]) > 1:
+        fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
+        return _of_contraction(reduced, prod(results), machine) if fixed else None
     walked = fastest(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
@@ -82,6 +104,15 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     count = count if index.index in open_ else min(wanted, index.extent // 2)
     each = 1 if outer and walked in reduced else GROUP * EACH
     return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
+
+
+def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine) -> _Split | None:
+    """Along the longest reduced index in equal parts, as many as leave no compute unit without a tile, and of whole steps."""
+    longest = max(reduced.values(), key=lambda r: r.extent)
+    most = min(PARTS, machine.cores * TILE // results, prod(r.extent for r in reduced.values()) // STEPS)
+    sizes = {n: longest.extent // n for n in range(2, most + 1) if longest.extent % n == 0}
+    counts = [n for n, size in sizes.items() if size % DEPTHS[0] == 0 and (size <= GROUP or size % GROUP == 0)]
+    return _Split(longest.index, max(counts), 1, True) if counts else None
 
 
 def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names

@@ -43,6 +43,17 @@ PROGRAMS: dict[str, tuple[str, Shapes, Callable[..., np.ndarray]]] = {
                             {"W": (9, 5, 3, 3), "X": (1, 5, 17, 23)}, lambda W, X: _conv(W, X, 2)),
 }
 
+FEW = {
+    "long sums": (f"{MATMUL}; D[i,j] = max(C[i,j] + b[j], 0)", {"A": (20, 768), "B": (768, 40), "b": (40,)},
+                  lambda A, B, b: np.maximum(A @ B + b, 0)),
+    "long sums of no products": ("C[i,j] max= abs(A[i,k] - B[k,j])", {"A": (17, 512), "B": (512, 19)},
+                                 lambda A, B: np.abs(A[:, :, None] - B[None]).max(1)),
+    "a small image": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (9, 32, 3, 3), "X": (1, 32, 9, 9)}, _conv),
+    "a start from a sum": (f"m[i] += b[i,j]; C[i,j] = m[i] where j in 0:40; {MATMUL} -> (C)",
+                           {"A": (20, 512), "B": (512, 40), "b": (20, 40)}, lambda A, B, b: A @ B + b.sum(1, keepdims=True)),
+}
+"""Contractions of a few tiles."""
+
 
 def arrays(shapes: Shapes, dtype: str = "f4") -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
@@ -75,6 +86,16 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
     where += [OpenCLTarget()] if "opencl" in targets else []
     for target in where:
         np.testing.assert_array_equal(run(text, given, target), expected(**given), err_msg=target.name)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_few_tiles_are_divided_along_the_reduction(name: str, targets: tuple[str, ...]) -> None:
+    text, shapes, expected = FEW[name]
+    given = arrays(shapes)
+    for machine in ("generic-gpu", "nvidia-sm90", "mali") if "opencl" in targets else ():
+        np.testing.assert_array_equal(run(text, given, OpenCLTarget(DEVICES[machine])), expected(*given.values()))
+    module, _ = kernels(text, shapes, "nvidia-sm90")
+    assert any("_parts" in b.name for b in module.scratch)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
