@@ -120,3 +120,10 @@ def test_a_phase_without_a_loop_over_an_axis_is_the_first_items() -> None:
     copy = rows(put(T, ROW, L.Load(WIDE, (ROW, L.const(0)), F32)))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.Alloc(WIDE, L.block(both, copy))), "block", 0)
     assert "0:1" not in str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))).split("barrier")[1]
+
+
+def test_a_phase_inside_of_a_loop_over_an_axis_does_not_lack_it() -> None:
+    update = rows(put(T, ROW, L.binary("+", get(T, ROW), get(X, ITEM))))
+    both = phase(update, rows(put(Y, ROW, get(X, ITEM))))
+    body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, both), "block", 0)
+    assert str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))).count("for item0") == 1

@@ -62,6 +62,9 @@ def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
             for axis in sorted(idle) if uses.loaded & uses.stored and not _is_private(s) else ():
                 s = loops.For(f"item{axis}", loops.const(0), loops.const(1), 1, s, "thread", axis)
             return s
+        case loops.For(kind="thread"):
+            left = {var: known for var, known in axes.items() if known[0] != s.axis}
+            return replace(s, body=_alone(s.body, left, common))
         case loops.For() | loops.Alloc():
             return replace(s, body=_alone(s.body, axes, common))
         case loops.If():
