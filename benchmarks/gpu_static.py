@@ -45,6 +45,20 @@ SWEEP = """def sweep(inout f32[N,N] A) -> (A) {
 SCAN = """def scan(inout f32[N,M] x) -> (x) {
     for j in 1:M { x[i,j] += x[i,j-1]    where i in 0:N }
 }"""
+CONJUGATE = """def conjugate(f32[N,N] A, f32[T] w, inout f32[N] x, inout f32[N] r) -> (x, r) {
+    p[i] = r[i]
+    rr += r[i] * r[i]
+    for t in 0:T {
+        q[i] +=! A[i,j] * p[j]
+        pq +=! p[i] * q[i]
+        a = w[t] * rr / pq
+        x[i] += a * p[i]
+        r[i] -= a * q[i]
+        new +=! r[i] * r[i]
+        p[i] = r[i] + new / rr * p[i]
+        rr = new
+    }
+}"""
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "matmul 1024": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),
     "matmul 4096": ("C[i,j] += A[i,k]*B[k,j]", {"A": (4096, 4096), "B": (4096, 4096)}),
@@ -85,6 +99,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
     "heat 2000x2000, 100 steps": (HEAT, {"A": (2000, 2000), "w": (100,)}),
     "LU 2000": (LU, {"A": (2000, 2000)}),
     "Gauss-Seidel 4000x4000": (SWEEP, {"A": (4000, 4000)}),
+    "syrk 1024": ("C[i,j] += A[i,k]*A[j,k] where j <= i", {"A": (1024, 1024)}),
+    "conjugate gradients 2000": (CONJUGATE, {"A": (2000, 2000), "w": (50,), "x": (2000,), "r": (2000,)}),
 }
 
 
