@@ -69,6 +69,12 @@ def test_numbers_of_items_are_natural_and_those_of_the_only_group_are_not_writte
     assert "get_local_id(0) ==" not in text
 
 
+def test_where_an_item_is_has_a_name() -> None:
+    text = polytc.lower("B[i,j] = A[i-1,j] + A[i+1,j] + A[i,j]", target="opencl", shapes={"A": (200, 300)}).source.text
+    assert "const int i = i_group * 8 + i_item;" in text
+    assert "A[(i - 1) * 300 + j]" in text
+
+
 def test_lanes_that_lie_equally_far_apart_are_one_call() -> None:
     x, y = L.Buffer("x", F32, (16, 9)), L.Buffer("y", F32, (5, 16, 3))
 

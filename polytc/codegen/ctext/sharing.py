@@ -40,6 +40,27 @@ def of_block(block: loops.Block, variables: Collection[str], known: Collection[l
     return made
 
 
+def positions(kernel: loops.Kernel, least: int) -> list[loops.Expr]:
+    """Where the item of a group is: sums of the numbers of both, `8*i_group + i_item`, that the kernel has so often at least;
+    the most frequent first."""
+    kinds = {s.var: s.kind for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
+    found: Counter[loops.Expr] = Counter()
+    for s in traverse.walk_stmt(kernel.body):
+        for top in traverse.expressions(s):
+            for e in traverse.walk_expr(top):
+                if e.lanes == 1 and isinstance(e, loops.Binary) and e.op == "+" and intervals.is_index(e):
+                    parts = [_scaled(e.a), _scaled(e.b)]
+                    found[e] += sorted(kinds.get(v, "") for v in parts) == ["block", "thread"]
+    return [e for e, n in found.most_common() if n >= least]
+
+
+def _scaled(e: loops.Expr) -> str:
+    """The variable of `v` or `v * number`; '' for others."""
+    if isinstance(e, loops.Binary) and e.op == "*" and isinstance(e.b, loops.Const):
+        e = e.a
+    return e.name if isinstance(e, loops.Var) else ""
+
+
 def of_store(s: loops.Store, known: Collection[loops.Expr]) -> list[loops.Expr]:
     """The index expressions that one statement repeats, smaller ones first."""
     return sorted((e for e, n in Counter(_indices(s)).items() if n > 1 and e not in known), key=_size)

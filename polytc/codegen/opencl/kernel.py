@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
 from polytc.codegen import intervals, lanes, limits, loops, ndrange, prefetch, traverse
+from polytc.codegen.ctext import sharing
 from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.statements import Statements, allocated, index_type
 from polytc.codegen.ctext.text import bare
@@ -19,6 +20,10 @@ from polytc.machine import Machine
 
 LARGEST_OPEN = 2**30
 """Elements of the largest array that kernels of open sizes are used for: they count in 32 bits, a little beyond arrays too."""
+
+
+POSITION = 2
+"""Uses of an item's position in an array from which on it has a name."""
 
 
 class KernelWriter(Statements):
@@ -42,6 +47,7 @@ class KernelWriter(Statements):
                 for e in traverse.walk_expr(top) if isinstance(e, loops.Var)} if kernel.host else set()
         self.counters = tuple(s.var for s in kernel.host if s.var in read)
         self.passed = _passed(kernel)
+        self.positions = sharing.positions(kernel, POSITION)
 
     def write(self) -> None:
         """Fill `lines`."""
@@ -135,6 +141,8 @@ class KernelWriter(Statements):
             self.line(f"const {self.itype} {var} = {number};")
         guard = "" if exact else f"if ({var} < {bare(self.index(s.upper), '+')}) {{"
         self.enter(env)
+        before = dict(self.expressions.known)
+        self.name_positions(s)
         if s.kind == "thread":
             self.open_axes.add(s.axis)
         if guard:
@@ -144,6 +152,20 @@ class KernelWriter(Statements):
             self.emit(s.body)
         if s.kind == "thread":
             self.open_axes.remove(s.axis)
+        self.expressions.known = before
+
+    def name_positions(self, s: loops.For) -> None:
+        """Lines that compute where the item is, as soon as both numbers are known: `i = 8*i_group + i_item`."""
+        if s.var in self.shared:
+            return
+        for e in self.positions:
+            used = traverse.variables(e)
+            if s.var in used and used <= {*self.env, *self.shared}:
+                spelled = [self.names.variable(v) for v in used]
+                title = next((x.removesuffix("_group") for x in spelled if x.endswith("_group")), "at")
+                name = self.scope.enter_context(self.names.bound(f"position {title}", title))
+                self.line(f"const {self.itype} {name} = {bare(self.index(e))};")
+                self.expressions.known[e] = name
 
     def iteration(self, s: loops.For) -> str:
         """Which iteration of a block or thread loop this work-item runs, counted from 0."""

@@ -14,13 +14,15 @@ void polytc_matmul_k0(__global const float* restrict A, __global const float* re
     const int b0 = get_group_id(1);
     const int b1 = get_group_id(0);
     const int t0 = get_local_id(1);
+    const int at = b0 * 4 + t0;
     const int t1 = get_local_id(0);
-    if (b0 * 4 + t0 < 5 && b1 * 4 + t1 < 6) {
+    const int at_2 = b1 * 4 + t1;
+    if (at < 5 && at_2 < 6) {
         float acc = 0.0f;
         #pragma unroll
         for (int k = 0; k < 7; ++k) {
-            acc += A[(b0 * 4 + t0) * 7 + k] * B[k * 6 + b1 * 4 + t1];
+            acc += A[at * 7 + k] * B[k * 6 + at_2];
         }
-        C[(b0 * 4 + t0) * 6 + b1 * 4 + t1] = acc;
+        C[at * 6 + at_2] = acc;
     }
 }

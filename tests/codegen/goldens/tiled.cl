@@ -16,11 +16,13 @@ void polytc_tiled_k0(__global const float* restrict A, __global const float* res
     const int b0 = get_group_id(1);
     const int b1 = get_group_id(0);
     const int t0 = get_local_id(1);
+    const int at = b0 * 4 + t0;
     const int t1 = get_local_id(0);
+    const int at_2 = b1 * 4 + t1;
     float acc = 0.0f;
     for (int kt = 0; kt < 2; ++kt) {
-        tileA[t0][t1] = A[(b0 * 4 + t0) * 8 + kt * 4 + t1];
-        tileB[t0][t1] = B[(kt * 4 + t0) * 8 + b1 * 4 + t1];
+        tileA[t0][t1] = A[at * 8 + kt * 4 + t1];
+        tileB[t0][t1] = B[(kt * 4 + t0) * 8 + at_2];
         barrier(CLK_LOCAL_MEM_FENCE);
         #pragma unroll
         for (int k = 0; k < 4; ++k) {
@@ -28,5 +30,5 @@ void polytc_tiled_k0(__global const float* restrict A, __global const float* res
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    C[(b0 * 4 + t0) * 8 + b1 * 4 + t1] = acc;
+    C[at * 8 + at_2] = acc;
 }

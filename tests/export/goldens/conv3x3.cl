@@ -75,16 +75,15 @@ void conv3x3_1(__global const float* restrict I, __global float* restrict I_pad)
     const int x2_group = get_group_id(1);
     const int x3_group = get_group_id(0);
     const int x1_item = get_local_id(2);
+    const int x1 = x1_group * 2 + x1_item;
     const int x2_item = get_local_id(1);
+    const int x2 = x2_group * 4 + x2_item;
     const int x3_item = get_local_id(0);
-    if (x2_group * 4 + x2_item >= 3 && x2_group * 4 + x2_item < 19 && x3_group * 16 + x3_item >= 15 &&
-            x3_group * 16 + x3_item < 31) {
+    const int x3 = x3_group * 16 + x3_item;
+    if (x2 >= 3 && x2 < 19 && x3 >= 15 && x3 < 31) {
         /* S1_I_pad: I_pad[x0, x1, x2, x3] = (I[x0, x1, x2, x3] else 0.0) */
-        float I_pad_r =
-                (x2_group * 4 + x2_item >= 4 && x2_group * 4 + x2_item < 18 && x3_group * 16 + x3_item >= 16 &&
-                x3_group * 16 + x3_item < 30)
-                ? I[(x1_group * 2 + x1_item) * 196 + (x2_group * 4 + x2_item - 4) * 14 + x3_group * 16 + x3_item - 16] : 0.0f;
-        I_pad[(x1_group * 2 + x1_item) * 256 + (x2_group * 4 + x2_item - 3) * 16 + x3_group * 16 + x3_item - 15] = I_pad_r;
+        float I_pad_r = (x2 >= 4 && x2 < 18 && x3 >= 16 && x3 < 30) ? I[x1 * 196 + (x2 - 4) * 14 + x3 - 16] : 0.0f;
+        I_pad[x1 * 256 + (x2 - 3) * 16 + x3 - 15] = I_pad_r;
     }
 }
 
