@@ -103,8 +103,8 @@ def true(refusal: errors.IllegalTransform, program: Program, body: loopnest.Body
     with contextlib.suppress(instances.Unknown):
         seen = [x.when for x in instances.conflicts(program, body) if (x.source, x.sink, x.element) == told]
         assert seen, f"the instances are not in each other's way: {refusal}"
-        apart = seen[0] in ("after", "same")
-        assert apart == (refusal.code == "E701"), f"the instances are run {seen[0]}: {refusal}"
+        at_once = seen[0] not in ("after", "same")
+        assert at_once or refusal.code == "E701", f"the instances are run {seen[0]}: {refusal}"
 
 
 def names(s: Recipe, statement: str) -> list[str]:
