@@ -262,13 +262,13 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         program = looped.stage(program, machine) if machine.kind == "gpu" else program
         return hoist.hoist(program) if program.constants else (None, program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
-    rewritten = rewrites.run(algebra.run(program, machine))
+    rewritten = rewrites.run(algebra.run(program, machine), padded=machine.kind == "cpu")
     if machine.kind == "cpu" and not program.precise:
         rewritten = dots.group(splitting.split(rewritten, machine), machine)
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
         rewritten = rowblocks.split(rewritten, machine)
-    if machine.kind == "gpu":
-        rewritten = staging.stage(rewritten, machine)
+    if machine.kind == "gpu":  # what is staged is padded on its way to local memory
+        rewritten = pad.materialise(staging.stage(rewritten, machine))
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
 
 
@@ -279,11 +279,12 @@ def _general(program: Program, machine: Machine) -> Program:
             return looped.stage(program, machine) if machine.kind == "gpu" else program
         return program
     steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
-    steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes, pad.materialise]
-    if machine.kind == "cpu" and not program.precise:
-        steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
+    steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes]
     if machine.kind == "gpu":
         steps.append(lambda p: staging.stage(p, machine))
+    steps.append(pad.materialise)
+    if machine.kind == "cpu" and not program.precise:
+        steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
     for step in steps:
         with suppress(Undecided):
             program = step(program)

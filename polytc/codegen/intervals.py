@@ -94,7 +94,9 @@ def _binary(op: str, a: Interval, b: Interval) -> Interval:
         case "//" if b.low == b.high and 0 < b.low < math.inf:
             return Interval(_floordiv(a.low, b.low), _floordiv(a.high, b.low))
         case "%" if b.low == b.high and 0 < b.low < math.inf:
-            return a if a.low >= 0 and a.high < b.low else Interval(0, b.low - 1)
+            turns = _floordiv(a.low, b.low)
+            same = math.isfinite(turns) and turns == _floordiv(a.high, b.low)
+            return Interval(a.low - turns * b.low, a.high - turns * b.low) if same else Interval(0, b.low - 1)
         case "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||":
             return Interval(0, 1)
         case _:

@@ -7,7 +7,7 @@ steps for which tiles of the operands fit local memory. The estimate weighs mult
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
@@ -16,38 +16,62 @@ from polytc.lang.linear import linear
 from polytc.machine import Machine
 from polytc.schedule import regions
 from polytc.schedule.groups import Group, about, is_contraction, reduced_indices
-from polytc.schedule.strides import of_statement, vector_score
+from polytc.schedule.strides import AccessStrides, of_statement, vector_score
 
 GROUP = 256
 """Work-items of a group at most: more share too few registers."""
-LEAST = 64
+LEAST = 128
 """Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
 SMALL = 6
-"""Iterations of a loop, or steps of the reduction, below which tiles gain nothing; those of 7, as in the last images of
-networks, gain though half of a tile is beyond their ends."""
+"""Iterations of loops along one axis or two, or steps of the reduction, below which tiles gain nothing."""
+SECTOR = 8
+"""Elements that memory delivers at once."""
+COPY, DIVISION = 2, 5
+"""What copying an element costs, in multiply-adds, and each division for finding its place."""
+SHARE = 0.5
+"""What the work of all units counts beside that of the busiest."""
 WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """x, y: the rows of a group whose loops are divided among the items, x along the fastest axis. items: work-items along x
-    and y; points: elements of an item along x and y; lanes: neighbours along x that are one vector. depth: steps between two
-    barriers of the reduced indices that go on inside; the others run outside."""
+    """rows: the rows of a group whose loops are divided among the items, along the axes x, y and perhaps z: x is the fastest,
+    and z uses the same operand as x does, as the rows of an image do where x walks along them. items: work-items along each;
+    points: elements of an item along each; lanes: neighbours along x that are one vector. depth: steps between two barriers of
+    the reduced indices that go on inside; the others run outside."""
 
-    x: int
-    y: int
-    items: tuple[int, int]
-    points: tuple[int, int]
+    rows: tuple[int, ...]
+    items: tuple[int, ...]
+    points: tuple[int, ...]
     lanes: int
     depth: tuple[tuple[str, int], ...]
 
     @property
-    def tile(self) -> tuple[int, int]:
-        """Elements of the group's tile along x and y."""
-        return self.items[0] * self.points[0], self.items[1] * self.points[1]
+    def tile(self) -> tuple[int, ...]:
+        """Elements of the group's tile along each axis."""
+        return tuple(i * p for i, p in zip(self.items, self.points, strict=True))
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What tiles are chosen for: the contraction, its indices along the axes with their extents, the iterations of the loops
+    over groups alone, and the extents of the reduced indices."""
+
+    statement: pr.Statement
+    machine: Machine
+    names: tuple[str, ...]
+    extents: tuple[int, ...]
+    others: int
+    reduced: dict[str, int]
+
+    @property
+    def longest(self) -> dict[str, int]:
+        """The steps of the longest reduction between two barriers."""
+        index = max(self.reduced, key=lambda i: (self.reduced[i], i))
+        return {index: min(DEPTHS[0], self.reduced[index])}
 
 
 def heavy(group: Group) -> int | None:
@@ -83,47 +107,72 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     s = group.statements[at]
     accesses = of_statement(program, s)
     names = [row[at] for row in group.rows]
-    large = [r for r in range(len(names)) if group.extents[r] >= SMALL]
+    alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
+    large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
     steps = prod(r.extent for r in s.ranges if r.index in reduced_indices(s))
     if len(large) < 2 or steps < SMALL:
         return None
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
     reads = [a for a in accesses if not a.write]
-    partners = [r for r in large if r != x and any(a.stride(names[r]) == 0 for a in reads) and
+    partners = [r for r in large if r != x and any(a.stride(names[r]) == 0 for a in reads) and group.extents[r] >= SMALL and
                 any(a.stride(names[x]) == 0 and a.stride(names[r]) != 0 for a in reads)]
     if not partners:
         return None
     y = max(partners, key=lambda r: (group.extents[r], r))
+    rows = (x, y, *[r for r in alike[x] if r not in (x, y) and group.extents[r] > 1][-1:])
     lanes = machine.lanes(max(a.width for a in accesses))
-    extents = group.extents[x], group.extents[y]
+    extents = tuple(group.extents[r] for r in rows)
     others = prod(group.extents) // prod(extents)
-    sizes = min(_sizes(machine, lanes), key=lambda size: _time(size, extents, others, machine))
-    items, points = sizes
-    found = Blocking(x, y, items, points, lanes, ())
-    depth = _depth(program, s, {names[x]: found.tile[0], names[y]: found.tile[1]}, machine)
-    return Blocking(x, y, items, points, lanes, depth)
+    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    scene = _Scene(s, machine, tuple(names[r] for r in rows), extents, others, reduced)
+    options = [Blocking(rows, items, points, lanes, ()) for items, points in _sizes(machine, lanes, extents)]
+    if not options:
+        return None
+    found = min(options, key=lambda b: _time(b, scene))
+    tiles = {names[r]: size for r, size in zip(rows, found.tile, strict=True)}
+    return replace(found, depth=_depth(s, tiles, machine))
 
 
-def _sizes(machine: Machine, lanes: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """(items, points) along x and y that the machine's groups and registers allow."""
+def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
+    """Which of the reads move with an index."""
+    return tuple(a.stride(index) != 0 for a in accesses if not a.write)
+
+
+def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(items, points) along the axes that the machine's groups and registers allow."""
     most = min(GROUP, machine.max_work_group)
-    items = [(x, y) for x, y in product((4, 8, 16, 32), (1, 2, 4, 8, 16)) if LEAST <= x * y <= most]
-    points = [(x, y) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
+    few = (1, 2, 4, 8, 16)
+    axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
+    items = [i for i in product(*axes) if min(LEAST, most) <= prod(i) <= most]
+    ones = (1,) * (len(extents) - 2)
+    points = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
               if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
-    return list(product(items, points or [(lanes, 1)]))
+    return list(product(items, points or [(lanes, 1, *ones)]))
 
 
-def _time(size: tuple[tuple[int, int], tuple[int, int]], extents: tuple[int, int], others: int, machine: Machine
-          ) -> tuple[float, int, int]:
-    """Of the whole contraction, in multiply-adds of an item; then the larger group, and the one that is nearer to a square."""
-    (ix, iy), (px, py) = size
-    groups = others * ceil(extents[0] / (ix * px)) * ceil(extents[1] / (iy * py))
-    rounds = ceil(groups * ix * iy / (machine.cores * GROUP))
-    operands = (px + py) / (px * py) + 0.5 * (1 / (ix * px) + 1 / (iy * py)) * 4
-    return rounds * GROUP * px * py * (1 + operands), -ix * iy, abs(ix * px - iy * py)
+def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
+    """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
+    square."""
+    points, tile, team = found.points, found.tile, prod(found.items)
+    groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
+    steps = dict.fromkeys(scene.reduced, 1) | {i: n for i, n in scene.reduced.items() if n * n <= WINDOW} | scene.longest
+    sizes = dict(zip(scene.names, tile, strict=True)) | steps
+    copies = sum(_copying(box) for box in _boxes(scene.statement, sizes)) / (team * prod(steps.values()))
+    each = prod(points) + sum(points[:2]) + copies
+    cores = scene.machine.cores
+    busiest = max(GROUP, ceil(groups / cores) * team) + SHARE * groups * team / cores
+    return busiest * each, abs(prod(tile) // tile[1] - tile[1])
 
 
-def _depth(program: pr.Program, s: pr.Statement, tiles: dict[str, int], machine: Machine) -> tuple[tuple[str, int], ...]:
+def _copying(box: tuple[int, ...]) -> float:
+    """Of an operand's tile of that size to local memory. Rows that are no power of two begin anywhere, and the place of an
+    element among them is found by divisions."""
+    odd = [n for n in box if n & (n - 1)]
+    beyond = (box[-1] + SECTOR - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
+    return prod(box) * (COPY + DIVISION * len(odd)) * beyond
+
+
+def _depth(s: pr.Statement, tiles: dict[str, int], machine: Machine) -> tuple[tuple[str, int], ...]:
     """Steps of the reduced indices between two barriers: all of those with few, of the longest what fits local memory."""
     reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
     longest = max(reduced, key=lambda i: (reduced[i], i))
@@ -136,16 +185,18 @@ def _depth(program: pr.Program, s: pr.Statement, tiles: dict[str, int], machine:
     kept = [dict(list(inner.items())[:count]) for count in range(len(inner), -1, -1)]
     whole = [(inside, step) for inside in kept[:None if extent <= DEPTHS[0] else 1] for step in steps]
     for inside, step in [*whole, *product(kept, [d for d in (8, 4, 2, 1) if d <= extent])]:
-        if footprint(program, s, tiles | inside | {longest: step}) <= machine.local_bytes // 2:
+        if footprint(s, tiles | inside | {longest: step}) <= machine.local_bytes // 2:
             return (*inside.items(), (longest, step))
     return ((longest, 1),)
 
 
-def footprint(program: pr.Program, s: pr.Statement, sizes: dict[str, int]) -> int:
+def _boxes(s: pr.Statement, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+    """Coordinates in each dimension that the reads of a statement touch while its indices walk so many iterations."""
+    forms = [[f for sub in r.subscripts if (f := linear(sub)) is not None] for r in pr.reads(s)]
+    return [tuple(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in of) for of in forms]
+
+
+def footprint(s: pr.Statement, sizes: dict[str, int]) -> int:
     """Bytes of the elements that the reads of a statement touch while its indices walk so many iterations, others one."""
-    total = 0
-    for r in pr.reads(s):
-        forms = [linear(sub) for sub in r.subscripts]
-        box = prod(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in forms if f is not None)
-        total += box * max(4, r.dtype.bytes)
-    return total
+    widths = [max(4, r.dtype.bytes) for r in pr.reads(s)]
+    return sum(prod(box) * width for box, width in zip(_boxes(s, sizes), widths, strict=True))

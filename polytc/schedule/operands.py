@@ -14,9 +14,12 @@ from polytc.lang.linear import Linear, bounds, expression
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import may_be_less
 from polytc.schedule.cuts import plus, ragged, weighted
+from polytc.schedule.names import Names
 
+ROUNDS = 4
+"""Rounds of a copy that run at once, so that their loads are under way together."""
 AT_ONCE = 16
-"""Elements that an item may copy one after another without a loop: each is in a register on its way."""
+"""Elements of an item that are on their way at once, each in a register."""
 
 
 @dataclass(frozen=True)
@@ -44,34 +47,45 @@ class Operand:
         return 1 if any(ragged(n, most) for n in numbers) else most
 
 
-def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, int], most: int,
-         names: tuple[str, str, str, str]) -> pr.Statement:
+def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, ...], most: int, names: Names
+         ) -> pr.Statement:
     """The statement that copies.
 
-    label, name: of the statement and of the copy; around: the loops outside; items: of the group along x and y; most: lanes of
-    a vector; names: of the indices over rounds, items along y and x, and lanes.
+    label, name: of the statement and of the copy; around: the loops outside; items: of the group along x, y, z; most: lanes of
+    a vector.
     """
-    again, y, x, lane = names
     lanes = o.lanes(most)
-    total, team = prod(o.widths) // lanes, items[0] * items[1]
-    rounds = -(-total // team)
-    mine = (pr.Range(y, 0, items[1], "thread1"), pr.Range(x, 0, items[0], "thread0"),
-            pr.Range(again, 0, rounds, "unroll" if rounds * lanes <= AT_ONCE else "sequential"),
-            pr.Range(lane, 0, lanes, "vector"))
-    number = weighted({again: team, y: items[0], x: 1}, mine)
+    total, team = prod(o.widths) // lanes, prod(items)
+    dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, f"thread{axis}"), prod(items[:axis]))
+                  for axis, n in reversed(tuple(enumerate(items))))
+    again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * team)
+                  for part, n, kind, step in _rounds(-(-total // team), lanes))
+    lane = pr.Range(names.index(f"{name}_lane"), 0, lanes, "vector")
+    mine = tuple(r for r, _ in (*dealt, *again))
+    number = weighted({r.index: step for r, step in (*again, *dealt)}, mine)
     local = _coordinates(expression(number), total, (*o.widths[:-1], o.widths[-1] // lanes))
     local[-1] = local[-1] if lanes == 1 else pr.Binary("*", local[-1], pr.Const(lanes, I64), I64)
     whole = [plus(expression(f), c) for f, c in zip(o.base, local, strict=True)]
     tests = _tests(o, whole, {r.index: (r.lower, r.upper) for r in (*o.outside, *around)})
     if lanes > 1:
-        local[-1], whole[-1] = plus(local[-1], pr.Index(lane)), plus(whole[-1], pr.Index(lane))
+        local[-1], whole[-1] = plus(local[-1], pr.Index(lane.index)), plus(whole[-1], pr.Index(lane.index))
     value: pr.Expr = replace(o.read, subscripts=tuple(whole), default=None)
     if tests:
         value = pr.Select(pr.conjunction(tests), value, o.read.default or zero(o.read), o.read.dtype)
+    x = dealt[-1][0].index
     rest = Linear(tuple((i, -c) for i, c in number.terms if i != x), total)
-    limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if rounds * team != total else ()
+    limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if prod(r.extent for r in mine) != total else ()
     cell = (*(pr.Index(r.index) for r in around), *(local[d] for d in o.order))
-    return pr.Statement(label, name, cell, None, value, (*around, *mine), bounds=limits)
+    return pr.Statement(label, name, cell, None, value, (*around, *mine, lane), bounds=limits)
+
+
+def _rounds(count: int, lanes: int) -> tuple[tuple[str, int, str, int], ...]:
+    """The loops over the rounds of a copy: the name's end, iterations, how it runs, and rounds of one iteration. A few rounds
+    run at once; more of them in a loop."""
+    few = min(ROUNDS, max(1, AT_ONCE // lanes))
+    if count <= few:
+        return (("round", count, "unroll", 1),)
+    return ("rounds", -(-count // few), "sequential", few), ("round", few, "unroll", 1)
 
 
 def _coordinates(number: pr.Expr, total: int, widths: tuple[int, ...]) -> list[pr.Expr]:

@@ -89,7 +89,7 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     own = any(r.tensor == s.target for r in pr.reads(s))
     if not reduced or own or s.bounds or s.loops or pr.scatters(s):
         return None
-    if is_contraction(s) and len([n for n in results if n >= SMALL]) > 1:
+    if is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL:
         fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
         return _of_contraction(reduced, prod(results), machine) if fixed else None
     walked = fastest(program, s, {i: r.extent for i, r in reduced.items()})

@@ -110,19 +110,21 @@ class _Staged:
     def _cuts(self) -> dict[str, Cut]:
         """The cut of each index of the contraction, in the order of the loops."""
         b, cuts = self.blocking, dict[str, Cut]()
-        order = [r for r in range(len(self.group.rows)) if r not in (b.x, b.y)] + [b.y, b.x]
+        order = [r for r in range(len(self.group.rows)) if r not in b.rows] + list(reversed(b.rows))
         for r in order:
             i, (lower, upper) = self.group.rows[r][self.at], self.group.ranges[r]
-            axis = {b.x: 0, b.y: 1}.get(r, 2)
-            if axis == 2:
+            if r not in b.rows:
                 cuts[i] = Cut(lower, ((pr.Range(i, 0, upper - lower, "block2"), 1),), ())
                 continue
+            axis = b.rows.index(r)
             items, points, tile = b.items[axis], b.points[axis], b.tile[axis]
             outer = pr.Range(self.names.index(f"{i}_group"), 0, -(-(upper - lower) // tile), AXES[axis])
             item = pr.Range(self.names.index(f"{i}_item"), 0, items, f"thread{axis}")
-            if axis == 1:
+            if axis == 2:
+                inner: tuple[tuple[pr.Range, int], ...] = ((item, 1),)
+            elif axis == 1:
                 point = pr.Range(self.names.index(f"{i}_row"), 0, points, "unroll")
-                inner: tuple[tuple[pr.Range, int], ...] = ((item, points), (point, 1))
+                inner = ((item, points), (point, 1))
             else:
                 vector = pr.Range(self.names.index(f"{i}_lane"), 0, b.lanes, "vector")
                 part = pr.Range(self.names.index(f"{i}_vector"), 0, points // b.lanes, "unroll")
@@ -220,7 +222,7 @@ class _Staged:
         ends: list[pr.Bound] = []
         where = tuple(self._moved(c, position) for c in self._region(position)) if guarded else ()
         partial = bool(where)
-        for r, axis in ((self.blocking.y, 1), (self.blocking.x, 0)):
+        for axis, r in reversed(tuple(enumerate(self.blocking.rows))):
             cut, extent = self.cuts[self.group.rows[r][self.at]], self.group.extents[r]
             if not guarded or not ragged(extent, self.blocking.tile[axis]):
                 continue
@@ -284,7 +286,7 @@ class _Staged:
         if None in forms:
             return False
         used = {i for f in forms if f is not None for i, _ in f.terms}
-        x, y = (self.group.rows[r][self.at] for r in (self.blocking.x, self.blocking.y))
+        x, y, *_ = (self.group.rows[r][self.at] for r in self.blocking.rows)
         return bool(used & set(reduced_indices(self.main))) and not {x, y} <= used
 
     def _direct(self, read: pr.Read) -> pr.Expr:
@@ -315,8 +317,7 @@ class _Staged:
         operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order),
                           self.outside.ranges)
         label = self.names.label(f"{self.main.name}_{name}")
-        y, x, again, lane = (self.names.index(f"{name}_{part}") for part in ("y", "x", "round", "lane"))
-        copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, (again, y, x, lane))
+        copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, self.names)
         return copy, cell, zero
 
     def _end(self, read: pr.Read, d: int, form: Linear, cut: list[str]) -> tuple[int, int]:
@@ -330,7 +331,7 @@ class _Staged:
 
     def _layout(self, forms: list[Linear]) -> list[int]:
         """The order of an operand's dimensions in local memory: those of the tile last, so that its rows are contiguous."""
-        tile = {self.group.rows[r][self.at] for r in (self.blocking.x, self.blocking.y)}
+        tile = {self.group.rows[r][self.at] for r in self.blocking.rows}
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
 
 

@@ -25,6 +25,10 @@ def _conv(W: np.ndarray, X: np.ndarray, stride: int = 1) -> np.ndarray:
     return np.einsum("cdrs,ndhwrs->nchw", W, windows)
 
 
+def _bordered(X: np.ndarray) -> np.ndarray:
+    return np.pad(X, ((0, 0), (0, 0), (1, 1), (1, 1)))
+
+
 PROGRAMS: dict[str, tuple[str, Shapes, Callable[..., np.ndarray]]] = {
     "odd sizes": (MATMUL, {"A": (37, 53), "B": (53, 29)}, lambda A, B: A @ B),
     "whole tiles": (MATMUL, {"A": (64, 32), "B": (32, 64)}, lambda A, B: A @ B),
@@ -41,6 +45,10 @@ PROGRAMS: dict[str, tuple[str, Shapes, Callable[..., np.ndarray]]] = {
     "convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]", {"W": (9, 5, 3, 3), "X": (2, 5, 11, 19)}, _conv),
     "strided convolution": ("O[n,c,h,w] += W[c,d,r,s]*X[n,d,2*h+r,2*w+s] where h in 0:8, w in 0:11",
                             {"W": (9, 5, 3, 3), "X": (1, 5, 17, 23)}, lambda W, X: _conv(W, X, 2)),
+    "padded convolution": ("O[n,c,h,w] += W[c,d,r,s]*(X[n,d,h+r-1,w+s-1] else 0) where h in 0:13, w in 0:11",
+                           {"W": (9, 5, 3, 3), "X": (2, 5, 13, 11)}, lambda W, X: _conv(W, _bordered(X))),
+    "convolution of small images": ("O[n,c,h,w] += W[c,d,r,s]*(X[n,d,h+r-1,w+s-1] else 0) where h in 0:5, w in 0:6",
+                                    {"W": (17, 9, 3, 3), "X": (1, 9, 5, 6)}, lambda W, X: _conv(W, _bordered(X))),
 }
 
 FEW = {
@@ -156,6 +164,42 @@ def test_groups_keep_the_limits_of_the_device(machine: str) -> None:
         items = source.launches[0].local_size
         assert 32 <= np.prod(items) <= m.max_work_group
         assert 0 < int(source.options["local_bytes"]) <= m.local_bytes
+
+
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128), (14, 256), (7, 512)])
+def test_items_lie_over_the_rows_of_small_images_too(size: int, channels: int) -> None:
+    """A tile is of no use beyond the ends of the image."""
+    text = f"O[n,c,h,w] += W[c,d,r,s]*(X[n,d,h+r-1,w+s-1] else 0) where h in 0:{size}, w in 0:{size}"
+    shapes = {"W": (channels, channels, 3, 3), "X": (1, channels, size, size)}
+    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    lowered = compiler.lower_program(program, OpenCLTarget(DEVICES["nvidia-sm90"]))
+    launch, own = lowered.source.launches[0], traverse.walk_stmt(lowered.loops.kernels[0].body)
+    tile, = (s.buffer.size for s in own if isinstance(s, loops.Alloc) and s.buffer.name.endswith("_acc"))
+    parts = next((b.shape[0] for b in lowered.loops.scratch if b.name == "O_parts"), 1)  # of the reduction
+    assert "X_pad" not in {b.name for b in lowered.loops.scratch}
+    assert np.prod(np.divide(launch.global_size, launch.local_size)) * tile <= 2.7 * channels * size * size * parts
+
+
+def test_groups_divide_a_long_reduction_with_few_results(targets: tuple[str, ...]) -> None:
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    given = arrays({"A": (40, 4096), "B": (4096, 36), "b": (36,)})
+    text = f"{MATMUL}; D[i,j] = max(C[i,j] + b[j], 0)"
+    target = OpenCLTarget(DEVICES["nvidia-sm90"])
+    np.testing.assert_array_equal(run(text, given, target), np.maximum(given["A"] @ given["B"] + given["b"], 0))
+    module, source = kernels(text, {n: a.shape for n, a in given.items()}, "nvidia-sm90")
+    (parts,) = module.scratch
+    assert parts.shape[0] >= 8
+    assert parts.shape[1:] == (40, 36)
+    assert source.count("__kernel") == 2
+
+
+def test_words_of_neighbouring_items_are_in_different_banks() -> None:
+    """Items copy weights in the order of memory, which the tile has the other way round."""
+    text = "O[n,c,h,w] += W[c,d,r,s]*X[n,d,h+r,w+s]"
+    _, source = kernels(text, {"W": (64, 64, 3, 3), "X": (1, 64, 30, 30)}, "nvidia-sm90")
+    rows = int(source.split("__local float W_tile")[1].split(";")[0].split("[")[-1].split("]")[0])
+    assert len({item * rows % 32 for item in range(32)}) >= 16
 
 
 def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:

@@ -6,14 +6,14 @@ from polytc.lang.program import Program
 from polytc.lang.rewrites import coalesce, compact, digits, inline, pad, rounding, scan, taps, unit
 
 
-def run(program: Program) -> Program:
+def run(program: Program, *, padded: bool = True) -> Program:
     """An equal program with fewer temporaries, indices and guards, and fewer operations; no float operation is reassociated.
-    Programs with `for` loops, or with ranges in memory, stay as they are."""
+    Programs with `for` loops, or with ranges in memory, stay as they are. padded: guarded reads may become reads of copies."""
     if program.sequential or program.dynamic:
         return program
     program = rounding.cut_first(inline.inline(program))
     program = unit.drop_unit_indices(program)
     program = digits.split(program)
     program = scan.simplify_prefixes(pad.drop_guards(taps.split(program)))
-    program = compact.compact(pad.materialise(program))
+    program = compact.compact(pad.materialise(program) if padded else program)
     return coalesce.coalesce(program)

@@ -75,6 +75,8 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     """The coordinates that the read touches, in and out of bounds; None if no copy shall be made."""
     if read.default is None or s.op is None or any(r.tensor == s.target for r in pr.reads(s)):
         return None
+    if any(r.kind.startswith("block") for r in s.ranges):
+        return None  # a tile of a group, whose guards cost no more than a copy
     ranges = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
     forms = [affine(sub) for sub in read.subscripts]
     box = tuple(interval(form, ranges) for form in forms if form is not None)
