@@ -87,7 +87,8 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     reduced = {r.index: r for r in s.ranges if r.index in reduced_indices(s)}
     results = [r.extent for r in s.ranges if r.index in coincident_indices(s)]
     own = any(r.tensor == s.target for r in pr.reads(s))
-    if not reduced or own or s.bounds or s.loops or pr.scatters(s):
+    at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
+    if not reduced or own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
         return None
     if is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL:
         fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half

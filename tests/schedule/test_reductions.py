@@ -118,6 +118,17 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
         np.testing.assert_allclose(run(text, arrays, target), expected(**wide), rtol=1e-5, atol=1e-6, err_msg=target.name)
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("y[i+j] += a[i]*b[j]", lambda a, b: np.convolve(a, b)),
+    ("y[i+j] max= a[i]+b[j]", lambda a, b: np.array([np.diagonal(np.add.outer(a, b[::-1]), 49 - n).max() for n in range(349)]))])
+def test_results_at_sums_of_what_is_reduced(text: str, expected: Callable[..., np.ndarray], targets: tuple[str, ...]) -> None:
+    """Partial results have no place of their own then."""
+    if "opencl" not in targets:
+        pytest.skip("no OpenCL driver")
+    arrays = {n: a.round() for n, a in given({"a": (300,), "b": (50,)}, -3).items()}
+    np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected(**arrays))
+
+
 @pytest.mark.parametrize(("op", "dtype", "expected"), [
     ("+", "i4", np.add), ("+", "u1", np.add), ("+", "f8", np.add), ("max", "i2", np.maximum), ("|", "u4", np.bitwise_or),
     ("&", "i8", np.bitwise_and), ("^", "i4", np.bitwise_xor), ("+", "f2", np.add)])
