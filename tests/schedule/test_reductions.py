@@ -120,7 +120,7 @@ def test_results(name: str, targets: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("y[i+j] += a[i]*b[j]", lambda a, b: np.convolve(a, b)),
-    ("y[i+j] max= a[i]+b[j]", lambda a, b: np.array([np.diagonal(np.add.outer(a, b[::-1]), 49 - n).max() for n in range(349)]))])
+    ("y[i+j] max= a[i]+b[j]", lambda a, b: [np.diagonal(np.add.outer(a, b[::-1]), 49 - n).max() for n in range(349)])])
 def test_results_at_sums_of_what_is_reduced(text: str, expected: Callable[..., np.ndarray], targets: tuple[str, ...]) -> None:
     """Partial results have no place of their own then."""
     if "opencl" not in targets:
