@@ -264,7 +264,10 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a work-group meet here (only under block loops, never under divergent control)."""
+    """All work-items of a work-group meet here (only under block loops, never under divergent control). through: the global
+    buffers of which one item may store an element before it that another uses behind it."""
+
+    through: frozenset[str] = frozenset()
 
 
 Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from polytc.codegen import loops as L
+from polytc.codegen import traverse
 from polytc.codegen.passes import barriers, items
 from polytc.lang.scalars import F32
 
@@ -77,6 +78,30 @@ def test_items_of_the_longest_loop_over_them_count() -> None:
     chunk = L.binary("+", L.binary("*", L.Var("t"), L.const(8)), ITEM)
     many = L.For("item0", L.const(0), L.const(32), 1, put(wide, chunk, L.Load(wide, (chunk,), F32)), "thread", 0)
     assert shape(kernel(L.For("t", L.const(0), L.const(8), 1, many), few)) == "LBPP"
+
+
+def test_a_loop_over_items_that_begins_elsewhere_each_time_moves_elements_to_other_items() -> None:
+    """x in t:t+4 is item x - t: what one item stores, its neighbour loads in the next iteration."""
+    t = L.Var("t")
+    moved = L.For("x", t, L.binary("+", t, L.const(4)), 1, put(T, L.Var("x"), get(T, L.Var("x"))), "thread", 0)
+    inside = L.For("t", L.const(0), L.const(4), 1, moved)
+    text = str(kernel(put(T, L.const(0), get(X, L.const(0))), inside))
+    assert text.index("for t") < text.rindex("barrier") < text.index("for x")
+
+
+def test_a_barrier_says_through_which_global_memory_items_meet() -> None:
+    """One item stores what another one has stored: the order counts in global memory, too."""
+    def through(*stmts: L.Stmt) -> set[frozenset[str]]:
+        return {s.through for s in traverse.walk_stmt(kernel(*stmts).body) if isinstance(s, L.Barrier)}
+    assert through(phase(put(Y, ITEM, get(X, ITEM))), phase(put(Y, MIRROR, get(X, ITEM)))) == {frozenset(("Y",))}
+    assert through(WRITE, READ) == {frozenset()}
+
+
+def test_what_all_items_run_alike_is_the_first_items_if_it_loads_what_it_stores() -> None:
+    t = L.Var("t")
+    same = L.For("t", L.const(0), L.const(4), 1, L.If(L.binary("<", get(X, t), get(X, L.const(0))), put(Y, t, get(Y, t))))
+    text = str(kernel(WRITE, same))
+    assert re.search(r"thread0 for item0 in 0:1[^\n]*\n\s+for t", text)
 
 
 def test_digits_of_an_index_tell_the_item() -> None:

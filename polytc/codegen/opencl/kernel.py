@@ -236,8 +236,9 @@ def _passed(kernel: loops.Kernel) -> frozenset[str]:
     """The global buffers through which work-items may hand on values at barriers. They are not `restrict`: compilers would take
     it that nothing but the item itself writes what it reads."""
     inside = list(traverse.walk_stmt(kernel.body))
-    if not any(isinstance(s, loops.Barrier) for s in inside):
+    met = [s.through for s in inside if isinstance(s, loops.Barrier)]
+    if not met:
         return frozenset()
     loaded = {e.buffer.name for s in inside for top in traverse.expressions(s)
               for e in traverse.walk_expr(top) if isinstance(e, loops.Load)}
-    return frozenset(loaded & set(kernel.writes))
+    return frozenset(loaded & set(kernel.writes)).union(*met)

@@ -47,7 +47,9 @@ def insert(kernel: loops.Kernel) -> loops.Kernel:
         return kernel
     axes = _axes(kernel.body)
     common = _common(kernel.body, axes)
-    return replace(kernel, body=_alone(_walk(kernel.body, _NOTHING, common, axes)[0], axes, common))
+    through = loops.Barrier(common & {b.name for b in kernel.args})
+    body, _ = _walk(_alone(kernel.body, axes, common), _NOTHING, common, axes)
+    return replace(kernel, body=traverse.map_stmt(body, lambda s: through if isinstance(s, loops.Barrier) else s, lambda e: e))
 
 
 def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
@@ -56,7 +58,9 @@ def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
     axes, common: see _walk.
     """
     match s:
-        case loops.For(kind="thread") if _is_phase(s):
+        case loops.Store():
+            return s                                                  # with what it loads the first item's anyway
+        case _ if _is_phase(s) and isinstance(s, loops.For) and s.kind == "thread" or _is_uniform(s):
             uses = _uses(s, common)
             idle = {axis for axis, _ in axes.values()} - {axis for axis, _ in _axes(s).values()}
             for axis in sorted(idle) if uses.loaded & uses.stored and not _is_private(s) else ():
@@ -74,6 +78,12 @@ def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
             return loops.block(*(_alone(x, axes, common) for x in s.stmts))
         case _:
             return s
+
+
+def _is_uniform(s: loops.Stmt) -> bool:
+    """Do all items run the same, without a loop over them or a barrier inside?"""
+    return not any(isinstance(x, loops.Barrier) or isinstance(x, loops.For) and x.kind in ("thread", "block", "parallel")
+                   for x in traverse.walk_stmt(s))
 
 
 def _is_private(s: loops.Stmt) -> bool:
@@ -151,12 +161,22 @@ def _uses(s: loops.Stmt, common: frozenset[str]) -> _Uses:
 def _common(s: loops.Stmt, axes: _Axes) -> frozenset[str]:
     """The buffers that are written and of which some element may be several items'. axes: those of the kernel: where one has
     no loop in the statement, its items have all elements in common."""
+    s = traverse.map_stmt(s, _by_item, lambda e: e)
     own = _axes(s)
     present = {axis for axis, _ in own.values()}
     longest = {var: extent for var, (axis, extent) in {**axes, **own}.items() if var in own or axis not in present}
     stored = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.space != "private"}
     found = items.accesses_of(s, frozenset(b.name for b in stored))
     return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], longest))
+
+
+def _by_item(s: loops.Stmt) -> loops.Stmt:
+    """A loop over items whose variable is the number of the item: where a loop begins elsewhere in each iteration of the loops
+    around it, one value of its variable is several items'."""
+    if not isinstance(s, loops.For) or s.kind != "thread" or s.lower == loops.const(0):
+        return s
+    body = simplify.substitute(s.body, {s.var: loops.binary("+", loops.Var(s.var), s.lower)})
+    return replace(s, lower=loops.const(0), upper=loops.binary("-", s.upper, s.lower), body=body)
 
 
 def _axes(s: loops.Stmt) -> _Axes:
