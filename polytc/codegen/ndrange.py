@@ -92,13 +92,13 @@ def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:
     return lower.low == lower.high and upper.low == upper.high and trips(s, env) == size
 
 
-def extract(kernel: loops.Kernel) -> NDRange:
-    """The NDRange of a prepared kernel.
+def extract(kernel: loops.Kernel, known: intervals.Env | None = None) -> NDRange:
+    """The NDRange of a prepared kernel. known: intervals of the variables of loops around it.
 
     Raises TargetError E510 if a block or thread loop has no constant extent or stands in the wrong place, E511 for a barrier
     that some work-items of a group may not reach.
     """
-    found = list(mapped_loops(kernel.body))
+    found = list(mapped_loops(kernel.body, env=known))
     items, axes = [1, 1, 1], set()
     counts: dict[str, tuple[int, Extent]] = {}
     for loop, around, env in found:

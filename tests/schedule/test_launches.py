@@ -310,6 +310,27 @@ def test_the_items_of_a_block_of_columns_are_those_of_one_group() -> None:
     assert np.prod(launch.local_size) <= GENERIC_GPU.max_work_group
 
 
+def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
+    """Items along j in k+1:8*b+8 are at most those of a block, wherever in 0:N it lies."""
+    text = """def blocks(inout f64[N,N] A) -> (A) {
+        for b in 0:N//8 {
+            for k in 8*b:8*b+8 {
+                A[i,k] = A[i,k] / A[k,k]      where i in k+1:N
+                A[i,j] -= A[i,k] * A[k,j]     where i in k+1:N, j in k+1:8*b+8
+            }
+            A[i,j] -= A[i,k] * A[k,j]         where k in 8*b:8*b+8, i in 8*b+8:N, j in 8*b+8:N
+        }
+    }"""
+    for n in (96, 512):
+        found = compiler.lower_program(api.build(text, {"A": (n, n)}, {"A": "f64"}), OpenCLTarget()).source.launches
+        assert all(np.prod(x.local_size) <= GENERIC_GPU.max_work_group for x in found)
+    given = np.random.default_rng(3).random((40, 40)) + 40 * np.eye(40)
+    p = api.build(text, {"A": given.shape}, {"A": "f64"})
+    expected = polytc.evaluate(text, A=given.copy())
+    for target in (InterpTarget(GENERIC_GPU), *([OpenCLTarget()] if "opencl" in targets else [])):
+        assert_equal(run(compiler.lower_program(p, target), {"A": given}), {"A": expected})
+
+
 def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:
     given = made(np.random.default_rng(3), 40, 5)["jacobi"]
     p = program("jacobi", given)

@@ -44,6 +44,7 @@ class _KernelWriter(Emitter):
         super().__init__()
         self.kernel = kernel
         self.names = Names(_RESERVED, ("_",))
+        self.around: dict[str, intervals.Interval] = {}
         self.items = None if _has_blocks(kernel.body) else self.launched(kernel.body)
         self.inside_item = False
         self.open_axes: set[int] = set()
@@ -61,7 +62,7 @@ class _KernelWriter(Emitter):
 
     def launched(self, s: loops.Stmt) -> ndrange.NDRange | None:
         """The work-items of a launch, if they must be told apart."""
-        return ndrange.extract(replace(self.kernel, body=s)) if _needs_items(s) else None
+        return ndrange.extract(replace(self.kernel, body=s), self.around) if _needs_items(s) else None
 
     def group_or(self, s: loops.Stmt) -> None:
         """Write `s`; below the last block loop, as the body of a work-item if items must be told apart."""
@@ -89,6 +90,7 @@ class _KernelWriter(Emitter):
             self.line(f"for {var} in range({lower}, {upper}, {s.step}):")
         before = self.items
         self.items = before or (self.launched(s) if s.kind == "block" else None)
+        self.around[s.var] = intervals.of_loop(s, self.around)
         with self.deeper():
             self.group_or(s.body) if s.kind == "block" else self.emit(s.body)
             self.line("pass")

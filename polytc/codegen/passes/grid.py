@@ -61,7 +61,9 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     host = frozenset(s.var for s in kernel.host)
     guards: list[loops.Binary] = []
     fixed: list[tuple[loops.For, int, int, int]] = []
+    moved: dict[str, loops.Expr] = {}
     for loop in chain:
+        loop = _from_item(_substituted(loop, moved), kernel.host, known, moved)
         low, high = _least(loop.lower, kernel.host, known), simplify.interval(loop.upper, known)[1]
         assert low is not None, f"grid: the {loop.kind} loop {loop.var} has no constant lower bound"
         known[loop.var] = (low, None if high is None else high - 1)
@@ -77,9 +79,31 @@ def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
             offset = loops.binary("-", var, loop.lower)
             guards.append(loops.binary("==", loops.binary("%", offset, loops.const(loop.step)), loops.const(0)))
         fixed.append((loop, low, step, -((low - high) // step)))
+    body = simplify.substitute(body, moved)
     guarded = loops.If(conjunction(guards), body) if guards else body
     inner = simplify.simplify(_merge(fixed, guarded), {})
     return replace(kernel, body=inner)
+
+
+def _substituted(s: loops.For, values: dict[str, loops.Expr]) -> loops.For:
+    """A loop with variables in its ends replaced by expressions."""
+    found = simplify.substitute(replace(s, body=loops.Block(())), values) if values else s
+    assert isinstance(found, loops.For)
+    return replace(found, body=s.body)
+
+
+def _from_item(s: loops.For, host: tuple[loops.For, ...], known: dict[str, simplify.Interval], moved: dict[str, loops.Expr]
+               ) -> loops.For:
+    """A loop over items that begins elsewhere in each launch, and has fewer iterations in each than places where they may be:
+    item 0 takes the first of them. `moved` says then what the variable was."""
+    low, high = _least(s.lower, host, known), simplify.interval(s.upper, known)[1]
+    less = _least(simplify.expr(loops.binary("-", s.lower, s.upper), {}), host, known)
+    few = less is not None and low is not None and (high is None or -less < high - low)
+    if s.kind != "thread" or s.step != 1 or s.lower == loops.const(low or 0) or not few or less is None:
+        return s
+    moved[s.var] = loops.binary("+", loops.Var(s.var), s.lower)
+    upper = simplify.expr(loops.binary("-", s.upper, s.lower), {})
+    return replace(s, lower=loops.const(0), upper=loops.Call("min", (loops.const(-less), upper), upper.dtype))
 
 
 def _of_host(kernel: loops.Kernel) -> dict[str, limits.Range]:
