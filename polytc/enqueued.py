@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc import compiler, errors
+from polytc import compiler
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang.program import Program
 from polytc.lang.scalars import DType
@@ -53,11 +53,8 @@ class Enqueued:
                 raise argument_error("E407" if name in outputs else "E402",
                                      f"the buffer for {name} has {memory[b.name].size} bytes, not {size}")
         self._check_shared({n: buffer_of(n, given[n]) for n in self.program.arrays}, outputs)
-        try:
-            return self.executable.enqueue(queue, memory, events(wait_for))
-        except errors.TargetError:
-            _check_contexts(memory, queue)
-            raise
+        _check_contexts(memory, queue)
+        return self.executable.enqueue(queue, memory, events(wait_for))
 
     def _check_shared(self, memory: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Refuse a buffer that is written and given for another array, too."""
@@ -98,8 +95,9 @@ def events(wait_for: Any) -> list[Any]:
 
 def _check_contexts(memory: Mapping[str, Any], queue: Any) -> None:
     """Raises ArgumentError E402 for a buffer that the queue's device does not know."""
+    mine = queue.context.int_ptr
     for name, buffer in memory.items():
-        if buffer.context.int_ptr != queue.context.int_ptr:
+        if buffer.context.int_ptr != mine:
             raise argument_error("E402", f"{name} lies in another context than the queue's",
                                  "an array belongs to the context of the queue that made it")
 
