@@ -66,6 +66,10 @@ TARGETS = {
 """The registry: name -> module and class, imported when first asked for."""
 
 
+MAPPINGS = ("E510", "E511")
+"""What a target says of loops over items, or of barriers among them, that it has no form for."""
+
+
 @dataclass(frozen=True)
 class Lowered:
     """Every stage of one compilation; each prints. seconds: what each stage took.
@@ -152,11 +156,21 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
             scop, dependences = boxed, stage("deps", lambda: deps.analyse(boxed))
             chosen = automatic.simplest(boxed, str(again))
             raw = stage("ast", lambda: astgen.generate(boxed, chosen, 0), verify.verify)
-    module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
-    bound = sizes.bind(module) if module.sizes and not to.takes_sizes else None
-    flat = bound.module if bound is not None else sizes.flatten(module) if module.sizes else module
-    source = stage("source", lambda: to.emit(flat))
-    workspace = bound.workspace if bound is not None else ()
+
+    def emitted(raw: loops.Module) -> tuple[loops.Module, Source, tuple[Buffer, ...]]:
+        module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
+        bound = sizes.bind(module) if module.sizes and not to.takes_sizes else None
+        flat = bound.module if bound is not None else sizes.flatten(module) if module.sizes else module
+        return module, stage("source", lambda: to.emit(flat)), bound.workspace if bound is not None else ()
+
+    try:
+        module, source, workspace = emitted(raw)
+    except errors.TargetError as e:
+        if e.code not in MAPPINGS or schedule == "program" or schedule not in automatic.REQUESTS:
+            raise
+        chosen = automatic.simplest(scop, f"what {to.name} has not: {e.diagnostics[0].message}")
+        raw = stage("ast", lambda: astgen.generate(scop, chosen, isl.budget(len(scop.program.statements))), verify.verify)
+        module, source, workspace = emitted(raw)
     return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds, workspace)
 
 

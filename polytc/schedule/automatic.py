@@ -57,7 +57,7 @@ def replaceable(request: str | None, why: str) -> None:
 
 
 def simplest(scop: Scop, why: str) -> Schedule:
-    """Program order, in place of a schedule whose loops isl cannot write in time."""
+    """Program order, in place of a schedule whose loops isl cannot write in time, or a target cannot run."""
     return Schedule(scop.original, f"program order: the loops of another schedule need {why}")
 
 

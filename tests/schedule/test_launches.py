@@ -331,6 +331,25 @@ def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
         assert_equal(run(compiler.lower_program(p, target), {"A": given}), {"A": expected})
 
 
+def test_loops_over_items_that_opencl_has_not_give_way_to_program_order(targets: tuple[str, ...]) -> None:
+    """isl divides the loop over items by the condition: a barrier between its parts would not be reached by all."""
+    text = """def f(f32[3,3] X, inout f32[2] S) -> (Y, S) {
+        Y[i,j,k] min= X[i,i] * j where i in 0:3, j in 0:3, k in 0:9, (i < k || i > 1)
+        for t in 0:2 {
+            S[t] = S[t] + X[t,t]
+        }
+    }"""
+    given = {"X": np.arange(9, dtype="f4").reshape(3, 3), "S": np.ones(2, "f4")}
+    p = api.build(text, {n: a.shape for n, a in given.items()}, dict.fromkeys(given, "f32"))
+    low = compiler.lower_program(p, OpenCLTarget())
+    assert "a barrier stands under a condition" in low.schedule.how
+    with pytest.raises(CompileError, match="E511"):
+        compiler.lower_program(p, OpenCLTarget(), str(compiler.lower_program(p, InterpTarget(GENERIC_GPU)).schedule))
+    if "opencl" in targets:
+        expected = dict(zip(p.outputs, polytc.evaluate(text, **{n: a.copy() for n, a in given.items()})))
+        assert_equal(run(low, given), expected)
+
+
 def test_bound_loops_inside_of_a_time_loop(targets: tuple[str, ...]) -> None:
     given = made(np.random.default_rng(3), 40, 5)["jacobi"]
     p = program("jacobi", given)
