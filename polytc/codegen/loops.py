@@ -275,11 +275,9 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 
 @dataclass(frozen=True)
 class Kernel:
-    """One loop nest that runs in one piece.
-
-    args: global buffers in calling order. writes: names of those it writes. precise: float operations may not be reassociated.
-    host: loops that the host runs around it (see codegen.passes.hostloops), outermost first; their own bodies mean nothing.
-    """
+    """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise:
+    float operations may not be reassociated. host: loops that the host runs around it (see codegen.passes.hostloops), outermost
+    first; their own bodies mean nothing."""
 
     name: str
     args: tuple[Buffer, ...]
