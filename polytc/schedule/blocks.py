@@ -12,7 +12,7 @@ from itertools import product
 from math import ceil, prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
+from polytc.lang.linear import Linear, linear
 from polytc.machine import Machine
 from polytc.schedule import regions
 from polytc.schedule.groups import Group, about, is_contraction, reduced_indices
@@ -57,21 +57,25 @@ class Blocking:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What tiles are chosen for: the contraction, its indices along the axes with their extents, the iterations of the loops
-    over groups alone, and the extents of the reduced indices."""
+    """What tiles are chosen for. reads: the subscripts of each operand, and bytes of an element; names, extents: of the indices
+    along the axes; others: iterations of the loops over groups alone; reduced: the extents of the reduced indices; longest: the
+    one with most."""
 
-    statement: pr.Statement
     machine: Machine
+    reads: tuple[tuple[tuple[Linear, ...], int], ...]
     names: tuple[str, ...]
     extents: tuple[int, ...]
     others: int
     reduced: dict[str, int]
+    longest: str
 
-    @property
-    def longest(self) -> dict[str, int]:
-        """The steps of the longest reduction between two barriers."""
-        index = max(self.reduced, key=lambda i: (self.reduced[i], i))
-        return {index: min(DEPTHS[0], self.reduced[index])}
+    def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+        """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
+        return [tuple(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in forms) for forms, _ in self.reads]
+
+    def footprint(self, sizes: dict[str, int]) -> int:
+        """Bytes of the elements that the reads touch meanwhile."""
+        return sum(prod(box) * width for box, (_, width) in zip(self.boxes(sizes), self.reads, strict=True))
 
 
 def heavy(group: Group) -> int | None:
@@ -109,8 +113,8 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     names = [row[at] for row in group.rows]
     alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
     large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
-    steps = prod(r.extent for r in s.ranges if r.index in reduced_indices(s))
-    if len(large) < 2 or steps < SMALL:
+    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    if len(large) < 2 or prod(reduced.values()) < SMALL:
         return None
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
     reads = [a for a in accesses if not a.write]
@@ -123,14 +127,15 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     lanes = machine.lanes(max(a.width for a in accesses))
     extents = tuple(group.extents[r] for r in rows)
     others = prod(group.extents) // prod(extents)
-    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
-    scene = _Scene(s, machine, tuple(names[r] for r in rows), extents, others, reduced)
+    subscripts = tuple((tuple(f for sub in r.subscripts if (f := linear(sub)) is not None), max(4, r.dtype.bytes))
+                       for r in pr.reads(s))
+    longest = max(reduced, key=lambda i: (reduced[i], i))
+    scene = _Scene(machine, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
     options = [Blocking(rows, items, points, lanes, ()) for items, points in _sizes(machine, lanes, extents)]
     if not options:
         return None
     found = min(options, key=lambda b: _time(b, scene))
-    tiles = {names[r]: size for r, size in zip(rows, found.tile, strict=True)}
-    return replace(found, depth=_depth(s, tiles, machine))
+    return replace(found, depth=_depth(scene, found.tile))
 
 
 def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
@@ -155,9 +160,10 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     square."""
     points, tile, team = found.points, found.tile, prod(found.items)
     groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
-    steps = dict.fromkeys(scene.reduced, 1) | {i: n for i, n in scene.reduced.items() if n * n <= WINDOW} | scene.longest
+    steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
+    steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
     sizes = dict(zip(scene.names, tile, strict=True)) | steps
-    copies = sum(_copying(box) for box in _boxes(scene.statement, sizes)) / (team * prod(steps.values()))
+    copies = sum(_copying(box) for box in scene.boxes(sizes)) / (team * prod(steps.values()))
     each = prod(points) + sum(points[:2]) + copies
     cores = scene.machine.cores
     busiest = max(GROUP, ceil(groups / cores) * team) + SHARE * groups * team / cores
@@ -172,10 +178,9 @@ def _copying(box: tuple[int, ...]) -> float:
     return prod(box) * (COPY + DIVISION * len(odd)) * beyond
 
 
-def _depth(s: pr.Statement, tiles: dict[str, int], machine: Machine) -> tuple[tuple[str, int], ...]:
+def _depth(scene: _Scene, tile: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     """Steps of the reduced indices between two barriers: all of those with few, of the longest what fits local memory."""
-    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
-    longest = max(reduced, key=lambda i: (reduced[i], i))
+    reduced, longest, tiles = scene.reduced, scene.longest, dict(zip(scene.names, tile, strict=True))
     inner: dict[str, int] = {}
     for index in sorted((i for i in reduced if i != longest), key=lambda i: reduced[i]):
         if prod(inner.values()) * reduced[index] <= WINDOW:
@@ -185,18 +190,6 @@ def _depth(s: pr.Statement, tiles: dict[str, int], machine: Machine) -> tuple[tu
     kept = [dict(list(inner.items())[:count]) for count in range(len(inner), -1, -1)]
     whole = [(inside, step) for inside in kept[:None if extent <= DEPTHS[0] else 1] for step in steps]
     for inside, step in [*whole, *product(kept, [d for d in (8, 4, 2, 1) if d <= extent])]:
-        if footprint(s, tiles | inside | {longest: step}) <= machine.local_bytes // 2:
+        if scene.footprint(tiles | inside | {longest: step}) <= scene.machine.local_bytes // 2:
             return (*inside.items(), (longest, step))
     return ((longest, 1),)
-
-
-def _boxes(s: pr.Statement, sizes: dict[str, int]) -> list[tuple[int, ...]]:
-    """Coordinates in each dimension that the reads of a statement touch while its indices walk so many iterations."""
-    forms = [[f for sub in r.subscripts if (f := linear(sub)) is not None] for r in pr.reads(s)]
-    return [tuple(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in of) for of in forms]
-
-
-def footprint(s: pr.Statement, sizes: dict[str, int]) -> int:
-    """Bytes of the elements that the reads of a statement touch while its indices walk so many iterations, others one."""
-    widths = [max(4, r.dtype.bytes) for r in pr.reads(s)]
-    return sum(prod(box) * width for box, width in zip(_boxes(s, sizes), widths, strict=True))

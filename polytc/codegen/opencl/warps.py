@@ -14,11 +14,10 @@ from typing import TypeAlias
 import numpy as np
 
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes.banks import BANKS
 
 SECTOR = 32
 """Bytes that global memory moves at least."""
-BANKS = 32
-"""Words of local memory that are served at once, one of each bank."""
 CALL = 8
 """Multiply-adds that take as long as an elementary function."""
 AHEAD = 4
