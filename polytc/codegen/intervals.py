@@ -132,6 +132,13 @@ def of_loop(s: loops.For, env: Env) -> Interval:
     return Interval(low, max(low, high))
 
 
+def trips(s: loops.For) -> int | None:
+    """The iterations of a loop whose ends are numbers; None for others."""
+    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const):
+        return None
+    return max(0, -((int(s.lower.value) - int(s.upper.value)) // s.step))
+
+
 def always_runs(s: loops.For) -> bool:
     """Has a loop an iteration, whatever the variables around it are?"""
     return interval(s.upper, {}).low > interval(s.lower, {}).high

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from polytc.codegen import affine, loops, traverse
+from polytc.codegen import affine, intervals, loops, traverse
 from polytc.machine import Cache, Machine
 
 LINE = 64
@@ -121,7 +121,8 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
         return ()
     found = []
     for buffer, form, width in _streams(loop, written, machine.caches[1].bytes):
-        if form.coefficient(loop.var) * loop.step == width and all(_trip(x) == 1 or form.mentions(x.var) for x in around):
+        moves = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around)
+        if form.coefficient(loop.var) * loop.step == width and moves:
             size = buffer.dtype.bytes
             found.append(Ahead(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
     return tuple(found)
@@ -155,7 +156,7 @@ def _fit(found: Iterable[Ahead], cache: Cache) -> bool:
 def _is_part(s: loops.Store, loop: loops.For) -> bool:
     """Does a loop run through a small part of each dimension that it moves a store in? What lies behind its last iteration is
     then most often what comes next."""
-    times = _trip(loop)
+    times = intervals.trips(loop)
     for index, extent in zip(s.indices, s.buffer.shape, strict=True):
         form = affine.affine(index)
         if times is None or form is None or WHOLE * abs(form.coefficient(loop.var)) * loop.step * times > extent:
@@ -202,7 +203,7 @@ def _span(form: affine.Affine, width: int, nest: tuple[loops.For, ...]) -> int |
     """Elements that the loops of the nest read one after another, without gaps; None if there are any."""
     span = width
     for loop in reversed(nest):
-        times = _trip(loop)
+        times = intervals.trips(loop)
         if times is None or form.coefficient(loop.var) * loop.step != span:
             return None
         span *= times
@@ -234,7 +235,7 @@ def _turns(loop: loops.For) -> int | None:
                 if lower == loop.lower:
             return int(n)
         case _:
-            return _trip(loop)
+            return intervals.trips(loop)
 
 
 def _open_turns(loop: loops.For) -> loops.Expr | None:
@@ -247,10 +248,3 @@ def _turn(loop: loops.For) -> affine.Affine:
     """The number of an iteration of such a loop, from 0, times its step."""
     first = int(loop.lower.value) if isinstance(loop.lower, loops.Const) else 0
     return affine.Affine(((loops.Var(loop.var), 1),), -first)
-
-
-def _trip(loop: loops.For) -> int | None:
-    """Iterations, if they are known."""
-    if not isinstance(loop.lower, loops.Const) or not isinstance(loop.upper, loops.Const):
-        return None
-    return max(0, -(-int(loop.upper.value - loop.lower.value) // loop.step))

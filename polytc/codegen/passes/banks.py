@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import isfinite
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.intervals import Interval, interval
 from polytc.codegen.passes import items
 from polytc.machine import Machine
@@ -64,9 +64,8 @@ def _times(outside: int, s: loops.For) -> int:
     """Iterations of an item. outside: those of the loops around."""
     if s.kind == "thread":
         return outside
-    if isinstance(s.lower, loops.Const) and isinstance(s.upper, loops.Const):
-        return outside * max(1, -((int(s.lower.value) - int(s.upper.value)) // s.step))
-    return outside * SOME
+    known = intervals.trips(s)
+    return outside * (SOME if known is None else max(1, known))
 
 
 def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, traverse
 
 OPERATIONS = 2048
 """Of single numbers, in a loop that is unrolled: 16 steps of a tile of 8 x 8 elements, a multiply-add counted twice. More
@@ -33,7 +33,7 @@ def operations(s: loops.Stmt) -> int | None:
     """Operations of floating-point numbers that a statement does; None where that is not known, or items meet in it."""
     match s:
         case loops.For():
-            count, times = operations(s.body), _extent(s)
+            count, times = operations(s.body), intervals.trips(s)
             return None if count is None or times is None or s.kind in ("block", "thread") else count * times
         case loops.Barrier():
             return None
@@ -53,10 +53,4 @@ def operations(s: loops.Stmt) -> int | None:
 def _iterations(s: loops.Stmt) -> int:
     """Of the loops of constant bounds in a statement, of a nest multiplied."""
     inner = max((_iterations(x) for x in traverse.children(s)), default=1)
-    return inner * (_extent(s) or 1) if isinstance(s, loops.For) else inner
-
-
-def _extent(s: loops.For) -> int | None:
-    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const):
-        return None
-    return max(0, -((int(s.lower.value) - int(s.upper.value)) // s.step))
+    return inner * (intervals.trips(s) or 1) if isinstance(s, loops.For) else inner

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.passes import simplify, strips
 from polytc.codegen.passes.lanewise import Chunk, clamped, divides, relaxed, scalars_safe, straight, vectors, widened, widest
 from polytc.codegen.passes.strips import Facts
@@ -51,7 +51,7 @@ def _expand(s: loops.Stmt, facts: Facts, known: dict[str, simplify.Interval]) ->
 
 def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval]) -> loops.Stmt:
     machine = facts.machine
-    extent = _extent(s)
+    extent = intervals.trips(s)
     if s.kind == "unroll":
         size = sum(isinstance(x, loops.Store) for x in traverse.walk_stmt(s.body))
         return _unroll(s, extent) if extent is not None and extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
@@ -102,13 +102,6 @@ def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simpl
         if not isinstance(mask, loops.Const) or mask.value:
             found.append(Chunk(base, 1, width, active))
     return found
-
-
-def _extent(s: loops.For) -> int | None:
-    """Iterations of a loop; None if they are not known."""
-    if not isinstance(s.lower, loops.Const) or not isinstance(s.upper, loops.Const):
-        return None
-    return max(0, -(-(int(s.upper.value) - int(s.lower.value)) // s.step))
 
 
 def _chunk(s: loops.For, at: int, lanes: int, active: int) -> Chunk:
