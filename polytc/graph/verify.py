@@ -18,6 +18,7 @@ from polytc.graph import control, passes
 from polytc.graph import onnx as door
 from polytc.graph.binding import NeedsValue
 from polytc.graph.comparison import allowed_error, largest_error
+from polytc.graph.doubles import rounded_once
 from polytc.graph.folding import RANDOM, evaluate, foldable
 from polytc.graph.ir import Graph, Node, Value, captured, reads
 from polytc.graph.plan import type_of
@@ -89,7 +90,7 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
 
 
 def reference(node: Node, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a node by onnx's reference evaluator, which also runs each node of a body."""
+    """The outputs of a node by onnx's reference evaluator, which also runs each node of a body; halves by way of f64."""
     given = [values[n] if n else None for n in node.inputs]
     try:
         if node.op == "If":
@@ -101,12 +102,12 @@ def reference(node: Node, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
             run = repeating(work, lambda inner: outputs(work.body, dict(zip(names, inner, strict=True))))
             return list(run(*given, *(values[n] for n in work.captured)))
         if not foldable(node) and node.op not in RANDOM:
-            return list(door.evaluator(node)(given))
+            return rounded_once(door.evaluator(node), given)
     except CompileError:
         raise
     except Exception as error:  # the evaluator raises whatever its numpy code raises
         raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
-    return evaluate(node, given)
+    return rounded_once(lambda inputs: evaluate(node, inputs), given)
 
 
 def outputs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
