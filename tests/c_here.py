@@ -70,9 +70,16 @@ class Loaded:
             file.flush()
             self._run = ctypes.CDLL(file.name)[ENTRY]
 
+    @property
+    def temporaries(self) -> list[int]:
+        """Bytes of each."""
+        return [math.prod(at(n, self._sizes) for n in b.shape) * b.dtype.bytes for b in self.binary.scratch]
+
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        bytes_of = [math.prod(at(n, self._sizes) for n in b.shape) * b.dtype.bytes for b in self.binary.scratch]
-        arrays = [*buffers, *(np.full(max(1, n), 77, np.uint8) for n in bytes_of)]
+        self.call([*buffers, *(np.full(max(1, n), 77, np.uint8) for n in self.temporaries)])
+
+    def call(self, arrays: Sequence[np.ndarray]) -> None:
+        """Run on the arrays and temporaries."""
         self._run((ctypes.c_void_p * (len(arrays) + 1))(*(a.ctypes.data for a in arrays)),
                   (ctypes.c_int64 * (len(self._sizes) + 1))(*self._sizes.values()))
 

@@ -13,6 +13,7 @@ from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import build, evaluate
 from polytc.lang.program import Program
+from tests import guarded
 
 GPU = OpenCLTarget()
 Shapes = dict[str, tuple[int, ...]]
@@ -90,11 +91,12 @@ def arrays(program: Program) -> dict[str, np.ndarray]:
 
 
 def check(program: Program, target: str | Target, schedule: str | None = None, threads: int = 1) -> None:
-    """The compiled program gives what the evaluator gives."""
+    """The compiled program gives what the evaluator gives, and touches nothing beside its arrays."""
     inputs = arrays(program)
     expected = evaluate(program, inputs)
     outputs = [np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs]
-    compiler.compile_program(program, target, threads, schedule).run([*(inputs[n] for n in program.inputs), *outputs])
+    code = compiler.compile_program(program, target, threads, schedule)
+    guarded.run(code, [*(inputs[n] for n in program.inputs), *outputs])
     for name, got in zip(program.outputs, outputs, strict=True):
         scale = max(1.0, float(np.abs(expected[name]).max(initial=0)))
         np.testing.assert_allclose(got, expected[name], rtol=1e-5, atol=2e-6 * scale, err_msg=f"{name} on {target}")

@@ -13,6 +13,7 @@ from polytc.codegen.target import Executable, Target
 from polytc.lang import evaluate, scalars
 from polytc.lang.program import Program, walk
 from polytc.runtime import devices
+from tests import guarded
 from tests.generator import gpus, oracle
 from tests.generator.case import Case
 from tests.generator.choices import replayed
@@ -53,6 +54,9 @@ def judge(case: Case) -> Outcome:
     except Exception:
         return Outcome("failed", traceback.format_exc())
 
+
+_SIDES = ("", "end", "start")
+"""Where arrays lie at protected pages."""
 
 GROWTH = ((0, 0), (1, 4), (0, 1), (13, 2))
 """By how much open sizes are larger in each run."""
@@ -131,7 +135,7 @@ def _compared(case: Case, program: Program, made: Executable | None = None) -> O
             given[name] = np.full(t.shape, 77, t.dtype.numpy)
     try:
         code = made or compiler.compile_program(program, target(case), case.threads, schedule)
-        code.run([given[n] for n in program.arrays])
+        guarded.run(code, [given[n] for n in program.arrays], _SIDES[case.values % len(_SIDES)])
     except errors.PolytcError as refusal:
         codes = {d.code for d in getattr(refusal, "diagnostics", ())}
         allowed = {"E530", "E505"}  # this machine, not the program
