@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from polytc.cli import inputs, options, tables
+from polytc.cli import inputs, options, peers, tables
 from polytc.cli.model import ModelFile, feeds_for, progress
 from polytc.cli.run import Input, Seed
 
@@ -38,7 +38,7 @@ def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shap
         _reproduce(wrong[0], save)
         raise typer.Exit(1)
     if len(found) == len(graph.nodes) and not any(f.stuck for f in found):
-        total = comparing.whole(graph, feeds, comparing.outputs(graph, feeds), target)
+        total = comparing.whole(graph, feeds, comparing.outputs(graph, feeds), target, lambda: _by_runtime(model, feeds))
         print(f"whole model: largest error {total.error:.2g}{'  WRONG' if total.wrong else ''}")
         if total.unstable:
             print(f"rounding decides: inputs off by one last place move the reference's own outputs by {total.moved:.2g}")
@@ -47,8 +47,16 @@ def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shap
             raise typer.Exit(1)
 
 
+def _by_runtime(model: Path, feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray] | None:
+    """The outputs of ONNX Runtime, None where it is not installed or refuses the model."""
+    try:
+        return peers.onnxruntime(model, feeds, None)()
+    except (peers.Refused, typer.BadParameter):
+        return None
+
+
 def _print(found: list[Finding], every: bool) -> None:
-    shown = [(k, f) for k, f in enumerate(found) if every or f.wrong or f.error is None]
+    shown = [(k, f) for k, f in enumerate(found) if every or f.wrong or f.remark]
     if shown:
         table = Table("node", "operator", "name", "largest error", "")
         for k, f in shown:

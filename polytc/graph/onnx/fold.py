@@ -11,24 +11,29 @@ from onnx import numpy_helper
 
 from polytc.graph.cropping import cropped
 from polytc.graph.ir import Node
+from polytc.graph.onnx.corrections import corrected
 
 
 def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """The outputs of a standard operator; inputs: one array for each input of the node, None where it is left out."""
-    if node.op == "GatherElements":  # the evaluator fails where the two inputs differ in extent
-        data, places = (np.asarray(a) for a in inputs)
-        axis = node.attributes.get("axis", 0)
-        if places.size and (places.min() < -data.shape[axis] or places.max() >= data.shape[axis]):
-            raise IndexError(f"an index is out of range for axis {axis} of extent {data.shape[axis]}")
-        return [np.take_along_axis(data, places % data.shape[axis], axis)]
     return [np.empty(0) if r is None else np.asarray(r) for r in evaluator(node)(cropped(node, inputs))]
 
 
 def evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
-    """The function from the values of the node's inputs to those of its outputs, which may be arrays, lists or None.
+    """The function from the values of the node's inputs to those of its outputs, which may be arrays, lists or None: onnx's,
+    but for operators that it computes otherwise than they are defined.
 
     Raises what onnx raises for an operator that its evaluator does not have.
     """
+    known = _onnx_evaluator(node)
+
+    def run(values: Sequence[Any]) -> list[Any]:
+        found = corrected(node, values, lambda other, given: _onnx_evaluator(other)(given))
+        return known(values) if found is None else found
+    return run
+
+
+def _onnx_evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
     domain, _, _ = node.op.rpartition("::")
     inputs = [f"x{i}" if n else "" for i, n in enumerate(node.inputs)]
     outputs = [f"y{i}" if n else "" for i, n in enumerate(node.outputs)]
