@@ -25,16 +25,23 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     made: list[pr.Tensor] = []
     written = set(d.inputs)
     for k, s in enumerate(placed):
-        components = s.lowered.source.components
+        components, target = s.lowered.source.components, s.lowered.target
         if components and s.lowered.source.member == 0:
             found, places = tuples.statements(placed[k:k + len(components)], _lead(s, hulls, types), hulls, types)
+            if s.lowered.loops and resets.limits(s):
+                own = [x for x in found if x.op is None and x.subscripts == found[-1].subscripts]
+                at = _outside(statements, s)
+                statements[at:at] = [_first(s, x.target, hulls[target], x.value.dtype) for x in own]
+                found = [resets.within_limits(x, s) if x in own and x.target != target else x for x in found]
             statements += found
             made += places
         if components:
-            written.add(s.lowered.target)
+            written.add(target)
             continue
-        target, dtype = s.lowered.target, types[s.lowered.target]
+        dtype = types[target]
         if s.lowered.op is not None and s.lowered.source.reset and (s.lowered.loops or target in written):
+            if resets.limits(s) and target not in written:
+                statements.insert(_outside(statements, s), _first(s, target, hulls[target], dtype))
             statements.append(_restart(s, dtype))
         elif s.lowered.op is not None and target not in written:
             statements.insert(_outside(statements, s), _init(s, hulls[target], dtype))
@@ -74,6 +81,12 @@ def _restart(s: Placed, dtype: DType) -> pr.Statement:
     around = tuple(pr.Range(i, *_half_open(own.domain.box[i])) for i in s.lowered.indices[:depth])
     where = tuple(c for c in own.domain.conditions if condition_indices(c) <= {r.index for r in around})
     return replace(init, ranges=around + init.ranges, where=where, loops=s.lowered.loops)
+
+
+def _first(s: Placed, target: str, hull: Hull, dtype: DType) -> pr.Statement:
+    """The initialisation in front of all loops of what starts again in some of their iterations only."""
+    init = replace(_init(s, hull, dtype), name=f"{target}_first_init", target=target)
+    return init if target == s.lowered.target else replace(init, value=pr.Const(scalars.identity("+", dtype), dtype))
 
 
 def _lead(s: Placed, hulls: Mapping[str, Hull], types: Mapping[str, DType]) -> tuples.Lead:

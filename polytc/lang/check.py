@@ -15,7 +15,7 @@ import numpy as np
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import program as pr
-from polytc.lang.affine import Affine, Quotient, Remainder, affine, at, exact, indices, interval, values
+from polytc.lang.affine import Affine, Box, Quotient, Remainder, affine, at, exact, indices, interval, values
 from polytc.lang.coverage import Coverage
 from polytc.lang.domain import Domain
 from polytc.lang.lowered import Lowered
@@ -30,12 +30,14 @@ errors.register(E203="access out of bounds", E204="cannot be proved", E210="one 
 @dataclass(frozen=True)
 class Placed:
     """A statement with its domain. forms: of its left side, in which a subscript that reads a tensor (a scatter) is an index of
-    its own, that runs over the whole dimension; scattered: these indices, which are in the domain's box only."""
+    its own, that runs over the whole dimension; scattered: these indices, which are in the domain's box only. ranges: of all
+    indices, before conditions narrow them to the domain's box."""
 
     lowered: Lowered
     domain: Domain
     forms: tuple[Affine, ...]
-    scattered: tuple[str, ...] = ()
+    scattered: tuple[str, ...]
+    ranges: Box
 
 
 def _point(point: Mapping[str, int], names: Iterable[str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from polytc.lang import check, ranges
+from polytc.lang import check, ranges, resets
 from polytc.lang import program as pr
-from polytc.lang.affine import Affine, affine, interval
+from polytc.lang.affine import Affine, Box, affine, interval
 from polytc.lang.coverage import Image, bounding_box, image
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain
@@ -66,7 +66,7 @@ class Placing:
                 lost.add(s.target)
             if result is not None and result.lowered.target not in self.d.inputs:
                 old = hulls.get(result.lowered.target)
-                new = written.hull if written else tuple(interval(f, result.domain.box) for f in result.forms)
+                new = written.hull if written else _reached(result)
                 hulls[result.lowered.target] = new if old is None else _union(old, new)
             self.placed.append(result)
             self.images.append(written)
@@ -80,10 +80,10 @@ class Placing:
         declared = self.d.declared.get(s.target)
         if declared is not None and None not in declared:
             target = tuple((0, n - 1) for n in declared if n is not None)
-        domain = leader.domain if leader is not None else ranges.infer(s, hulls, target, report)
-        if domain is None or not _reachable(s, domain, report):
+        found = (leader.domain, leader.ranges) if leader is not None else ranges.infer(s, hulls, target, report)
+        if found is None or not _reachable(s, found[0], report):
             return None, None
-        placed = _left_forms(s, domain, target, report)
+        placed = _left_forms(s, *found, target, report)
         if placed is None or not (s.loops or self.in_bounds(placed, hulls, report)):
             return None, None
         return placed, self.image(placed)
@@ -101,7 +101,9 @@ class Placing:
 
     def image(self, s: check.Placed) -> Image | None:
         """What a statement writes; its bounds alone for an update, as the initialisation writes the rest, and in loops,
-        where the prover knows it."""
+        where the prover knows it. What starts again in an iteration is written too, whether a term meets it or not."""
+        if resets.restarts(s.lowered):
+            s = resets.restarted(s)
         if s.lowered.loops or (s.lowered.op is not None and not s.lowered.source.reset):
             box = bounding_box(s.forms, s.domain)
             if box is None and s.lowered.loops and self.prover is not None:
@@ -115,7 +117,7 @@ class Placing:
         hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in self.d.shapes[n]) for n in self.d.inputs}
         for s, written in zip(self.placed, self.images, strict=True):
             if s is not None and s.lowered.target not in self.d.inputs:
-                new = written.hull if written else tuple(interval(f, s.domain.box) for f in s.forms)
+                new = written.hull if written else _reached(s)
                 old = hulls.get(s.lowered.target)
                 hulls[s.lowered.target] = new if old is None else _union(old, new)
         return hulls
@@ -126,8 +128,15 @@ def read_names(s: Lowered) -> set[str]:
     return {n.tensor for e in s.expressions for n in pr.walk(e) if isinstance(n, pr.Read)}
 
 
-def _left_forms(s: Lowered, domain: Domain, target: ranges.Hull | None, report: Report) -> check.Placed | None:
-    """The statement with the forms of its left side, see Placed. target: the bounds of what it writes, if they are known."""
+def _reached(s: check.Placed) -> ranges.Hull:
+    """The intervals of the subscripts of the left side."""
+    domain = (resets.restarted(s) if resets.restarts(s.lowered) else s).domain
+    return tuple(interval(f, domain.box) for f in s.forms)
+
+
+def _left_forms(s: Lowered, domain: Domain, known: Box, target: ranges.Hull | None, report: Report) -> check.Placed | None:
+    """The statement with the forms of its left side, see Placed. known: the ranges of its indices; target: the bounds of what
+    it writes, if they are known."""
     forms, box = list(map(affine, s.subscripts)), dict(domain.box)
     scattered = {axis: f"{s.target}_{axis}" for axis, form in enumerate(forms) if form is None}
     for axis, name in scattered.items():
@@ -139,8 +148,9 @@ def _left_forms(s: Lowered, domain: Domain, target: ranges.Hull | None, report: 
             name += "_"
         box[name] = target[axis]
         forms[axis] = Affine(0, ((name, 1),))
-    known = tuple(f for f in forms if f is not None)
-    return check.Placed(s, Domain(box, domain.conditions), known, tuple(i for i in box if i not in domain.box))
+    added = tuple(i for i in box if i not in domain.box)
+    reach = {**known, **{i: box[i] for i in added}}
+    return check.Placed(s, Domain(box, domain.conditions), tuple(f for f in forms if f is not None), added, reach)
 
 
 def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import program as pr
-from polytc.lang.affine import Affine, affine, indices, interval, solve
+from polytc.lang.affine import Affine, Box, affine, indices, interval, solve
 from polytc.lang.domain import Domain, as_bounds, tighten
 from polytc.lang.lowered import Bound, Lowered
 from polytc.lang.report import Report
@@ -42,9 +42,9 @@ class Constraint:
     span: Span
 
 
-def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Report) -> Domain | None:
-    """The domain of a statement. hulls: of every tensor that may be read; target: the declared or earlier bounds of its
-    left side. None after a report."""
+def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Report) -> tuple[Domain, Box] | None:
+    """The domain of a statement, and the ranges of its indices before conditions narrow them. hulls: of every tensor that may
+    be read; target: the declared or earlier bounds of its left side. None after a report."""
     guards = [c for c in constraints(s, hulls, guarded=True) if c.form.index is not None]
     solver = _Solver(s, constraints(s, hulls), _left(s, target), guards)
     box = solver.run()
@@ -65,7 +65,7 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
         return None
     domain = tighten(Domain(box, (*solver.conditions, *(c for c, _ in s.conditions))))
     if not domain.empty:
-        return domain
+        return domain, box
     empty = [f"the range of `{index}` is empty" for index, (low, high) in domain.box.items() if low > high]
     for message in empty or ["no point of the domain is left"]:
         report.add("E202", message, s.source.span, "the `where` conditions exclude every value")

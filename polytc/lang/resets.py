@@ -1,5 +1,6 @@
-"""What `op=!` starts again: the elements that its left side tells while its indices and those of the loops are where they may
-be under the conditions that concern them alone. An element of these that no instance meets starts again, too.
+"""What `op=!` starts again: the elements that its left side tells while its indices and those of the loops run through their
+ranges under the conditions that concern them alone. An element of these that no instance meets starts again, too: conditions
+that name a reduced index narrow nothing.
 
     for i in 0:4 { s +=! v[k] where k < i; y[i] = s }   ->   for i in 0:4 { s = 0; s += v[k] where k < i; y[i] = s }
 """
@@ -10,28 +11,38 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang import ranges, scalars
-from polytc.lang.affine import affine, indices, interval
+from polytc.lang.affine import affine, indices
 from polytc.lang.check import Placed
 from polytc.lang.coverage import image
 from polytc.lang.domain import Domain, condition_indices, tighten
+from polytc.lang.lowered import Lowered
 from polytc.lang.scalars import DType
+
+
+def restarts(s: Lowered) -> bool:
+    """Does the statement start again what it updates? Tuple reductions in loops do, with and without `!`."""
+    return s.op is not None and (s.source.reset or bool(s.loops and s.source.components))
 
 
 def restarted(s: Placed) -> Placed:
     """The statement without its reduced indices: each instance of what is left sets an element to the identity."""
     around = s.lowered.indices[:len(s.lowered.loops)]
     used = frozenset(around).union(*(indices(f) for f in s.forms))
-    box = {i: b for i, b in s.domain.box.items() if i in used}
-    for b in s.lowered.bounds:  # the domain may have fewer iterations: those in which no instance runs are gone
-        low, high = affine(b.lower), affine(b.upper)
-        if b.index in around and low is not None and high is not None:
-            box[b.index] = (interval(low, box)[0], interval(high, box)[1] - 1)
+    box = {i: s.ranges[i] for i in s.domain.box if i in used}
     stated = (*(c for b in s.lowered.bounds for c in ranges.conditions(b)), *(c for c, _ in s.lowered.conditions))
     return replace(s, domain=tighten(Domain(box, tuple(c for c in stated if condition_indices(c) <= used))))
 
 
+def limits(s: Placed) -> tuple[pr.Bound, ...]:
+    """The ranges in memory that decide where the left side, or an iteration, is: what lies outside of them keeps its value."""
+    used = frozenset(restarted(s).domain.box)
+    return tuple(b for b in s.lowered.limits if {b.index} | condition_indices(b.lower) | condition_indices(b.upper) <= used)
+
+
 def box(s: Placed) -> ranges.Hull | None:
-    """The elements that start again, if they are a box that does not depend on loops."""
+    """The elements that start again, if they are a box that depends on neither loops nor memory."""
+    if limits(s):
+        return None
     own = restarted(s)
     around = frozenset(s.lowered.indices[:len(s.lowered.loops)])
     if own.domain.connected(frozenset().union(*(indices(f) for f in s.forms)))[0] & around:
@@ -41,12 +52,22 @@ def box(s: Placed) -> ranges.Hull | None:
 
 
 def reset(s: Placed, dtype: DType) -> pr.Statement:
-    """`target[...] = identity`, in each iteration of the loops around it."""
+    """`target[...] = identity`, in each iteration of the loops around it. What memory leaves out must have a value."""
     assert s.lowered.op is not None
     own = restarted(s)
     subscripts = tuple(e if affine(e) is not None else pr.Index(f.index or "")
                        for e, f in zip(s.lowered.subscripts, s.forms, strict=True))
     value = pr.Const(scalars.identity(s.lowered.op, dtype), dtype)
     bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in own.domain.box.items())
-    return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, subscripts, None, value, bounds, own.domain.conditions,
-                        s.lowered.source.span, s.lowered.loops)
+    found = pr.Statement(f"{s.lowered.name}_init", s.lowered.target, subscripts, None, value, bounds, own.domain.conditions,
+                         s.lowered.source.span, s.lowered.loops)
+    return within_limits(found, s)
+
+
+def within_limits(x: pr.Statement, s: Placed) -> pr.Statement:
+    """An assignment that `s` starts with, where memory has its iterations; elsewhere the elements keep their values."""
+    inside = pr.within(limits(s))
+    if not inside:
+        return x
+    old = pr.Read(x.target, x.subscripts, x.value.dtype)
+    return replace(x, value=pr.Select(pr.conjunction(inside), x.value, old, x.value.dtype))
