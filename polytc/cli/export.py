@@ -12,7 +12,7 @@ import typer
 import polytc
 from polytc import compiler
 from polytc.cli import options
-from polytc.cli.model import progress, shapes_for
+from polytc.cli.model import fixed_shapes, progress
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.export import bundle, c_host, opencl
@@ -65,5 +65,5 @@ def _program(what: str, target: Target, name: str, algebra: str | None, **argume
 def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], algebra: str | None) -> Bundle:
     graph = polytc.load_onnx(path)
     with progress(f"compiling {path.name}") as advance:
-        plan = ahead.plan_of(graph, shapes_for(graph, shapes), guards=False)
+        plan = ahead.plan_of(graph, fixed_shapes(graph, shapes), guards=False)
         return bundle.of_plan(plan, target, name or path.stem, direct=check_algebra(algebra) == "direct", progress=advance)

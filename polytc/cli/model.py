@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,6 +45,8 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     if report:
         print(graph.report())
     if output is not None and output.suffix != ".npz":
+        if symbolic:
+            raise typer.BadParameter("code that is written to a folder is for one set of sizes: say --shape, not --symbolic")
         _export(graph, model, output, options.shapes(shape), processor, algebra)
         return
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)
@@ -68,24 +70,36 @@ def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[i
     from polytc.graph import ahead  # slow to import
 
     with progress(f"compiling {model.name}") as advance:
-        files = ahead.export(graph, folder, shapes_for(graph, given), processor, model.stem, algebra, advance)
+        files = ahead.export(graph, folder, fixed_shapes(graph, given), processor, model.stem, algebra, advance)
     for path in (files.code, files.header, files.weights, files.main):
         print(f"{path}  {path.stat().st_size:,} bytes")
     print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")
 
 
-def shapes_for(graph: Graph, given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs: those given; else those declared, with 1 for dimensions without a number."""
-    declared = {v.name: tuple(d if isinstance(d, int) else 1 for d in v.shape) for v in graph.inputs if v.shape is not None}
-    return {**declared, **given}
+def fixed_shapes(graph: Graph, given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs for code that serves one set of them: those given, else those declared. A usage error for one
+    that is neither."""
+    _known(graph, given)
+    for v in graph.inputs:
+        if v.name not in given and v.static_shape is None:
+            shape = ",".join(map(str, v.shape)) if v.shape is not None else "..."
+            raise typer.BadParameter(f"the model leaves sizes of {v.name} open, and code in a folder is for one set of sizes: "
+                                     f"give numbers for --shape {v.name}={shape}")
+    return dict(given)
+
+
+def _known(graph: Graph, names: Iterable[str]) -> None:
+    """A usage error for a name that no input has."""
+    known = [v.name for v in graph.inputs]
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise typer.BadParameter(f"the model has no input {', '.join(unknown)}; it has {', '.join(known)}")
 
 
 def feeds_for(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, np.ndarray], seed: int
            ) -> dict[str, np.ndarray]:
-    known = [v.name for v in graph.inputs]
-    unknown = [n for n in (*shapes, *given) if n not in known]
-    if unknown:
-        raise typer.BadParameter(f"the model has no input {', '.join(unknown)}; it has {', '.join(known)}")
+    """Arrays for the inputs: those given, else random ones of the shapes given or declared. Says which sizes are made 1."""
+    _known(graph, (*shapes, *given))
     rng = np.random.default_rng(seed)
     feeds = {}
     for value in graph.inputs:
@@ -97,6 +111,8 @@ def feeds_for(graph: Graph, shapes: Mapping[str, tuple[int, ...]], given: Mappin
             raise typer.BadParameter(f"the model does not say the rank of {value.name}: give --shape {value.name}=...")
         if extents is None:
             extents = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
+            if value.static_shape is None:
+                typer.echo(f"{value}: taken as {'x'.join(map(str, extents))}; --shape {value.name}=... says else", err=True)
         dtype = np.dtype(np.float32) if value.dtype is None else value.dtype.numpy
         # Integers are mostly indices into tables: 0 and 1 are valid in all of them.
         small = rng.integers(0, 2, extents).astype(dtype)

@@ -28,7 +28,6 @@ from polytc.lang.extents import Extent
 from polytc.lang.program import Program
 from polytc.lang.scalars import DType
 from polytc.lang.sizes import Size
-from polytc.machine import ALIGNMENT
 from polytc.poly import isl
 
 RESERVED = frozenset("""
@@ -39,7 +38,8 @@ RESERVED = frozenset("""
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
     build_options read_file check_device build make_memory make_kernels check_call fail print transfer find refused format
-    argument about size_t FILE printf snprintf fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
+    argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
+    fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
 """.split()) | MACROS
 """Names that the hosts have for other things, that headers define, or that C++ has for itself: of no argument and no bundle."""
 PREFIXES = ("INT", "UINT", "CL_", "cl_")
@@ -217,11 +217,3 @@ class _Walk:
     def store(self, array: np.ndarray) -> Place:
         self.weights.append(np.ascontiguousarray(array))
         return Place("weight", len(self.weights) - 1)
-
-
-def offsets(parts: Sequence[np.ndarray]) -> list[int]:
-    """Where each part of the file of weights begins, and the end of the last, in bytes."""
-    found = [0]
-    for part in parts:
-        found.append(found[-1] + -(-part.nbytes // ALIGNMENT) * ALIGNMENT)
-    return found

@@ -10,16 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import polytc
+from polytc.codegen import weightfile
 from polytc.codegen.c.emit import library
 from polytc.codegen.ctext.text import comment, safe
 from polytc.export import c_templates as templates
 from polytc.export import formula
-from polytc.export.bundle import Bundle, Place, bytes_of, offsets
-from polytc.export.description import arguments, rows, weights, write_weights
+from polytc.export.bundle import Bundle, Place, bytes_of
+from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, described, prepare
-from polytc.export.templates import FLOORDIV, cmake, common, rendered
+from polytc.export.templates import FLOORDIV, SATURATED, cmake, common, rendered, weight_check
 from polytc.graph.headers import c_type
-from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT
 
 
@@ -34,7 +34,7 @@ def write(bundle: Bundle, to: Path) -> list[Path]:
     for file, text in texts.items():
         (to / file).write_text(text, encoding="ascii")
     written = [to / file for file in texts]
-    return [*written, write_weights(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
+    return [*written, weightfile.write(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
 
 
 def _flags(folder: Folder) -> str:
@@ -45,7 +45,8 @@ def header(b: Bundle) -> str:
     """NAME.h."""
     listed = "\n".join(f" *   {safe(described(a))}" for a in b.arguments)
     return rendered(templates.HEADER, NAME=b.name, VERSION=polytc.__version__, GUARD=f"{b.name.upper()}_H", ARGUMENTS=listed,
-                    SIZES=_parameters(b), POINTERS=_pointers(b), POSITIVE=", or a size is not positive" if b.sizes else "",
+                    SIZES=_parameters(b), POINTERS=_pointers(b),
+                    ZERO="; 0 where the sizes are none of an array" if b.sizes else "",
                     WEIGHTS=f", with {b.name}.weights from the folder" if b.weights else "",
                     UNREAD=", or if the weights cannot be read" if b.weights else "")
 
@@ -63,19 +64,37 @@ def code(folder: Folder) -> str:
     b = folder.bundle
     head = comment([f"{b.name}: C99 by polytc {polytc.__version__}; flags: {folder.library.build}", "", "Arguments:",
                     *(f"  {described(a)}" for a in b.arguments)])
-    read = rendered(templates.READ, NAME=b.name, BYTES=offsets(b.weights)[-1]) if b.weights else "    (void)folder;\n"
-    made = [formula.in_c(bytes_of(a.type.shape, a.type.dtype), _values(b)) for a in b.arguments]
-    found = rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=_parameters(b), POINTERS=_pointers(b),
-                     COUNT=len(made), BYTES=", ".join(f"(size_t)({n})" for n in made) or "0", RUN=_run(folder))
-    found = found.replace("@ALIGNED@", templates.ALIGNED if b.weights or folder.buffers else "")
-    found = found.replace("@KERNELS@", folder.library.text)
-    return found.replace("@FLOORDIV@", FLOORDIV if "floordiv(" in _formulas(folder) else "")
+    read = "    (void)folder;\n"
+    if b.weights:
+        read = rendered(templates.READ, NAME=b.name, BYTES=weightfile.BYTES + weightfile.offsets(b.weights)[-1])
+    measure = _measure(folder)
+    return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=_parameters(b), POINTERS=_pointers(b),
+                    COUNT=len(b.arguments), MEASURE=measure, MEASURED=_measured(folder),
+                    GIVEN="".join(f", {n}" for n in b.sizes),
+                    WRITTEN=", ".join(str(int(a.role != "input")) for a in b.arguments) or "0",
+                    POINTER_NAMES=", ".join(a.name for a in b.arguments) or "NULL", RUN=_run(folder),
+                    ALIGNED=templates.ALIGNED if b.weights or folder.buffers else "", WEIGHTS=weight_check(b),
+                    FLOORDIV=FLOORDIV if "floordiv(" in measure else "", SATURATED=SATURATED if "saturated(" in measure else "",
+                    KERNELS=folder.library.text)
 
 
-def _formulas(folder: Folder) -> str:
+_LARGEST_SIZE = 1 << 40
+"""Of a size: sums of a few of them, and their products with small numbers, stay far below 64 bits."""
+
+
+def _measured(folder: Folder) -> int:
+    """How many arrays and buffers are measured; at least 1, which C wants of an array."""
+    return max(1, len(folder.bundle.arguments) + len(folder.buffers))
+
+
+def _measure(folder: Folder) -> str:
+    """The function that finds how many bytes arguments and buffers have."""
     b = folder.bundle
-    arrays = [bytes_of(a.type.shape, a.type.dtype) for a in b.arguments]
-    return " ".join(formula.in_c(n, _values(b)) for n in (*arrays, *folder.buffers))
+    extents = [*(bytes_of(a.type.shape, a.type.dtype) for a in b.arguments), *folder.buffers]
+    found = ", ".join(formula.in_c(n, _values(b)) for n in extents) or "0"
+    none = " || ".join(f"{n} < 1 || {n} > INT64_C({_LARGEST_SIZE})" for n in b.sizes)
+    return rendered(templates.MEASURE, SIZES=_parameters(b), BYTES=found, MEASURED=_measured(folder),
+                    NONE=f"    if ({none}) return 1;\n" if none else "")
 
 
 def _values(b: Bundle) -> dict[str, str]:
@@ -87,13 +106,14 @@ def _values(b: Bundle) -> dict[str, str]:
 def _run(folder: Folder) -> str:
     """The body of the function that runs the kernels."""
     b = folder.bundle
-    lines = [f"if ({' || '.join(f'{n} < 1' for n in b.sizes)}) return 1;"] if b.sizes else []
+    lines: list[str] = []
     if folder.buffers:
-        places = ", ".join(_rounded(n, _values(b)) for n in folder.buffers)
-        lines += [f"const size_t buffers[] = {{{places}}}; /* bytes */", f"size_t places[{len(folder.buffers) + 1}];",
-                  "char *memory;", "int k;", "places[0] = 0;",
-                  f"for (k = 0; k < {len(folder.buffers)}; k++) places[k + 1] = places[k] + buffers[k];"]
-        lines += rendered(templates.RESERVE, BYTES=f"places[{len(folder.buffers)}]").replace("\n    ", "\n").strip().split("\n")
+        count, first = len(folder.buffers), len(b.arguments)
+        lines += [f"size_t places[{count + 1}]; /* of buffers, each on cache lines of its own */", "char *memory;", "int k;",
+                  "places[0] = 0;", f"for (k = 0; k < {count}; k++)",
+                  f"    places[k + 1] = places[k] + (bytes[{first} + k] + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT};"]
+        reserve = rendered(templates.RESERVE, BYTES=f"places[{count}]", NAME=b.name)
+        lines += reserve.replace("\n    ", "\n").strip().split("\n")
     lines += [f"(void){n};" for n in _unused(folder)]
     for task in folder.tasks:
         args = [_argument(folder, p, c_type(dtype) if dtype else "") for p, dtype in zip(task.places, task.dtypes, strict=True)]
@@ -122,15 +142,9 @@ def _argument(folder: Folder, p: Place, ctype: str) -> str:
         case "size":
             return folder.bundle.sizes[number]
         case "weight":
-            return f"(const {ctype} *)(aligned(self->weights) + {offsets(folder.bundle.weights)[number]})"
+            at = weightfile.BYTES + weightfile.offsets(folder.bundle.weights)[number]
+            return f"(const {ctype} *)(aligned(self->weights) + {at})"
     return f"({ctype} *)(memory + places[{number}])"
-
-
-def _rounded(n: Extent, values: dict[str, str]) -> str:
-    """Bytes of a buffer, up to the next cache line."""
-    if isinstance(number := formula.row(n), int):
-        return f"{-(-number // ALIGNMENT) * ALIGNMENT}u"
-    return f"((size_t)({formula.in_c(n, values)}) + {ALIGNMENT - 1}) / {ALIGNMENT} * {ALIGNMENT}"
 
 
 def main(b: Bundle) -> str:
@@ -144,9 +158,8 @@ def main(b: Bundle) -> str:
 def description(folder: Folder) -> str:
     """NAME.json; what is not fixed is a formula of the sizes in Python."""
     b = folder.bundle
-    parts = weights(b)
     found = {"name": b.name, "generator": f"polytc {polytc.__version__}", "source": f"{b.name}.c",
              "build_options": folder.library.build, "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
-             "arguments": arguments(b), "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
+             "arguments": arguments(b), "weights": weights(b),
              "buffers": formula.rows(folder.buffers), "functions": [t.launch.entry for t in folder.tasks]}
     return rows(found) + "\n"

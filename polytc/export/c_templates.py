@@ -19,13 +19,23 @@ extern "C" {
 /* The weights, and the memory between kernels. */
 typedef struct @NAME@ @NAME@;
 
+/* What a run may end in. */
+enum {
+    @NAME@_NO_MEMORY = 1,
+    @NAME@_BAD_SIZE = 2, /* a size is below 1, or makes an array of more bytes than memory has */
+    @NAME@_SHARED = 3    /* an array is NULL, or one that is written shares memory with another */
+};
+
+/* What a code means. */
+const char *@NAME@_error(int code);
+
 /* Makes one@WEIGHTS@; NULL without memory@UNREAD@. */
 @NAME@ *@NAME@_create(const char *folder);
 
-/* Bytes of argument `number`, counted from 0. */
+/* Bytes of argument `number`, counted from 0@ZERO@. */
 size_t @NAME@_bytes(int number@SIZES@);
 
-/* One run; 0, or 1 if there is no memory@POSITIVE@. One at a time for each object.
+/* One run; 0, or one of the codes above. One at a time for each object.
  * Loops run in parallel where the code is compiled for OpenMP. */
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@);
 
@@ -55,20 +65,49 @@ struct @NAME@ {
     size_t bytes;           /* of memory */
 };
 
-@ALIGNED@@NAME@ *@NAME@_create(const char *folder)
+@ALIGNED@@WEIGHTS@@NAME@ *@NAME@_create(const char *folder)
 {
     @NAME@ *self = calloc(1, sizeof *self);
 @READ@    return self;
 }
 
-@FLOORDIV@size_t @NAME@_bytes(int number@SIZES@)
+@FLOORDIV@@SATURATED@@MEASURE@size_t @NAME@_bytes(int number@SIZES@)
 {
-    const size_t bytes[] = {@BYTES@};
-    return number >= 0 && number < @COUNT@ ? bytes[number] : 0;
+    size_t bytes[@MEASURED@];
+    return number >= 0 && number < @COUNT@ && !measure(bytes@GIVEN@) ? bytes[number] : 0;
+}
+
+const char *@NAME@_error(int code)
+{
+    switch (code) {
+    case 0: return "success";
+    case @NAME@_NO_MEMORY: return "there is no memory";
+    case @NAME@_BAD_SIZE: return "a size is below 1, or makes an array of more bytes than memory has";
+    case @NAME@_SHARED: return "an array is NULL, or one that is written shares memory with another";
+    default: return "no code of this library";
+    }
+}
+
+/* Is an array missing, or does one that is written share memory with another? */
+static int shared(const void *const *given, const size_t *bytes)
+{
+    static const char written[] = {@WRITTEN@};
+    int a, b;
+    for (a = 0; a < @COUNT@; a++) {
+        if (!given[a]) return 1;
+        for (b = 0; b < a; b++)
+            if ((written[a] || written[b]) && (uintptr_t)given[a] < (uintptr_t)given[b] + bytes[b]
+                && (uintptr_t)given[b] < (uintptr_t)given[a] + bytes[a]) return 1;
+    }
+    return 0;
 }
 
 int @NAME@_run(@NAME@ *self@SIZES@, @POINTERS@)
 {
+    const void *const given[] = {@POINTER_NAMES@};
+    size_t bytes[@MEASURED@];
+    if (measure(bytes@GIVEN@)) return @NAME@_BAD_SIZE;
+    if (shared(given, bytes)) return @NAME@_SHARED;
 @RUN@    return 0;
 }
 
@@ -81,20 +120,37 @@ void @NAME@_release(@NAME@ *self)
 }
 '''
 
+MEASURE = '''\
+/* Bytes of the arguments, then of the buffers between kernels; 1 if they are too many, or a size is none. */
+static int measure(size_t *bytes@SIZES@)
+{
+    const int64_t most = (int64_t)1 << 46;
+    int k;
+@NONE@    const int64_t found[] = {@BYTES@};
+    for (k = 0; k < @MEASURED@; k++) {
+        if (found[k] > most || (uint64_t)found[k] > SIZE_MAX / 2) return 1;
+        bytes[k] = (size_t)found[k];
+    }
+    return 0;
+}
+
+'''
+
 READ = '''\
     char path[4096];
     FILE *file;
     size_t got;
     if (!self) return NULL;
-    self->weights = malloc(@BYTES@u + 64);
+    self->weights = malloc(@BYTES@u + 64); /* one cache line more, for `aligned` */
     if (!self->weights || snprintf(path, sizeof path, "%s/@NAME@.weights", folder) >= (int)sizeof path) {
         @NAME@_release(self);
         return NULL;
     }
     file = fopen(path, "rb");
     got = file ? fread(aligned(self->weights), 1, @BYTES@u, file) : 0;
+    if (file && fgetc(file) != EOF) got = 0;
     if (file) fclose(file);
-    if (got != @BYTES@u) {
+    if (!are_weights(aligned(self->weights), got)) {
         @NAME@_release(self);
         return NULL;
     }
@@ -114,7 +170,7 @@ RESERVE = '''\
         free(self->memory);
         self->memory = malloc(@BYTES@ + 64);
         self->bytes = self->memory ? @BYTES@ : 0;
-        if (!self->memory) return 1;
+        if (!self->memory) return @NAME@_NO_MEMORY;
     }
     memory = aligned(self->memory);
 '''
@@ -127,16 +183,18 @@ int main(int argc, char **argv)
     char *data[COUNT + 1];
     size_t bytes[COUNT + 1];
     @NAME@ *self;
-    int k;
+    int k, code;
     if (misused(argc, argv)) return 1;
     self = @NAME@_create(argv[1]);
     if (!self) return fail(argv[1], "there is no memory, or the weights cannot be read");
     for (k = 0; k < COUNT; k++) {
         bytes[k] = @NAME@_bytes(k@SIZES@);
+        if (!bytes[k]) return fail("sizes", "an array has more bytes than memory has");
         data[k] = loaded(&about[k], file_of(argc, argv, k), bytes[k]);
         if (!data[k]) return 1;
     }
-    if (@NAME@_run(self@SIZES@@VALUES@)) return fail("run", "there is no memory, or a size is not positive");
+    code = @NAME@_run(self@SIZES@@VALUES@);
+    if (code) return fail("run", @NAME@_error(code));
     for (k = 0; k < COUNT; k++)
         if (about[k].written && stored(&about[k], file_of(argc, argv, k), data[k], bytes[k])) return 1;
     for (k = 0; k < COUNT; k++) free(data[k]);

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
-import numpy as np
-
+from polytc.codegen import weightfile
 from polytc.export import formula
-from polytc.export.bundle import Bundle, bytes_of, offsets
-from polytc.machine import ALIGNMENT
+from polytc.export.bundle import Bundle, bytes_of
 
 
 def arguments(b: Bundle) -> list[dict[str, object]]:
@@ -20,19 +17,11 @@ def arguments(b: Bundle) -> list[dict[str, object]]:
             for a in b.arguments]
 
 
-def weights(b: Bundle) -> list[dict[str, object]]:
-    """Where the weights lie in their file."""
-    return [{"offset": at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
-            for at, w in zip(offsets(b.weights), b.weights)]
-
-
-def write_weights(weights: Sequence[np.ndarray], path: Path) -> Path:
-    """The file of weights: each begins at a multiple of ALIGNMENT bytes."""
-    with path.open("wb") as file:
-        for part in weights:
-            file.write(part.tobytes())
-            file.write(bytes(-part.nbytes % ALIGNMENT))
-    return path
+def weights(b: Bundle) -> dict[str, object] | None:
+    """The file of the weights, the words of its header, and where each array lies in it; None without weights."""
+    parts = [{"offset": weightfile.BYTES + at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
+             for at, w in zip(weightfile.offsets(b.weights), b.weights)]
+    return {"file": f"{b.name}.weights", "header": weightfile.header(b.weights), "parts": parts} if parts else None
 
 
 def rows(found: Mapping[str, object]) -> str:

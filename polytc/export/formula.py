@@ -1,7 +1,9 @@
-"""Extents as text: in Python, whose `//` rounds down, for the .json; in C, with a function that does, for the host."""
+"""Extents as text: in Python, whose `//` rounds down, for the .json; in C, with functions that do, and that
+stop at the largest number instead of overflowing, for the host."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from polytc.lang.affine import Affine, Atom, Quotient
@@ -22,7 +24,7 @@ def rows(extents: Sequence[Extent]) -> list[int | str]:
 def in_c(n: Extent, values: dict[str, str]) -> str:
     """A formula in C, of type int64_t unless it is a number. values: size -> expression."""
     if isinstance(n, Product):
-        return " * ".join(in_c(f, values) for f in n.factors)
+        return functools.reduce(lambda a, b: f"saturated({a}, {b})", (in_c(f, values) for f in n.factors))
     return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
 
 

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import polytc
+from polytc.codegen import weightfile
 from polytc.codegen.ctext.text import comment
 from polytc.codegen.opencl.kernel import LARGEST_OPEN
 from polytc.codegen.opencl.library import library
 from polytc.export import formula, opencl_host, opencl_main, python_host
 from polytc.export.bundle import Bundle, Place
-from polytc.export.description import arguments, rows, weights, write_weights
+from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, Task, described, nested, prepare, shown
 from polytc.export.templates import cmake
 from polytc.lang.extents import Extent
@@ -38,7 +39,7 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
         (to / file).write_text(text, encoding="ascii")
         written.append(to / file)
     if bundle.weights:
-        written.append(write_weights(bundle.weights, to / f"{name}.weights"))
+        written.append(weightfile.write(bundle.weights, to / f"{name}.weights"))
     return written
 
 
@@ -94,7 +95,6 @@ def description(folder: Folder, machine: str) -> str:
                       "local_bytes": made.local_bytes[t.launch.entry]} for t in run]
         return rows
 
-    parts = weights(b)
     found = {
         "name": b.name, "generator": f"polytc {polytc.__version__}", "made_for": machine, "source": f"{b.name}.cl",
         "build_options": made.build,
@@ -102,7 +102,7 @@ def description(folder: Folder, machine: str) -> str:
                      "alignment": made.alignment, **({"elements": LARGEST_OPEN} if b.sizes else {})},
         "sizes": b.units[0].lowered.program.sizes if b.sizes else (),
         "arguments": arguments(b),
-        "weights": {"file": f"{b.name}.weights", "parts": parts} if parts else None,
+        "weights": weights(b),
         "buffers": formula.rows(folder.buffers),
         **({"buffer_element_bytes": [x.dtype.bytes for x in b.units[0].lowered.source.module.scratch]} if b.sizes else {}),
         "launches": listed(folder.tasks, 0),

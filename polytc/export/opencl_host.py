@@ -5,14 +5,15 @@ Tables say what is launched on what; the functions that walk them are the same i
 
 from __future__ import annotations
 
+from polytc.codegen import weightfile
 from polytc.codegen.ctext.text import safe
 from polytc.codegen.opencl.kernel import LARGEST_OPEN
 from polytc.export import formula, opencl_repeats
 from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
-from polytc.export.bundle import Bundle, Place, bytes_of, offsets
+from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.folder import Folder, described
-from polytc.export.templates import FLOORDIV, common, rendered, table
+from polytc.export.templates import FLOORDIV, SATURATED, common, rendered, table, weight_check
 
 _AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE", "counter": "COUNTER"}
 
@@ -38,27 +39,30 @@ def _ints(b: Bundle) -> str:
 def code(folder: Folder) -> str:
     """NAME.c."""
     b = folder.bundle
-    starts = offsets(b.weights)
+    starts = [weightfile.BYTES + at for at in weightfile.offsets(b.weights)]
     copies = [f"{{{_place(folder, c.source)}, {c.target}, {c.bytes}u}}" for c in b.copies]
     tables = [table("struct launch", "launches", _launches(folder), '{"", 0, 0, 0, {0}}'),
               table("struct place", "places", _places(folder), "{0, 0}"),
               table("size_t", "weight_offsets", [f"{at}u" for at in starts]),
               table("size_t", "weight_bytes", [f"{w.nbytes}u" for w in b.weights]),
-              table("struct copy", "copies", copies, "{{0, 0}, 0, 0}")]
+              table("struct copy", "copies", copies, "{{0, 0}, 0, 0}"),
+              table("char", "written", [str(int(a.role != "input")) for a in b.arguments])]
     counts = {"ARGUMENTS": b.arguments, "WEIGHTS": b.weights, "BUFFERS": folder.buffers, "LAUNCHES": folder.tasks,
               "COPIES": b.copies, "SIZES": b.sizes}
     resize = rendered(templates.RESIZE, NAME=b.name, INTS=_ints(b), GIVEN=", ".join(b.sizes), LARGEST=LARGEST_OPEN)
     tables += [table("size_t", "element_bytes", _elements(b))] if b.sizes else _measures(folder)
     looped = opencl_repeats.has_loops(folder)
     run = opencl_repeats.run(folder, _values(b))
-    return rendered(templates.CODE, RUN=run, ENQUEUE=opencl_repeats.IN_LOOPS if looped else opencl_repeats.ONCE,
+    return rendered(templates.CODE, CHECK=templates.CHECK if b.weights else "", WEIGHTS=weight_check(b), RUN=run,
+                     ENQUEUE=opencl_repeats.IN_LOOPS if looped else opencl_repeats.ONCE,
                      COUNTER=", COUNTER" if looped else "", COUNTED=", or where a loop around its launch is" if looped else "",
                      NAME=b.name, MEMS=_mems(b), TABLES="\n".join(tables),
                      COUNTS=", ".join(f"{n} = {len(rows)}" for n, rows in counts.items()),
                      MEASURE=_measure(folder), RESIZE=resize if b.sizes else "",
                      FLOORDIV=FLOORDIV if "floordiv(" in _measure(folder) + run else "",
+                     SATURATED=SATURATED if "saturated(" in _measure(folder) + run else "",
                      PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
-                                                "    if (!error) error = set_arguments(self);\n",
+                                                "    if (!error) error = set_arguments(self);\n    self->ready = !error;\n",
                      GIVEN=", ".join(a.name for a in b.arguments), BUILD=folder.library.build,
                      TOO_SMALL=" || ".join(_limits(folder)), NEEDED=_needed(folder))
 

@@ -33,7 +33,9 @@ enum {
     @NAME@_NO_WEIGHTS = 2, /* @NAME@.weights cannot be read, or is not of these kernels */
     @NAME@_NO_MEMORY = 3,  /* of the host */
     @NAME@_TOO_SMALL = 4,  /* the device lacks f64, local memory, or work-items in a group */
-    @NAME@_TOO_LARGE = 5   /* an array has more elements than the kernels count */
+    @NAME@_TOO_LARGE = 5,  /* an array has more elements than the kernels count */
+    @NAME@_NO_SIZES = 6,   /* the sizes are not set: @NAME@_resize has not been called, or has failed */
+    @NAME@_SHARED = 7      /* an array that is written shares memory with another argument */
 };
 
 /* What a result means. */
@@ -43,10 +45,11 @@ const char *@NAME@_error(cl_int code);
  * must outlive what is made. log: gets the compiler's words if it refuses, or what the device lacks; may be NULL. */
 cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder, @NAME@ **made, char *log, size_t log_bytes);
 
-@RESIZE@/* Bytes of argument `number`, counted from 0. */
+@RESIZE@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
 size_t @NAME@_bytes(const @NAME@ *self, int number);
 
-/* Enqueues one run on an in-order queue.@SIZED@ It begins when the events of wait_list are complete; done, if it is not NULL,
+/* Enqueues one run on an in-order queue.@SIZED@ No array that is written may share memory with another.
+ * It begins when the events of wait_list are complete; done, if it is not NULL,
  * is an event that is complete when the run is, for the caller to release. Runs of one object share its memory: enqueue them on
  * one queue. Not to be called by two threads at once. */
 cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
@@ -102,6 +105,7 @@ struct @NAME@ {
     cl_kernel kernels[LAUNCHES + 1];
     cl_mem weights[WEIGHTS + 1], buffers[BUFFERS + 1];
     cl_int sizes[SIZES + 1];
+    int ready; /* are the sizes set, and is there memory for them? */
     size_t grids[LAUNCHES + 1][3], argument_bytes[ARGUMENTS + 1], buffer_bytes[BUFFERS + 1];
 };
 
@@ -114,12 +118,15 @@ const char *@NAME@_error(cl_int code)
     case @NAME@_NO_MEMORY: return "the host has no memory";
     case @NAME@_TOO_SMALL: return "the device lacks f64, local memory, or work-items in a group";
     case @NAME@_TOO_LARGE: return "an array has more elements than the kernels count";
+    case @NAME@_NO_SIZES: return "the sizes are not set";
+    case @NAME@_SHARED: return "an array that is written shares memory with another argument";
     case CL_DEVICE_NOT_FOUND:
         return "there is no OpenCL device: install its driver, or a runtime for CPUs; `clinfo -l` lists what is there";
     case CL_BUILD_PROGRAM_FAILURE: return "the device's compiler refuses the kernels";
     case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "the device has no memory";
     case CL_OUT_OF_RESOURCES: return "the device has no resources left";
     case CL_INVALID_MEM_OBJECT: return "an argument is no buffer";
+    case CL_INVALID_CONTEXT: return "an argument or the queue is of another context";
     case CL_INVALID_BUFFER_SIZE: return "an argument has too few bytes";
     case CL_INVALID_VALUE: return "a number is out of range, such as a size below 1";
     case CL_INVALID_KERNEL_NAME: return "@NAME@.cl lacks a kernel: it is of another export";
@@ -191,14 +198,13 @@ static cl_int build(@NAME@ *self, cl_context context, cl_device_id device, const
     return error;
 }
 
-static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
+@WEIGHTS@static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
 {
     cl_int error = CL_SUCCESS;
     size_t bytes = 0;
     char *data = WEIGHTS ? read_file(folder, "@NAME@.weights", &bytes) : NULL;
     int k;
-    if (WEIGHTS && (!data || bytes != weight_offsets[WEIGHTS])) error = @NAME@_NO_WEIGHTS;
-    for (k = 0; k < WEIGHTS && !error; k++)
+@CHECK@    for (k = 0; k < WEIGHTS && !error; k++)
         self->weights[k] = weight_bytes[k] ? clCreateBuffer(context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, weight_bytes[k],
                                                             data + weight_offsets[k], &error)
                                            : clCreateBuffer(context, CL_MEM_READ_ONLY, 1, NULL, &error);
@@ -206,7 +212,7 @@ static cl_int read_weights(@NAME@ *self, cl_context context, const char *folder)
     return error;
 }
 
-@FLOORDIV@/* The NDRanges in work-items, and the bytes of arguments and buffers. */
+@FLOORDIV@@SATURATED@/* The NDRanges in work-items, and the bytes of arguments and buffers. */
 static void measure(@NAME@ *self)
 {
 @MEASURE@
@@ -275,19 +281,48 @@ cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder
 
 size_t @NAME@_bytes(const @NAME@ *self, int number)
 {
-    return number >= 0 && number < ARGUMENTS ? self->argument_bytes[number] : 0;
+    return self->ready && number >= 0 && number < ARGUMENTS ? self->argument_bytes[number] : 0;
+}
+
+/* Where the bytes of a buffer begin: in itself, or in the buffer that it is a part of. */
+struct block {
+    cl_mem memory;
+    size_t first;
+};
+
+/* The block of a buffer of this context that has enough bytes. */
+static cl_int check_buffer(cl_mem given, cl_context context, size_t needed, struct block *found)
+{
+    size_t bytes = 0;
+    cl_context own = NULL;
+    cl_mem whole = NULL;
+    cl_int error = clGetMemObjectInfo(given, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    if (!error) error = clGetMemObjectInfo(given, CL_MEM_CONTEXT, sizeof own, &own, NULL);
+    if (!error) error = clGetMemObjectInfo(given, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof whole, &whole, NULL);
+    if (!error) error = clGetMemObjectInfo(given, CL_MEM_OFFSET, sizeof found->first, &found->first, NULL);
+    found->memory = whole ? whole : given;
+    if (!error && own != context) error = CL_INVALID_CONTEXT;
+    return !error && bytes < needed ? CL_INVALID_BUFFER_SIZE : error;
 }
 
 static cl_int check_call(const @NAME@ *self, cl_command_queue queue, const cl_mem *given)
 {
     cl_command_queue_properties properties = 0;
+    cl_context context = NULL, own = NULL;
+    struct block blocks[ARGUMENTS + 1];
     cl_int error = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    int a;
+    int a, b;
+    if (!self->ready) return @NAME@_NO_SIZES;
+    if (!error) error = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (!error) error = clGetProgramInfo(self->program, CL_PROGRAM_CONTEXT, sizeof own, &own, NULL);
+    if (!error && own != context) error = CL_INVALID_CONTEXT;
     if (!error && (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)) error = CL_INVALID_QUEUE_PROPERTIES;
     for (a = 0; a < ARGUMENTS && !error; a++) {
-        size_t bytes = 0;
-        error = clGetMemObjectInfo(given[a], CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
-        if (!error && bytes < self->argument_bytes[a]) error = CL_INVALID_BUFFER_SIZE;
+        error = check_buffer(given[a], context, self->argument_bytes[a], &blocks[a]);
+        for (b = 0; b < a && !error; b++)
+            if ((written[a] || written[b]) && blocks[a].memory == blocks[b].memory
+                && blocks[a].first < blocks[b].first + self->argument_bytes[b]
+                && blocks[b].first < blocks[a].first + self->argument_bytes[a]) error = @NAME@_SHARED;
     }
     return error;
 }
@@ -330,8 +365,11 @@ void @NAME@_release(@NAME@ *self)
 }
 '''
 
+CHECK = "    if (!data || !are_weights(data, bytes)) error = @NAME@_NO_WEIGHTS;\n"
+
 RESIZE_DECLARED = '''\
-/* Sets the sizes of the runs that follow, each at least 1, and makes memory for them. Not while a run is under way. */
+/* Sets the sizes of the runs that follow, each at least 1, and makes memory for them; none are set if it fails.
+ * Not while a run is under way. */
 cl_int @NAME@_resize(@NAME@ *self, @INTS@);
 
 '''
@@ -343,6 +381,7 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
     cl_context context;
     cl_int error = clGetProgramInfo(self->program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL);
     int k;
+    self->ready = 0;
     for (k = 0; k < SIZES; k++)
         if (sizes[k] < 1) return CL_INVALID_VALUE;
     memcpy(self->sizes, sizes, sizeof sizes);
@@ -352,6 +391,8 @@ cl_int @NAME@_resize(@NAME@ *self, @INTS@)
         if (bytes / element_bytes[k] > @LARGEST@u) return @NAME@_TOO_LARGE;
     }
     if (!error) error = make_buffers(self, context);
-    return error ? error : set_arguments(self);
+    if (!error) error = set_arguments(self);
+    self->ready = !error;
+    return error;
 }
 '''

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 
 
 class Program:
@@ -36,9 +37,7 @@ class Program:
         text = path.with_name(self.about["source"]).read_text()
         program = cl.Program(context, text).build(self.about["build_options"].split(), devices=[self.device])
         flags = cl.mem_flags
-        weights = self.about["weights"]
-        data = path.with_name(weights["file"]).read_bytes() if weights else b""
-        parts = [data[w["offset"]:w["offset"] + w["bytes"]] for w in (weights["parts"] if weights else ())]
+        parts = _weights(path, self.about["weights"]) if self.about["weights"] else []
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else
                          cl.Buffer(context, flags.READ_ONLY, 1) for p in parts]
         self._buffers, self._sizes = [], {}
@@ -106,7 +105,10 @@ class Program:
             raise TypeError("the arguments are " + ", ".join(a["name"] for a in self.about["arguments"]))
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             raise ValueError("the queue must be in order")
-        memory = [getattr(a, "data", a) for a in arguments]
+        if queue.context != self.context:
+            raise ValueError("the queue is of another context")
+        memory = [self._checked(about, a) for about, a in zip(self.about["arguments"], arguments)]
+        self._check_apart(memory)
         if wait_for:
             cl.enqueue_barrier(queue, wait_for=wait_for)
         for launch, around in self._launches(self.about["launches"]):
@@ -119,14 +121,46 @@ class Program:
             cl.enqueue_copy(queue, self._place(copy["to"], memory), self._place(copy["from"], memory), byte_count=copy["bytes"])
         return cl.enqueue_marker(queue)
 
+    def _checked(self, about, given):
+        """The buffer of an argument, which is what the kernels take it for."""
+        name, shape = about["name"], tuple(self._number(n) for n in about["shape"])
+        if isinstance(given, cl.array.Array):
+            if not _same_type(given.dtype, about["dtype"]):
+                raise TypeError(f"{name} is {given.dtype}, not {about['dtype']}")
+            if given.shape != shape:
+                raise ValueError(f"{name} has the shape {given.shape}, not {shape}")
+            if not given.flags.c_contiguous or given.offset:
+                raise ValueError(f"{name} is a view with strides or an offset: copy it")
+            given = given.base_data
+        if not isinstance(given, cl.MemoryObject):
+            raise TypeError(f"{name} is a {type(given).__name__}, not a cl.Buffer or a pyopencl.array.Array")
+        if given.context != self.context:
+            raise ValueError(f"{name} is a buffer of another context")
+        if given.size < (needed := math.prod(shape) * _numpy(about["dtype"]).itemsize):
+            raise ValueError(f"{name} has {given.size} bytes, not {needed}")
+        return given
+
+    def _check_apart(self, memory):
+        """The kernels take what they write to lie apart from all else."""
+        known = []
+        for about, given in zip(self.about["arguments"], memory):
+            whole, first = given.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) or given, given.get_info(cl.mem_info.OFFSET)
+            last = first + math.prod(map(self._number, about["shape"])) * _numpy(about["dtype"]).itemsize
+            for other, its_whole, its_first, its_last in known:
+                written = about["role"] != "input" or other["role"] != "input"
+                if written and whole.int_ptr == its_whole.int_ptr and first < its_last and its_first < last:
+                    raise ValueError(f"{other['name']} and {about['name']}, of which one is written, share memory")
+            known.append((about, whole, first, last))
+
     def __call__(self, *inputs, queue=None, **sizes):
         """The outputs as numpy arrays: the only one, or a tuple. Arguments that are read and written are not changed: their new
-        values are among the outputs. sizes: those that are no extents of the inputs."""
+        values are among the outputs. Arrays must have the types of the arguments; lists and numbers are converted. sizes: those
+        that are no extents of the inputs."""
         queue = queue or cl.CommandQueue(self.context, self.device)
         read = [a for a in self.about["arguments"] if a["role"] != "output"]
         if len(inputs) != len(read):
             raise TypeError("the inputs are " + ", ".join(a["name"] for a in read))
-        given = {a["name"]: np.array(x, _numpy(a["dtype"]), order="C") for a, x in zip(read, inputs)}
+        given = {a["name"]: _array(a, x) for a, x in zip(read, inputs)}
         known = self.about["sizes"]
         sizes |= {n: extent for a in read for n, extent in zip(a["shape"], given[a["name"]].shape) if n in known}
         self.resize(**sizes)
@@ -151,8 +185,32 @@ class Program:
 
 
 def _numpy(name):
-    """numpy's name of a type: float32 of f32; the bits of bf16."""
-    return {"bool": "bool", "bf16": "uint16"}.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
+    """numpy's type: float32 of f32; the bits of bf16."""
+    return np.dtype({"bool": "bool", "bf16": "uint16"}.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:])
+
+
+def _same_type(dtype, name):
+    return dtype == _numpy(name) or name == "bf16" and dtype.name == "bfloat16"
+
+
+def _array(about, given):
+    """A contiguous copy of an input."""
+    if isinstance(given, (np.ndarray, np.generic)) and not _same_type(given.dtype, about["dtype"]):
+        raise TypeError(f"{about['name']} is {given.dtype}, not {about['dtype']}")
+    if getattr(given, "dtype", None) is not None and given.dtype.name == "bfloat16":
+        given = np.ascontiguousarray(given).view(np.uint16)
+    return np.array(given, _numpy(about["dtype"]), order="C")
+
+
+def _weights(path, about):
+    """The arrays in the file of the weights, as bytes. Raises RuntimeError if it is not the file of these kernels."""
+    data = path.with_name(about["file"]).read_bytes()
+    head = np.array(about["header"], np.uint64)
+    words = np.frombuffer(data[:len(data) // 8 * 8], np.uint64)
+    total, sums = (np.add.reduce(x, dtype=np.uint64) for x in (words[8:], np.cumsum(words[8:], dtype=np.uint64)))
+    if len(data) != head.nbytes + head[2] or (words[:8] != head).any() or (total, sums) != (head[3], head[4]):
+        raise RuntimeError(f"{about['file']} is damaged, or of another export")
+    return [data[w["offset"]:w["offset"] + w["bytes"]] for w in about["parts"]]
 
 
 def _context():
@@ -177,6 +235,6 @@ def main(files):
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except (OSError, ValueError, RuntimeError, cl.Error) as e:
+    except (OSError, ValueError, TypeError, RuntimeError, cl.Error) as e:
         sys.exit(str(e))
 '''

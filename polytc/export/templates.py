@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from polytc.codegen import weightfile
 from polytc.export.bundle import Bundle
 from polytc.graph.headers import c_type
 
@@ -117,6 +118,36 @@ static int64_t floordiv(int64_t a, int64_t b)
 
 '''
 
+SATURATED = '''\
+/* a * b of numbers that are not negative; the largest number where the product is larger. */
+static int64_t saturated(int64_t a, int64_t b)
+{
+    return a > 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+}
+
+'''
+
+_WEIGHT_CHECK = '''\
+static const uint64_t weight_header[@WORDS@] = {
+    @HEADER@
+};
+
+/* Is this file, a header and the arrays behind it, that of these weights? */
+static int are_weights(const char *block, size_t bytes)
+{
+    uint64_t word, total = 0, sums = 0;
+    size_t k;
+    if (bytes != @BYTES@u || memcmp(block, weight_header, sizeof weight_header)) return 0;
+    for (k = sizeof weight_header; k < bytes; k += sizeof word) {
+        memcpy(&word, block + k, sizeof word);
+        total += word;
+        sums += total;
+    }
+    return total == weight_header[@SUM@] && sums == weight_header[@SUMS@];
+}
+
+'''
+
 _FORMATS = {"float": "FLOAT", "double": "DOUBLE", "int32_t": "INT", "int64_t": "LONG"}
 
 
@@ -139,6 +170,15 @@ def cmake(name: str, find: str, link: str, **values: object) -> str:
     """CMakeLists.txt of a library and its main program. find: what finds the packages that it needs; link: what links it to
     them; values: for the templates that both are."""
     return rendered(rendered(_CMAKE, FIND=find, LINK=link), NAME=name, **values)
+
+
+def weight_check(b: Bundle) -> str:
+    """The function that tells the weights of a bundle from others; '' without weights."""
+    if not b.weights:
+        return ""
+    head = weightfile.header(b.weights)
+    return rendered(_WEIGHT_CHECK, WORDS=weightfile.WORDS, HEADER=",\n    ".join(f"UINT64_C({word})" for word in head),
+                    BYTES=weightfile.BYTES + head[weightfile.BYTES_WORD], SUM=weightfile.SUM_WORD, SUMS=weightfile.SUMS_WORD)
 
 
 def table(ctype: str, name: str, rows: list[str], empty: str = "0") -> str:

@@ -8,6 +8,7 @@ Nothing of Python is needed to run the result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from polytc import errors, machine
+from polytc.codegen import weightfile
 from polytc.codegen.llvm import standalone
 from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
 from polytc.codegen.llvm.target import LLVMTarget
@@ -71,10 +73,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     files.code.write_bytes(standalone.object_file(chain, target, triple))
     files.header.write_text(headers.header(plan, chain), encoding="utf-8")
     files.main.write_text(headers.main(plan, chain), encoding="utf-8")
-    with files.weights.open("wb") as file:
-        for part in weights:
-            file.write(np.ascontiguousarray(part).tobytes())
-            file.write(bytes(-part.nbytes % ALIGNMENT))
+    weightfile.write(weights, files.weights)
     return files
 
 
@@ -137,8 +136,11 @@ class _Assembly:
         sources = tuple(k.lowered.source for k in self.kernels.all)
         own = max((int(s.options["arena_bytes"]) for s in sources), default=0)
         copies = tuple(Copy(self.place(value), self.output(j), size) for j, value, size in assembly.late_outputs(self.plan))
-        return Chain(self.name, sources, tuple(steps), copies, self.size, self.memory.bytes, scratch, own,
-                     len(self.plan.inputs) + len(self.plan.outputs)), self.weights
+        sizes = {n: math.prod(self.plan.types[n].shape) * self.plan.types[n].dtype.bytes
+                 for n in (*self.plan.inputs, *self.plan.outputs)}
+        header = weightfile.header(self.weights) if self.weights else ()
+        return Chain(self.name, sources, tuple(steps), copies, header, self.memory.bytes, scratch, own,
+                     tuple(sizes[n] for n in self.plan.inputs), tuple(sizes[n] for n in self.plan.outputs)), self.weights
 
     def step(self, call: Call) -> Step:
         kernel = self.kernels.of(call)
@@ -165,7 +167,7 @@ class _Assembly:
         return Place(ARENA, self.memory.offsets[base])
 
     def store(self, array: np.ndarray) -> Place:
-        place = Place(WEIGHTS, self.size)
+        place = Place(WEIGHTS, weightfile.BYTES + self.size)
         self.weights.append(array)
         self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return place

@@ -62,11 +62,12 @@ extern "C" {{
 #endif
 
 /* Reads the weights, makes {chain.arena + chain.scratch:,} bytes of memory, {chain.thread_bytes:,} more for each thread, and
- * threads - 1 threads. NULL if the file cannot be read or there is no memory. */
+ * threads - 1 threads. NULL if there is no memory, or if the file cannot be read or is not that of this code. */
 void *{chain.name}_open(const char *weights, int threads);
 
-/* One run. A model runs once at a time; open it again to run it twice at once. */
-void {chain.name}_run(void *model, {', '.join(const + out)});
+/* One run; 0, or 1 without a run where an array is NULL or an output shares memory with another. A model runs
+ * once at a time; open it again to run it twice at once. */
+int {chain.name}_run(void *model, {', '.join(const + out)});
 
 void {chain.name}_close(void *model);
 
@@ -119,7 +120,7 @@ int main(int argc, char **argv) {{
     void *model = {chain.name}_open(argc > 1 ? argv[1] : "{chain.name}.weights", argc > 2 ? atoi(argv[2]) : 1);
     if (!model) {{ fprintf(stderr, "the weights cannot be read\\n"); return 1; }}
 {reads}
-    {chain.name}_run(model, {', '.join(names)});
+    if ({chain.name}_run(model, {', '.join(names)})) {{ fprintf(stderr, "the arrays share memory\\n"); return 1; }}
 {prints}
     {chain.name}_close(model);
     return 0;

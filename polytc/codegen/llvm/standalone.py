@@ -1,7 +1,7 @@
 """A chain of kernels as one object file without Python: the kernels, the thread pool, and three functions around them.
 
     void *NAME_open(const char *weights, int threads);      reads the weights, makes memory and threads; NULL if it cannot
-    void NAME_run(void *model, const T *in..., T *out...);  one run; one at a time for each `model`
+    int NAME_run(void *model, const T *in..., T *out...);   one run; one at a time for each `model`; 1 for bad arrays
     void NAME_close(void *model);
 
 It needs libc, libm and pthread. Every argument of a kernel is a place in one of several areas: the weights, the arena of
@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from polytc.codegen import weightfile
+from polytc.codegen.llvm import standalone_checks
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Source
 from polytc.runtime import chains, modes, regions
@@ -62,18 +64,29 @@ class Copy:
 
 @dataclass(frozen=True)
 class Chain:
-    """name: prefix of the functions, a C identifier. weights, arena, scratch: bytes; thread_bytes: what each thread adds to
-    scratch. arrays: how many the caller gives."""
+    """name: prefix of the functions, a C identifier. header: the words that the file of weights begins with. arena, scratch:
+    bytes; thread_bytes: what each thread adds to scratch. inputs, outputs: bytes of each array that the caller gives."""
 
     name: str
     sources: tuple[Source, ...]
     steps: tuple[Step | Skip, ...]
     copies: tuple[Copy, ...]
-    weights: int
+    header: tuple[int, ...]
     arena: int
     scratch: int
     thread_bytes: int
-    arrays: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the file of weights; 0 if there are none."""
+        return weightfile.BYTES + self.header[weightfile.BYTES_WORD] if self.header else 0
+
+    @property
+    def arrays(self) -> int:
+        """How many the caller gives."""
+        return len(self.inputs) + len(self.outputs)
 
 
 def object_file(chain: Chain, target: LLVMTarget, triple: str = "") -> bytes:
@@ -115,7 +128,9 @@ def driver(chain: Chain) -> str:
     declared = "".join(f"declare void @{chain.name}.kernel{k}(ptr, ptr, ptr, ptr, i64)\n" for k in used)
     tables = (f"@steps = internal constant [{len(rows)} x %step] [{', '.join(rows)}]\n"
               f"@places = internal constant [{len(cells)} x %place] [{', '.join(cells)}]\n")
-    return _TYPES + declared + tables + _open(chain, len(rows), len(cells)) + _run(chain, len(rows), len(cells)) + _close(chain)
+    checks = standalone_checks.text(chain.header, chain.inputs, chain.outputs)
+    return (_TYPES + checks + declared + tables + _open(chain, len(rows), len(cells)) + _run(chain, len(rows), len(cells))
+            + _close(chain))
 
 
 _TYPES = """\
@@ -125,6 +140,7 @@ _TYPES = """\
 declare ptr @fopen(ptr, ptr)
 declare i64 @fread(ptr, i64, i64, ptr)
 declare i32 @fclose(ptr)
+declare i32 @fgetc(ptr)
 declare ptr @aligned_alloc(i64, i64)
 declare ptr @calloc(i64, i64)
 declare void @free(ptr)
@@ -202,9 +218,12 @@ read:
   br i1 %opened, label %load, label %fail
 load:
   %into = call ptr @field(ptr %model, i64 0)
-  %got = call i64 @fread(ptr %into, i64 1, i64 {chain.weights}, ptr %file)
+  %read.bytes = call i64 @fread(ptr %into, i64 1, i64 {chain.weights}, ptr %file)
+  %behind = call i32 @fgetc(ptr %file)
+  %ends = icmp slt i32 %behind, 0
+  %got = select i1 %ends, i64 %read.bytes, i64 0
   %closed = call i32 @fclose(ptr %file)
-  %whole = icmp eq i64 %got, {chain.weights}
+  %whole = call i1 @are_weights(ptr %into, i64 %got, i64 {chain.weights})
   br i1 %whole, label %table, label %fail
 table:
   %rows = call ptr @field(ptr %model, i64 3)
@@ -286,12 +305,18 @@ def _run(chain: Chain, steps: int, places: int) -> str:
                     f"  store ptr %own.{k}, ptr %base.{k}\n" for k in range(OWN))
     copies = "".join(_copy(k, c) for k, c in enumerate(chain.copies))
     return f"""\
-define void @{chain.name}_run(ptr %model{params}) {{
+define i32 @{chain.name}_run(ptr %model{params}) {{
   %bases = alloca ptr, i64 {OWN + chain.arrays}
-{owned}{stores}  %pointers = call ptr @field(ptr %model, i64 4)
+{owned}{stores}  %given = getelementptr ptr, ptr %bases, i64 {OWN}
+  %shared = call i1 @shared(ptr %given, i64 {chain.arrays})
+  br i1 %shared, label %refused, label %begin
+refused:
+  ret i32 1
+begin:
+  %pointers = call ptr @field(ptr %model, i64 4)
   br label %next
 next:
-  %k = phi i64 [ 0, %0 ], [ %k1, %fill ]
+  %k = phi i64 [ 0, %begin ], [ %k1, %fill ]
   %more = icmp slt i64 %k, {places}
   br i1 %more, label %fill, label %walk
 fill:
@@ -310,7 +335,7 @@ walk:
   %rows = call ptr @field(ptr %model, i64 3)
   %pool = call ptr @field(ptr %model, i64 5)
   call void @walk(ptr %rows, i64 {steps}, ptr @launch, ptr %pool, ptr null)
-{copies}  ret void
+{copies}  ret i32 0
 }}
 """
 
