@@ -1,0 +1,125 @@
+"""Which definition a name means, and which one of a text runs."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from polytc.lang import syntax as sx
+from polytc.lang.parser import parse
+from tests.meaning import functions, types
+from tests.meaning.expressions import Refused, walk
+from tests.meaning.packs import mapped, spoken
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """`A, B = f(X, 3)`: args are names of tensors and numbers. loops, clauses: as of a statement."""
+
+    targets: tuple[str, ...]
+    f: sx.Function
+    args: tuple[sx.Expr, ...]
+    attributes: tuple[sx.Given, ...]
+    loops: tuple[sx.Loop, ...]
+    clauses: tuple[sx.Clause, ...]
+
+    @property
+    def tensors(self) -> list[tuple[sx.Param, str]]:
+        """The parameters that are tensors, with what is passed for them."""
+        pairs = zip(self.f.params, self.args, strict=True)
+        return [(p, a.id) for p, a in pairs if isinstance(a, sx.Name) and not is_number(self.f, p)]
+
+    @property
+    def numbers(self) -> list[tuple[sx.Param, sx.Expr]]:
+        return [(p, a) for p, a in zip(self.f.params, self.args, strict=True) if is_number(self.f, p)]
+
+
+@functools.cache
+def prelude() -> Mapping[str, sx.Function]:
+    """The definitions that need not be defined: texts, like the user's."""
+    folder = importlib.resources.files("polytc.lang.prelude")
+    texts = [f.read_text(encoding="utf-8") for f in folder.iterdir() if f.name.endswith(".ein")]
+    return {f.name: f for t in texts for f in parse(t)}
+
+
+def entry(text: str) -> tuple[sx.Function, Mapping[str, sx.Function]]:
+    """What runs: the bare statements, or the definition that no other one calls; and all definitions."""
+    parsed = parse(text)
+    own = {f.name: f for f in parsed if f.kind != "bare"}
+    if parsed[-1].kind == "bare":
+        return parsed[-1], own
+    said = [e for f in parsed for s in f.body for e in ([s.call] if isinstance(s, sx.CallStatement) else spoken(s))]
+    called = {n.fn for e in said for n in walk(e) if isinstance(n, sx.Call)}
+    roots = [f for f in parsed if f.name not in called]
+    if len(roots) != 1:
+        raise Refused("several definitions")
+    return roots[0], own
+
+
+def is_number(f: sx.Function, p: sx.Param) -> bool:
+    """A parameter without dimensions is a number, unless it has no type and is subscripted."""
+    if p.dims is not None or f.kind == "op":
+        return False
+    used = {n.tensor if isinstance(n, sx.Access | sx.Extent) else n.fn for s in f.body for e in spoken(s) for n in walk(e)
+            if isinstance(n, sx.Access | sx.Extent | sx.Call)}
+    return p.dtype is not None or p.name not in used
+
+
+class Body:
+    """The statements of a function with its calls told apart, and Tensor Comprehensions' reads as ours."""
+
+    def __init__(self, f: sx.Function, own: Mapping[str, sx.Function]) -> None:
+        self.f, self.own = f, own
+        self.tensors = {p.name for p in f.params} | {s.target for s in f.body if isinstance(s, sx.Statement)}
+        self.tensors |= {t for s in f.body if isinstance(s, sx.CallStatement) for t, _ in s.targets}
+        self.made = 0
+
+    def items(self) -> Iterator[sx.Statement | Invoke]:
+        for s in self.f.body:
+            if isinstance(s, sx.CallStatement):
+                yield from self.invoke(tuple(t for t, _ in s.targets), s.call, s.loops, s.clauses)
+            elif isinstance(s, sx.Statement):
+                plain = not s.subscripts and s.op is None and len(s.clauses) == len(s.loops) and not s.call_style
+                if plain and isinstance(s.value, sx.Call) and self.defined(s.value.fn):
+                    yield from self.invoke((s.target,), s.value, s.loops, s.clauses)
+                else:
+                    yield self.plain(s)
+
+    def defined(self, fn: str) -> bool:
+        known = fn in functions.NAMES or types.named(fn) is not None or fn in self.tensors
+        return fn in self.own or not known and fn in prelude()
+
+    def definition(self, fn: str) -> sx.Function:
+        return self.own[fn] if fn in self.own else prelude()[fn]
+
+    def invoke(self, targets: tuple[str, ...], call: sx.Call, loops: tuple[sx.Loop, ...], clauses: tuple[sx.Clause, ...]
+               ) -> Iterator[Invoke]:
+        """The call, behind those that its arguments make."""
+        args: list[sx.Expr] = []
+        callee = self.definition(call.fn)
+        for p, a in zip(callee.params, call.args, strict=True):
+            if isinstance(a, sx.Call) and self.defined(a.fn) and not is_number(callee, p):
+                self.made += 1
+                name = f"{a.fn} {self.made}"
+                yield from self.invoke((name,), a, loops, clauses)
+                a = sx.Name(name, a.span)
+            args.append(a)
+        yield Invoke(targets, callee, tuple(args), call.attributes, loops, clauses)
+
+    def plain(self, s: sx.Statement) -> sx.Statement:
+        def read(e: sx.Expr) -> sx.Expr:
+            e = mapped(e, read)
+            if not isinstance(e, sx.Call) or e.fn in functions.C_NAMES:
+                return e
+            known = e.fn in functions.NAMES or types.named(e.fn) is not None
+            own = e.fn in self.tensors and (s.call_style or e.fn not in functions.NAMES) or s.call_style and not known
+            return sx.Access(e.fn, e.args, e.span) if own else e
+
+        def clause(c: sx.Clause) -> sx.Clause:
+            if not isinstance(c, sx.RangeClause):
+                return replace(c, value=read(c.value))
+            return replace(c, lower=read(c.lower), upper=read(c.upper), step=None if c.step is None else read(c.step))
+        return replace(s, subscripts=tuple(map(read, s.subscripts)), value=read(s.value),
+                       components=tuple(map(read, s.components)), clauses=tuple(map(clause, s.clauses)))

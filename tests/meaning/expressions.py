@@ -1,0 +1,274 @@
+"""Values of expressions at many points at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from polytc.lang import syntax as sx
+from tests.meaning import functions, types, values
+from tests.meaning.values import Bound, Value
+
+
+class Refused(Exception):
+    """The language does not allow the program."""
+
+
+CONSTANTS = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793}
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.mod,
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift,
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "&&": np.logical_and, "||": np.logical_or}
+_PYTHON: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "&&": lambda a, b: a and b, "||": lambda a, b: a or b}
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+@dataclass
+class Stored:
+    """A tensor. lower: its first coordinates; data: in the type in which it is updated; error, slack: as in Value."""
+
+    type: str
+    lower: tuple[int, ...]
+    data: np.ndarray
+    error: Bound = None
+    slack: Bound = None
+
+
+def walk(e: sx.Expr) -> Iterator[sx.Expr]:
+    """`e` and all below it, in the order of the text."""
+    yield e
+    for x in sx.operands(e):
+        yield from walk(x)
+
+
+def reads(e: sx.Expr, tensors: Mapping[str, Any]) -> bool:
+    """Does memory decide the value?"""
+    return any(isinstance(n, sx.Access) or isinstance(n, sx.Name) and n.id in tensors for n in walk(e))
+
+
+class Expressions:
+    """The expressions of one statement. numbers: sizes and scalars; lets: what `where` defines; tensors: all that may be read;
+    shapes: of the inputs, for `A.shape[0]`; at: index -> its values, one a point. floats: the type of weak floats. skips: for
+    each `else identity`, the points that it leaves in. probing: only types are asked for, there are no points."""
+
+    def __init__(self, numbers: Mapping[str, Value], lets: Mapping[str, sx.Expr], tensors: Mapping[str, Stored],
+                 shapes: Mapping[str, tuple[int, ...]], at: Mapping[str, np.ndarray], *, precise: bool = False,
+                 probing: bool = False) -> None:
+        self.numbers, self.lets, self.tensors, self.shapes, self.at = numbers, lets, tensors, shapes, at
+        self.precise, self.probing = precise, probing
+        self.floats = "f64"
+        self.skips: list[np.ndarray] = []
+
+    def value(self, e: sx.Expr) -> Value:
+        match e:
+            case sx.Number(value=v):
+                return values.constant(v)
+            case sx.Name(id=name):
+                return self.name(name)
+            case sx.Access():
+                return self.read(e.tensor, e.subscripts)
+            case sx.Guarded(access=sx.Access() as access):
+                return self.guarded(access, e.default)
+            case sx.Guarded(access=sx.Name(id=name)):
+                return self.read(name, ())
+            case sx.Extent(tensor=t, axis=axis):
+                return values.constant(self.shapes[t][axis])
+            case sx.Unary():
+                return self.unary(e.op, self.value(e.a))
+            case sx.Binary():
+                return self.binary(e)
+            case sx.Ternary():
+                return self.ternary(e)
+            case sx.Call():
+                return self.call(e)
+        raise Refused(f"{type(e).__name__} is no value")
+
+    def name(self, name: str) -> Value:
+        if name in self.lets:
+            return self.value(self.lets[name])
+        if name in self.numbers:
+            return self.numbers[name]
+        if name in self.tensors:
+            return self.read(name, ())
+        if name in CONSTANTS:
+            return values.constant(CONSTANTS[name])
+        if self.probing:
+            return Value(np.zeros(0, np.int64), "i64", True)
+        return Value(self.at[name], "i64", True)
+
+    # ---- operators
+
+    def adapted(self, e: sx.Expr | None, v: Value, to: str) -> Value:
+        """The value in the type that it and another one have in common. e: weak floats are computed again in that type."""
+        if v.type == to and not (v.number is not None and types.is_int(to)):
+            return v
+        if v.number is not None and v.weak or v.number is not None and types.is_float(to):
+            if types.is_int(to) and not isinstance(v.number, float):
+                info = np.iinfo(types.stored(to))
+                if not info.min <= v.number <= info.max:
+                    raise Refused(f"{v.number} does not fit into {to}")
+            if not isinstance(v.number, float) or types.is_float(to):
+                return Value(np.asarray(v.number).astype(types.computed(to)), to, number=v.number)
+        if v.weak and e is not None and types.is_float(v.type) and types.is_float(to):
+            before, self.floats = self.floats, to
+            try:
+                again = self.value(e)
+            finally:
+                self.floats = before
+            return replace(values.cast(again, to) if again.type != to else again, weak=False)
+        return values.cast(v, to)
+
+    def both(self, a: sx.Expr, x: Value, b: sx.Expr, y: Value, to: str) -> tuple[Value, Value]:
+        return self.adapted(a, x, to), self.adapted(b, y, to)
+
+    def binary(self, e: sx.Binary) -> Value:
+        x, y = self.value(e.a), self.value(e.b)
+        if x.number is not None and y.number is not None and (x.weak and y.weak or x.type == y.type == "bool"):
+            try:
+                return values.constant(_PYTHON[e.op](x.number, y.number))
+            except (ZeroDivisionError, ValueError, OverflowError, TypeError):
+                pass
+        if e.op in ("&&", "||"):
+            sure = x.error is None and y.error is None
+            return Value(_NUMPY[e.op](x.data, y.data), "bool", error=None if sure else values._unknown(x.error, y.error))
+        to, weak = types.common(x.kind, y.kind)
+        if e.op in COMPARISONS:
+            return self.comparison(e, x, y, to)
+        if e.op == "/" and not types.is_float(to) and to != types.UNKNOWN:
+            to = "f64"
+        if to == "bool" and e.op not in "&|^":
+            raise Refused(f"`{e.op}` on bool")
+        if e.op in ("&", "|", "^", "<<", ">>") and types.is_float(to):
+            raise Refused(f"`{e.op}` on floats")
+        if weak and types.is_float(to):
+            to = self.floats
+        a, b = self.both(e.a, x, e.b, y, to)
+        if to == types.UNKNOWN:
+            return Value(np.zeros(0), to, weak)
+        made = values.arithmetic(e.op, _NUMPY[e.op], a, b, to, self.precise)
+        both = x.number is not None and y.number is not None and types.is_float(to) and not weak and e.op in "+-*/"
+        return replace(made, weak=weak, number=made.data.item() if both else None)
+
+    def comparison(self, e: sx.Binary, x: Value, y: Value, to: str) -> Value:
+        try:
+            a, b = self.both(e.a, x, e.b, y, to)
+        except Refused:  # a number that the other type does not hold
+            a, b = self.both(e.a, x, e.b, y, "i64")
+        if to == types.UNKNOWN:
+            return Value(np.zeros(0, bool), "bool")
+        made = values.compared(_NUMPY[e.op], a, b)
+        both = x.number is not None and y.number is not None
+        return replace(made, number=bool(made.data)) if both and made.data.ndim == 0 else made
+
+    def unary(self, op: str, a: Value) -> Value:
+        if op == "!":
+            return replace(a, data=np.logical_not(a.data), number=None if a.number is None else not a.number)
+        if a.number is not None and a.weak:
+            return values.constant(-a.number if op == "-" else ~int(a.number))
+        if a.type == "bool":
+            raise Refused(f"`{op}` on bool")
+        if a.type == types.UNKNOWN:
+            return a
+        return replace(a, data=np.negative(a.data) if op == "-" else np.invert(a.data),
+                       number=None if a.number is None else -a.number)
+
+    def ternary(self, e: sx.Ternary) -> Value:
+        c = self.value(e.condition)
+        if isinstance(c.number, bool):
+            return self.value(e.a if c.number else e.b)
+        x, y = self.value(e.a), self.value(e.b)
+        to, weak = types.common(x.kind, y.kind)
+        if weak and types.is_float(to):
+            to = self.floats
+        a, b = self.both(e.a, x, e.b, y, to)
+        return replace(values.select(c, a, b, to), weak=weak)
+
+    def call(self, e: sx.Call) -> Value:
+        fn = functions.C_NAMES.get(e.fn, e.fn)
+        args = [self.value(a) for a in e.args]
+        to = types.named(fn)
+        if to is not None:
+            a = args[0]
+            if a.number is not None and a.weak and types.is_float(to):
+                return Value(np.asarray(a.number).astype(types.computed(to)), to, number=float(a.number))
+            return values.cast(a, to)
+        if fn not in functions.NAMES:
+            raise Refused(f"there is no function `{fn}`")
+        kind = args[0].kind
+        for a in args[1:]:
+            kind = types.common(kind, a.kind)
+        to, weak = kind
+        if fn in functions.NEEDS_FLOAT and not types.is_float(to) and to != types.UNKNOWN:
+            to = "f64"
+        if fn in ("floor", "ceil", "trunc", "round") and types.is_int(to):
+            return replace(self.adapted(e.args[0], args[0], to), weak=weak)
+        if weak and types.is_float(to):
+            to = self.floats
+        if (weak or to == "f64") and all(a.number is not None for a in args):
+            made = functions.folded(fn, [a.number for a in args if a.number is not None], to)
+            if made is not None:
+                return replace(made, weak=weak)
+        if to == types.UNKNOWN:
+            return Value(np.zeros(0), "bool" if fn in functions.PREDICATES else to)
+        made = functions.applied(fn, [self.adapted(x, a, to) for x, a in zip(e.args, args, strict=True)], to)
+        return replace(made, weak=weak and fn not in functions.PREDICATES)
+
+    # ---- tensors
+
+    def places(self, subscripts: tuple[sx.Expr, ...]) -> tuple[list[np.ndarray], Bound, bool]:
+        """Subscripts, the error of what memory decides of them, and whether it does."""
+        found = [self.value(s) for s in subscripts]
+        gather = any(reads(s, self.tensors) for s in subscripts)
+        return [f.data.astype(np.int64) for f in found], values._unknown(*(f.error for f in found)), gather
+
+    def read(self, tensor: str, subscripts: tuple[sx.Expr, ...]) -> Value:
+        """What a tensor holds; a gather reads the nearest element."""
+        t = self.tensors.get(tensor)
+        if t is None or len(t.lower) != len(subscripts):
+            raise Refused(f"`{tensor}` is not known with {len(subscripts)} dimensions")
+        places, unsure, gather = self.places(subscripts)
+        if not gather and not self.probing and not all(
+                ((p >= lo) & (p < lo + n)).all() for p, lo, n in zip(places, t.lower, t.data.shape)):
+            raise Refused(f"`{tensor}` is read out of bounds")
+        return self.at_places(t, places, unsure)
+
+    def at_places(self, t: Stored, places: list[np.ndarray], unsure: Bound) -> Value:
+        if self.probing:
+            return Value(np.zeros(0 if places else (), t.data.dtype), t.type)
+        index = tuple(np.clip(p - lo, 0, n - 1) for p, lo, n in zip(places, t.lower, t.data.shape))
+        error = None if t.error is None else t.error[index]
+        if unsure is not None:
+            error = values.added(error, unsure)
+        held = Value(t.data[index], t.type, error=None if error is None else values.some(error),
+                     slack=None if t.slack is None else values.some(t.slack[index]))
+        if t.data.dtype != types.computed(t.type) and t.type != types.UNKNOWN:  # an accumulator of another type
+            held = values.cast(replace(held, type=types.of_array(t.data)), t.type)
+        return held
+
+    def guarded(self, e: sx.Access, default: sx.Expr | None) -> Value:
+        t = self.tensors[e.tensor]
+        places, unsure, _ = self.places(e.subscripts)
+        inside = np.asarray(True)
+        for p, lo, n in zip(places, t.lower, t.data.shape):
+            inside = inside & (p >= lo) & (p < lo + n)
+        if default is None:
+            self.skips.append(inside)
+            other = values.constant(0)
+        else:
+            other = self.value(default)
+        if t.type == types.UNKNOWN:
+            return Value(np.zeros(0), t.type)
+        other = values.cast(other, "bool") if t.type == "bool" else self.adapted(default, other, t.type)
+        if self.probing or t.data.size == 0:
+            return Value(np.broadcast_to(other.data, inside.shape), t.type)
+        return values.select(Value(inside, "bool", error=unsure), self.at_places(t, places, None), other, t.type)

@@ -1,0 +1,191 @@
+"""A second, independent meaning of the language: what docs/language.md says, in numpy, straight from the syntax tree.
+
+It shares with polytc the parser and the nodes of the syntax tree, nothing else: no ranges, no types, no lowering. Each value
+carries a bound of how far a licensed evaluation may be from it, 0 for most.
+
+- `run` (here): a program on arrays;
+- `program`: a definition and what it is called with: types, bounds of tensors;
+- `plan`: one statement: what narrows it, its points; `ranges`: which values an index takes, found by trying them;
+- `expressions`: values of expressions at many points; `functions`: the intrinsics; `updates`: what `op=` does to elements;
+- `values`: numbers of a type with their bounds of error; `types`: promotion, weak numbers;
+- `packs`: `op`s written out for the ranks at hand; `calls`: which definition a name means, and which one runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polytc.lang import syntax as sx
+from tests.meaning import calls, types, updates, values
+from tests.meaning.calls import Invoke
+from tests.meaning.expressions import Expressions, Refused, Stored
+from tests.meaning.plan import Plan, Points, Unsupported
+from tests.meaning.program import Program
+from tests.meaning.values import Bound, Number, Value
+
+__all__ = ["Refused", "Unsupported", "meaning"]
+
+
+def meaning(text: str, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Number] | None = None,
+            attributes: Mapping[str, Any] | None = None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The outputs of a program by name: the values, and how far what is licensed may be from each.
+
+    Raises Refused where the language does not allow the program, Unsupported where it is not interpreted here.
+    """
+    f, own = calls.entry(text)
+    given = {n: _taken(a) for n, a in arrays.items()}
+    with np.errstate(all="ignore"):
+        program = Program(f, own, given, numbers or {}, attributes or {})
+        found = Run(program, given).run()
+        return {n: _given_back(found[n]) for n in program.outputs}
+
+
+def _taken(a: np.ndarray) -> Stored:
+    name = types.of_array(a)
+    return Stored(name, (0,) * a.ndim, np.array(a, types.computed(name), order="C"))
+
+
+def _given_back(t: Stored) -> tuple[np.ndarray, np.ndarray]:
+    t = settled(t)
+    return t.data.astype(types.stored(t.type)), np.zeros(t.data.shape) if t.error is None else t.error
+
+
+def settled(t: Stored) -> Stored:
+    """The tensor in its own type, not in that of its accumulator."""
+    if t.data.dtype == types.computed(t.type):
+        return t
+    v = values.cast(Value(t.data, types.of_array(t.data), error=t.error), t.type)
+    return Stored(t.type, t.lower, v.data, v.error)
+
+
+class Run:
+    """One run of a program. given: its inputs, which are written in place where they are `inout`."""
+
+    def __init__(self, program: Program, given: Mapping[str, Stored]) -> None:
+        self.program = program
+        self.tensors = dict(given)
+        for x in program.items:
+            for n in program.targets(x):
+                if n not in self.tensors:
+                    start = x.s.op if isinstance(x, Plan) and not x.s.reset and not x.s.components else None
+                    self.tensors[n] = updates.fresh(program.types[n], program.hulls[n], program.accumulators.get(n), start)
+
+    def run(self) -> dict[str, Stored]:
+        """All tensors behind the last statement."""
+        self.block(self.program.items, 0, {})
+        return self.tensors
+
+    def block(self, items: Sequence[Plan | Invoke], depth: int, env: dict[str, int]) -> None:
+        """Statements in order, those of one `for` at this depth together, in each of its iterations."""
+        for label, group in itertools.groupby(items, lambda x: x.loops[depth].label if len(x.loops) > depth else None):
+            inside = list(group)
+            if label is None:
+                for x in inside:
+                    if isinstance(x, Invoke):
+                        self.invoke(x)
+                    else:
+                        self.execute(x, env)
+                continue
+            clause = inside[0].clauses[depth]
+            assert isinstance(clause, sx.RangeClause)
+            at = self.program.expressions(self.tensors, {i: np.asarray(v) for i, v in env.items()})
+            low, high = int(at.value(clause.lower).data), int(at.value(clause.upper).data)
+            for value in range(low, high, 1 if clause.step is None else int(at.value(clause.step).data)):
+                self.block(inside, depth + 1, env | {clause.index: value})
+
+    # ---- calls
+
+    def invoke(self, x: Invoke) -> None:
+        """Runs a definition on copies of its arguments, from 0 each; what it declares `inout` is written in place."""
+        held = {name: settled(self.tensors[name]) for _, name in x.tensors}
+        callee = self.program.callee(x, held)
+        given = {p.name: Stored(t.type, (0,) * t.data.ndim, t.data if p.inout else t.data.copy(), t.error, t.slack)
+                 for p, t in ((p, held[name]) for p, name in x.tensors)}
+        found = Run(callee, given).run()
+        for p, name in x.tensors:
+            if p.inout:
+                self.tensors[name].error, self.tensors[name].slack = given[p.name].error, given[p.name].slack
+        for t, o in zip(x.targets, callee.outputs):
+            self.whole(self.tensors[t], settled(found[o]))
+
+    @staticmethod
+    def whole(target: Stored, result: Stored) -> None:
+        places = [p.reshape(-1) for p in np.indices(result.data.shape)]
+        v = Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
+                  slack=_each(result.slack, result.data.size))
+        updates.assign(target, updates.flat(target, places, result.data.size), values.cast(v, target.type)
+                       if target.type != result.type else v)
+
+    # ---- statements
+
+    def execute(self, x: Plan, env: Mapping[str, int]) -> None:
+        """One iteration's instances of a statement."""
+        def make(at: Points) -> Expressions:
+            return self.program.expressions(self.tensors, at, x)
+        if x.s.reset or x.s.components:
+            self.restart(x, x.restarts(env, make), make)
+        points, sure = x.points(env, make)
+        target, kinds = self.tensors[x.s.target], self.program.types
+        if any(x.scattered):
+            points = inside(x, points, make, target)
+        n = size(points)
+        if n == 0:
+            return
+        at = make(points)
+        found = [at.value(e) if kinds[s.target] == "bool" else at.adapted(e, at.value(e), kinds[s.target])
+                 for e, s in zip(x.values, x.group, strict=True)]
+        places = [at.value(e) for e in x.s.subscripts]
+        where = updates.flat(target, [np.broadcast_to(p.data, n).astype(np.int64) for p in places], n)
+        keep = np.logical_and.reduce([np.broadcast_to(s, n) for s in at.skips]) if at.skips else np.ones(n, bool)
+        found = [Value(np.broadcast_to(v.data, n)[keep], v.type, error=_each(v.error, n, keep), slack=_each(v.slack, n, keep))
+                 for v in found]
+        self.write(x, where[keep], found)
+        if not sure or any(p.error is not None for p in places):
+            for s in x.group:
+                self.tensors[s.target].error = np.full(target.data.shape, np.inf)
+
+    def write(self, x: Plan, where: np.ndarray, found: list[Value]) -> None:
+        target = self.tensors[x.s.target]
+        if x.s.components:
+            at, winners, sure = updates.chosen(where, found[0], x.s.op or "max", target.data.size)
+            updates.update(target, where, found[0], x.s.op or "max", self.program.precise)
+            for s, v in zip(x.group[1:], found[1:]):
+                error = np.where(sure[at], 0.0 if v.error is None else v.error[winners], np.inf)
+                updates.assign(self.tensors[s.target], at, Value(v.data[winners], v.type, error=values.some(error)))
+        elif x.s.op is None:
+            updates.assign(target, where, found[0])
+        else:
+            updates.update(target, where, found[0], x.s.op, self.program.precise)
+
+    def restart(self, x: Plan, points: Points, make: Callable[[Points], Expressions]) -> None:
+        """The identity where `op=!` starts again; 0 in the other tensors of a tuple reduction."""
+        if any(x.scattered):
+            raise Unsupported("a scatter that starts again")
+        at, n = make(points), size(points)
+        places = [np.broadcast_to(at.value(e).data, n) for e in x.s.subscripts]
+        for k, s in enumerate(x.group):
+            t = self.tensors[s.target]
+            first = types.identity(x.s.op or "max", types.of_array(t.data)) if k == 0 else 0
+            updates.assign(t, updates.flat(t, places, n), Value(np.asarray(first).astype(t.data.dtype), t.type))
+
+
+def size(points: Points) -> int:
+    return max((a.size for a in points.values() if a.ndim), default=1)
+
+
+def inside(x: Plan, points: Points, make: Callable[[Points], Expressions], target: Stored) -> Points:
+    """The points at which a scatter stays in its tensor."""
+    at, keep = make(points), np.ones(size(points), bool)
+    for e, lo, extent in zip(x.s.subscripts, target.lower, target.data.shape):
+        p = at.value(e).data.astype(np.int64)
+        keep &= (p >= lo) & (p < lo + extent)
+    return {i: a if a.ndim == 0 else a[keep] for i, a in points.items()}
+
+
+def _each(bound: Bound, n: int, keep: Any = slice(None)) -> Bound:
+    """A bound for each of n points, of those that are kept."""
+    return None if bound is None else np.broadcast_to(bound if bound.ndim < 2 else bound.reshape(-1), n)[keep]
