@@ -6,7 +6,8 @@ Any number of processes may read and write it at once. What cannot be read, or d
 is dropped; what cannot be written is done without, with one warning. When the files grow beyond the limit, those that were not
 used for the longest time go. The keys say everything that the contents depend on (see polytc/keys.py).
 
-POLYTC_CACHE=0 turns it off; POLYTC_CACHE_DIR is the folder instead of ~/.cache/polytc; POLYTC_CACHE_SIZE the limit (1G).
+POLYTC_CACHE=0 turns it off; POLYTC_CACHE_DIR is the folder instead of ~/.cache/polytc; POLYTC_CACHE_SIZE the limit (1G). Copies
+of large weights lie beside it (weights.py).
 """
 
 from __future__ import annotations
@@ -58,12 +59,17 @@ def place() -> Path | None:
 
 def limit() -> int:
     """Bytes that the entries may take. Raises ArgumentError E410 for a POLYTC_CACHE_SIZE that is no size."""
-    text = os.environ.get("POLYTC_CACHE_SIZE", "").strip()
+    return size_of("POLYTC_CACHE_SIZE", LIMIT)
+
+
+def size_of(variable: str, default: int) -> int:
+    """The bytes that a variable of the environment asks for. Raises ArgumentError E410 for what is no size."""
+    text = os.environ.get(variable, "").strip()
     if not text:
-        return LIMIT
+        return default
     match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE | re.ASCII)
     if match is None:
-        raise fail("E410", f"POLYTC_CACHE_SIZE is {text!r}, not a size", kind=ArgumentError,
+        raise fail("E410", f"{variable} is {text!r}, not a size", kind=ArgumentError,
                    notes=["write a number of bytes, or one such as 500M or 2G"])
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
@@ -129,9 +135,14 @@ def _sweep(descriptor: int, most: int) -> None:
     total = sum(size for _, size, _ in found)
     goal = most * 3 // 4 if total > most else most
     for name, size, used in found:
-        stale = not name.endswith(SUFFIX) and time.time() - used > FORGOTTEN
+        stale = not name.endswith(SUFFIX) and forgotten(used)
         if (stale or name.endswith(SUFFIX) and total > goal) and folder.remove(descriptor, name):
             total -= size
+
+
+def forgotten(used: float) -> bool:
+    """Has a file that was last used at that time been left behind, if it has no name yet?"""
+    return time.time() - used > FORGOTTEN
 
 
 def drop(key: str) -> None:

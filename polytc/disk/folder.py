@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 CLOSED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -44,16 +45,22 @@ def opened(path: Path, create: bool = False) -> Iterator[int]:
 
 def read(folder: int, name: str) -> bytes:
     """The contents of a file, whose time of use becomes now. Raises OSError, of which Untrusted."""
+    with plain(folder, name) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+@contextmanager
+def plain(folder: int, name: str) -> Iterator[int]:
+    """A descriptor of a file that only its user can have written, whose time of use becomes now. Raises OSError, of which
+    Untrusted."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | CLOSED, dir_fd=folder)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise Untrusted(f"{name} is not a plain file of ours")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read()
         with suppress(OSError):  # a read-only disk
             os.utime(descriptor)
-        return data
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -63,15 +70,24 @@ def write(folder: int, name: str, data: bytes) -> None:
 
     Nothing is flushed to the disk: after a loss of power a file may be short, which readers find out by its checksum.
     """
-    temporary = f"{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    with unfinished(folder) as (file, rename):
+        file.write(data)
+        rename(name)
+
+
+@contextmanager
+def unfinished(folder: int) -> Iterator[tuple[BinaryIO, Callable[[str], None]]]:
+    """A new file to write to, and the function that gives it its name; it is gone where that is not called. Raises OSError."""
+    temporary = f"{os.getpid()}.{os.urandom(8).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSED, 0o600, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
-            file.write(data)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:  # an interrupt too: nothing is left behind
+            def rename(name: str) -> None:
+                file.flush()
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            yield file, rename
+    finally:  # after an interrupt too: nothing is left behind
         remove(folder, temporary)
-        raise
 
 
 def remove(folder: int, name: str) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 TOLERANCES = {2: 2e-2, 4: 1e-4, 8: 1e-10}
@@ -11,6 +14,24 @@ TOLERANCES = {2: 2e-2, 4: 1e-4, 8: 1e-10}
 def allowed_error(dtype: np.dtype) -> float:
     """What a result of that type may be off, relative to its largest magnitude."""
     return TOLERANCES.get(dtype.itemsize, 0.0) if dtype.kind == "f" else 2e-2 if dtype.name == "bfloat16" else 0.0
+
+
+def worst(found: Sequence[Any], expected: Sequence[Any]) -> tuple[float, float]:
+    """The largest error of some values, arrays or sequences of them, and the largest that is allowed."""
+    pairs = list(_arrays(found, expected))
+    return (max((largest_error(a, b) for a, b in pairs), default=0.0),
+            max((allowed_error(b.dtype) for _, b in pairs), default=0.0))
+
+
+def _arrays(found: Any, expected: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of two values of one structure the arrays that stand at one place; of others something that differs."""
+    if isinstance(expected, list | tuple) and isinstance(found, list | tuple) and len(found) == len(expected):
+        for a, b in zip(found, expected, strict=True):
+            yield from _arrays(a, b)
+    elif isinstance(expected, np.ndarray | np.generic) and isinstance(found, np.ndarray | np.generic):
+        yield np.asarray(found), np.asarray(expected)
+    elif found is not None or expected is not None:
+        yield np.zeros(1), np.zeros(0)
 
 
 def largest_error(found: np.ndarray, expected: np.ndarray) -> float:

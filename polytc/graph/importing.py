@@ -15,6 +15,7 @@ from polytc.graph.bindings import TABLE
 from polytc.graph.control import CONTROL
 from polytc.graph.folding import foldable
 from polytc.graph.ir import Graph, Node, bodies
+from polytc.graph.places import Places
 from polytc.graph.stored import Origin
 
 errors.register(E600="the onnx library is not installed")
@@ -26,21 +27,16 @@ except ModuleNotFoundError as missing:
                notes=["pip install 'polytc[onnx]'"]) from None
 
 
-def load(source: Any, without: Collection[str] = (), strict: bool = False) -> Graph:
-    """See `polytc.graph.load_onnx`."""
-    return read(source, without, strict)[0]
-
-
-def load_and_keep(found: Origin, without: Collection[str], strict: bool) -> Graph:
-    """As `load`, and note down for other processes what the graph declares."""
-    graph, files = read(found.path, without, strict)
+def load_and_keep(found: Origin, without: Collection[str], strict: bool, places: Places) -> Graph:
+    """See `polytc.graph.load_onnx`; and note down for other processes what the graph declares."""
+    graph, files = read(found.path, without, strict, places)
     keeping.keep_graph(found, graph, files)
     return graph
 
 
-def read(source: Any, without: Collection[str], strict: bool) -> tuple[Graph, list[np.ndarray]]:
+def read(source: Any, without: Collection[str], strict: bool, places: Places) -> tuple[Graph, list[np.ndarray]]:
     """The graph, and the bytes of all files that it was read from."""
-    model, files = door.read_model(source)
+    model, files = door.read_model(source, places)
     graph = door.import_model(door.expanded(model, _native), files)
     outside = refuse_missing(graph, strict)
     graph = passes.run(graph, without)

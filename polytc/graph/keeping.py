@@ -10,12 +10,12 @@ import numpy as np
 
 from polytc import keys
 from polytc.compiler import target
-from polytc.disk import cache, mapped, stamps
+from polytc.disk import cache, mapped
 from polytc.graph.instance import programs
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import Plan
 from polytc.graph.staging import Ready, whole
-from polytc.graph.stored import LENGTH, Choices, Origin, mark, start_key
+from polytc.graph.stored import LENGTH, Choices, Origin, Source, mark, start_key
 
 LARGEST = 64 << 20
 """Bytes of weights in no file, because a pass made them; with more a model is not kept: so that code keeps its place."""
@@ -23,12 +23,12 @@ LARGEST = 64 << 20
 
 def keep_graph(found: Origin, graph: Graph, files: Iterable[np.ndarray]) -> None:
     """Keep what a graph declares. files: all that it was read from; where one was changed just now, nothing is kept."""
-    rows = [(str(path), stamps.settled(status)) for path, status in filter(None, map(mapped.origin, files))]
-    known = [(path, stamp) for path, stamp in rows if stamp is not None]
-    if len(known) != len(rows) or found.stamp not in [stamp for _, stamp in known]:
+    rows = [Source.behind(f) for f in files if mapped.origin(f) is not None]
+    known = [source for source in rows if source is not None]
+    if len(known) != len(rows) or found.stamp not in [source.stamp for source in known]:
         return
     head = {"name": graph.name, "inputs": list(map(_row, graph.inputs)), "outputs": list(map(_row, graph.outputs)),
-            "outside": graph.outside, "files": known}
+            "outside": graph.outside, "files": [source.row() for source in known]}
     cache.put(found.key, json.dumps(head).encode())
     mark(graph, found, known)
 
@@ -68,23 +68,27 @@ _Rows = dict[str, tuple[int | None, int]]
 """Constant -> the number of its file, None for what is kept with the model, and bytes from the start there."""
 
 
-def _constants(plan: Plan) -> tuple[_Rows, list[tuple[str, tuple[int, ...]]], list[bytes]] | None:
+def _constants(plan: Plan) -> tuple[_Rows, list[tuple[Any, ...]], list[bytes]] | None:
     """Where the constants are, the files, and what lies in none; None if that is too much or a file is not what it was."""
     rows: _Rows = {}
-    files: dict[str, tuple[int, ...]] = {}
+    files = list[Source]()
+    known = dict[mapped.Origin, Source | None]()
     blob, size = list[bytes](), 0
     for name, array in plan.constants.items():
         found, at = mapped.origin(array), mapped.offset(array)
         if found is not None and array.flags.c_contiguous and array.dtype.isnative:
-            stamp = stamps.settled(found[1])
-            if stamp is None or mapped.changed([array]) is not None:
+            if found not in known:
+                known[found] = Source.behind(array)
+            source = known[found]
+            if source is None:
                 return None
-            files[str(found[0])] = stamp
-            rows[name] = list(files).index(str(found[0])), at
+            if source not in files:
+                files.append(source)
+            rows[name] = files.index(source), at
         else:
             rows[name] = None, size
             blob.append(np.ascontiguousarray(array).tobytes())
             size += array.nbytes
             if size > LARGEST:
                 return None
-    return rows, list(files.items()), blob
+    return rows, [source.row() for source in files], blob

@@ -4,8 +4,8 @@ without the compiler and without the onnx library.
     file of the model, stamp, passes      ->  what the graph declares            (`graph`)
     that, target, threads, options, shapes ->  its steps, bound to its weights    (`start`)
 
-The graph itself is read from the file when somebody looks at it. Weights are read where they are, in the model's files, which
-must be as they were; what the passes made of them is kept. Only models that are one native call are kept (keeping.py).
+The graph itself is read from the file when somebody looks at it. Weights are those of the model's files, which must be as they
+were (disk/weights.py); what the passes made of them is kept. Only models that are one native call are kept (keeping.py).
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from polytc import processors
 from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary
-from polytc.disk import cache, mapped, stamps
+from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
 from polytc.graph import memory
 from polytc.graph.instance import Instance, Link, Progress, bind
 from polytc.graph.ir import Graph, Unread, Value
+from polytc.graph.places import Places
 from polytc.graph.plan import Array, Guard, Plan
 from polytc.graph.quick import QuickRun, quick_run
 from polytc.lang.scalars import DTYPES
@@ -61,25 +62,73 @@ class Choices:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a graph comes from. path: of the model's file, stamp: of it, key: of these and of how it was loaded."""
+    """Where a graph comes from. path: of the model's file as it was given, absolute; stamp: of the file that it leads to; key:
+    of these and of how it was loaded."""
 
     path: str
     stamp: tuple[int, ...]
     key: str
 
 
+@dataclass(frozen=True)
+class Source:
+    """A file that a model was read from. path: as it was looked up; real: where that led, links followed; stamp: of what was
+    there; in_place: its bytes are mapped where they are."""
+
+    path: str
+    real: str
+    stamp: tuple[int, ...]
+    in_place: bool
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Source:
+        """From a row of a stored model."""
+        path, real, stamp, in_place = row
+        return Source(str(path), str(real), tuple(stamp), bool(in_place))
+
+    @staticmethod
+    def behind(array: np.ndarray) -> Source | None:
+        """Of the bytes that an array shows; None where they are of no file, or of one that is no longer what it was, or was
+        changed just now."""
+        found = mapped.origin(array)
+        stamp = stamps.settled(found.status) if found is not None else None
+        if found is None or stamp is None:
+            return None
+        source = Source(str(found.path), os.path.realpath(found.path), stamp, found.live)
+        return source if source.same() else None
+
+    def row(self) -> tuple[Any, ...]:
+        """For a stored model."""
+        return self.path, self.real, self.stamp, self.in_place
+
+    def same(self) -> bool:
+        """Does the path lead where it led, to what was there?"""
+        return stamps.file(self.path) == self.stamp and os.path.realpath(self.path) == self.real
+
+    def bytes(self) -> np.ndarray | None:
+        """Of the file, if they are those of the stamp."""
+        try:
+            found = weights.contents(Path(self.path), self.in_place)
+        except OSError:
+            return None
+        known = mapped.origin(found)
+        same = known is not None and stamps.of(known.status) == self.stamp and os.path.realpath(self.path) == self.real
+        return found if same else None
+
+
 # ---- the graph
 
-def origin(source: Any, without: Collection[str], strict: bool) -> Origin | None:
+def origin(source: Any, without: Collection[str], strict: bool, places: Places) -> Origin | None:
     """Of the model in a file; None for other sources, and where nothing is kept."""
     asked = os.environ.get("POLYTC_DUMP") or os.environ.get("POLYTC_CHECK") == "1"  # for stages, which would not run
     if asked or OWN_TEXTS or not isinstance(source, str | os.PathLike) or cache.place() is None:
         return None
-    path, around = os.path.realpath(source), stamps.compilation()
+    path, around = os.path.abspath(source), stamps.compilation()
     stamp = stamps.file(path) if around is not None else None
     if stamp is None:
         return None
-    return Origin(path, stamp, _digest("graph", around, path, stamp, sorted(map(str, without)), strict))
+    return Origin(path, stamp, _digest("graph", around, path, os.path.realpath(path), stamp, sorted(map(str, without)), strict,
+                                      places))
 
 
 def graph(found: Origin, read: Callable[[], Graph]) -> Graph | None:
@@ -89,13 +138,13 @@ def graph(found: Origin, read: Callable[[], Graph]) -> Graph | None:
         return None
     try:
         head = json.loads(data)
-        files = [(str(path), tuple(stamp)) for path, stamp in head["files"]]
+        files = [Source.of(row) for row in head["files"]]
         inputs, outputs = (tuple(map(_value, head[side])) for side in ("inputs", "outputs"))
         name, outside = str(head["name"]), tuple(map(str, head["outside"]))
     except (ValueError, LookupError, TypeError):
         cache.drop(found.key)
         return None
-    if any(stamps.file(path) != stamp for path, stamp in files):
+    if not all(f.same() for f in files):
         return None
 
     def unchanged() -> Graph:
@@ -108,9 +157,9 @@ def graph(found: Origin, read: Callable[[], Graph]) -> Graph | None:
     return made
 
 
-def mark(made: Graph, found: Origin, files: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+def mark(made: Graph, found: Origin, files: Sequence[Source]) -> None:
     """Note down where a graph comes from: on this one, not on what is made of it. files: all that it was read from."""
-    vars(made)["origin"] = _digest(found.key, sorted(files))
+    vars(made)["origin"] = _digest(found.key, sorted(f.row() for f in files))
 
 
 def _value(row: Sequence[Any]) -> Value:
@@ -184,7 +233,7 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
     if head["tiles"] and not processors.allow_tiles():
         return None
     threads = choices.threads or default_threads(processors.usable())
-    files = [_file(path, tuple(stamp)) for path, stamp in head["files"]]
+    files = [Source.of(row).bytes() for row in head["files"]]
     kernels = [_kernel(key, threads) for key in head["kernels"]]
     if any(f is None for f in files) or any(k is None for k in kernels):
         return None
@@ -196,16 +245,6 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
              for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],
                  memory.Arena({n: int(at) for n, at in head["offsets"].items()}, int(head["arena"])))
-
-
-def _file(path: str, stamp: tuple[int, ...]) -> np.ndarray | None:
-    """The bytes of a file, if they are those of the stamp."""
-    try:
-        found = mapped.mapped(Path(path))
-    except OSError:
-        return None
-    known = mapped.origin(found)
-    return found if known is not None and stamps.of(known[1]) == stamp else None
 
 
 def _kernel(key: str, threads: int) -> Any:

@@ -20,7 +20,7 @@ from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import control, passes
 from polytc.graph import onnx as door
 from polytc.graph.binding import NeedsValue
-from polytc.graph.comparison import allowed_error, largest_error
+from polytc.graph.comparison import worst
 from polytc.graph.doubles import is_float, is_half, rounded_once
 from polytc.graph.folding import RANDOM, evaluate, foldable
 from polytc.graph.ir import Graph, Node, Value, captured, reads
@@ -28,6 +28,9 @@ from polytc.graph.plan import type_of
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import specialise
 from polytc.lang.scalars import from_numpy
+
+DRAWN = "random"
+"""The remark on a node whose result is not decided by its inputs."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def _alone(node: Node, values: Mapping[str, np.ndarray], expected: Sequence[np.n
            ) -> tuple[Finding, Sequence[np.ndarray]]:
     """The node as a model of its own, and the outputs to go on with: those of the reference that was believed."""
     if node.op in RANDOM:
-        return Finding(node, None, remark="random"), expected
+        return Finding(node, None, remark=DRAWN), expected
     names = reads(node)
     given = {n: values[n] for n in names}
     if not all(isinstance(a, np.ndarray) for a in (*given.values(), *expected)):
@@ -157,9 +160,7 @@ def _alone(node: Node, values: Mapping[str, np.ndarray], expected: Sequence[np.n
 
 def _compared(node: Node, found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> tuple[float, float]:
     """The largest error of the outputs that have names, and the largest that is allowed."""
-    wanted = [a for n, a in zip(node.outputs, expected, strict=True) if n]
-    error = max((largest_error(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
-    return error, max((allowed_error(a.dtype) for a in wanted), default=0.0)
+    return worst(found, [a for n, a in zip(node.outputs, expected, strict=True) if n])
 
 
 def _in_double(node: Node, values: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
@@ -196,19 +197,18 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
           second: Callable[[], Sequence[np.ndarray] | None] = lambda: None) -> Whole:
     """The model as users get it. graph: as imported, no pass run; expected: the reference's outputs; second: those of another,
     asked if the model is not as the first has it."""
-    allowed = max((allowed_error(a.dtype) for a in expected), default=0.0)
+    _, allowed = worst(expected, expected)
 
-    def error(without: Sequence[str] = (), fusion: bool = True, layouts: bool = True) -> float:
+    def error(without: Sequence[str] = (), fusion: bool = True, layouts: bool = True, of: Sequence[Any] = expected) -> float:
         found = passes.run(graph, without).compile(target=target, fusion=fusion, layouts=layouts).run(None, feeds)
-        return max((largest_error(a, b) for a, b in zip(found, expected, strict=True)), default=0.0)
+        return worst(found, of)[0]
 
     total = error()
     if total <= allowed:
         return Whole(total, allowed)
     other = second()
     if other is not None:
-        found = passes.run(graph, ()).compile(target=target).run(None, feeds)
-        nearer = max((largest_error(a, b) for a, b in zip(found, other, strict=True)), default=0.0)
+        nearer = error(of=other)
         if nearer <= allowed:
             return Whole(nearer, allowed)
     if error(fusion=False) <= allowed:
@@ -222,8 +222,7 @@ def whole(graph: Graph, feeds: Mapping[str, np.ndarray], expected: Sequence[np.n
 def _moved(graph: Graph, feeds: Mapping[str, np.ndarray]) -> float:
     """The largest difference that a last place of the inputs makes in the reference's outputs."""
     near = {n: _neighbours(a) if a.dtype.kind == "f" else a for n, a in feeds.items()}
-    pairs = zip(outputs(graph, near), outputs(graph, feeds), strict=True)
-    return max((largest_error(a, b) for a, b in pairs), default=0.0)
+    return worst(outputs(graph, near), outputs(graph, feeds))[0]
 
 
 def _neighbours(a: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import polytc
-from polytc.disk.mapped import file_of
+from polytc.disk.mapped import origin
 from polytc.errors import ModelError
 
 
@@ -71,12 +71,15 @@ def test_operators_on_constants_need_no_binding(build) -> None:
     np.testing.assert_array_equal(result, [[11, 13]])
 
 
-def test_external_data_are_mapped_not_copied(build, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_place", [False, True])
+def test_external_data_are_out_of_the_reach_of_others_unless_asked_for(build, tmp_path: Path, in_place: bool) -> None:
     (tmp_path / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     path = tmp_path / "model.onnx"
     path.write_bytes(with_external(build, "w.bin").SerializeToString())
-    array = polytc.load_onnx(path).constants["w"]
-    assert file_of(array) is not None
+    array = polytc.load_onnx(path, in_place=in_place).constants["w"]
+    found = origin(array)
+    assert found is not None
+    assert (found.path, found.live) == (tmp_path / "w.bin", in_place)
     assert not array.flags.writeable
 
 
@@ -108,7 +111,8 @@ def test_external_data(build, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "sub/../../outside.bin"])
+@pytest.mark.parametrize("location", ["../outside.bin", "/etc/hostname", "sub/../../outside.bin", "sub/../w.bin", "..",
+                                      "sub\\..\\..\\outside.bin", "C:\\outside.bin", "\\\\host\\outside.bin"])
 def test_external_data_outside_of_the_folder(build, tmp_path: Path, location: str) -> None:
     folder = tmp_path / "model"
     (folder / "sub").mkdir(parents=True)
@@ -126,6 +130,49 @@ def test_external_data_behind_a_link(build, tmp_path: Path) -> None:
     path = folder / "model.onnx"
     path.write_bytes(with_external(build, "w.bin", length=16).SerializeToString())
     refused(path, "E604", "'w.bin'")
+    assert polytc.load_onnx(path, folders=[tmp_path]).constants["w"].tolist() == [1, 1, 1, 1]
+    refused(path, "E604", f"folders=['{tmp_path}']")
+
+
+def hub(build, root: Path) -> Path:
+    """The model of a hub: a folder of links into a folder of blobs, for each version of the model."""
+    blobs, version = root / "blobs", root / "snapshots" / "0a1b" / "onnx"
+    blobs.mkdir()
+    version.mkdir(parents=True)
+    (blobs / "11").write_bytes(with_external(build, "model.onnx_data").SerializeToString())
+    (blobs / "22").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    (version / "model.onnx").symlink_to("../../../blobs/11")
+    (version / "model.onnx_data").symlink_to("../../../blobs/22")
+    return version / "model.onnx"
+
+
+def test_the_layout_of_a_hub(build, tmp_path: Path) -> None:
+    path = hub(build, tmp_path)
+    result = polytc.load_onnx(path).compile(target="evaluate")(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(result, [0, 1, 2, 3])
+
+
+def test_links_out_of_the_layout_of_a_hub(build, tmp_path: Path) -> None:
+    """A link of the data leads elsewhere, or the model is no link, or what is in the folder of blobs leads on."""
+    (tmp_path / "hub").mkdir()
+    path = hub(build, tmp_path / "hub")
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(16))
+    data, blob = path.with_name("model.onnx_data"), tmp_path / "hub" / "blobs" / "22"
+    data.unlink()
+    data.symlink_to(secret)
+    refused(path, "E604", str(secret))
+    data.unlink()
+    data.symlink_to(blob)
+    blob.unlink()
+    blob.symlink_to(secret)
+    refused(path, "E604", str(secret))
+    blob.unlink()
+    blob.write_bytes(bytes(16))
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    refused(path, "E604", str(blob))
 
 
 def test_external_data_missing_or_short(build, tmp_path: Path) -> None:

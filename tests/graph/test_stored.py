@@ -131,6 +131,83 @@ def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarra
         assert not np.any(run(files)["y"])
 
 
+def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarray]) -> None:
+    """Both files of weights stay as they were: only the link changes."""
+    folder_ = files[0]
+    weights = []
+    for seed in (1, 2):
+        weights.append(save(folder_ / "model.onnx", seed, external=True))
+        (folder_ / "weights.bin").rename(folder_ / f"{seed}.bin")
+    link = folder_ / "weights.bin"
+    link.symlink_to("1.bin")
+    run(files)
+    assert run(files)["started"]
+    link.unlink()
+    link.symlink_to("2.bin")
+    found = run(files)
+    assert not found["started"]
+    np.testing.assert_allclose(found["y"], expected(files[1], weights[1]), rtol=1e-4, atol=1e-4)
+    assert run(files)["started"]
+
+
+def test_two_versions_of_a_hub_share_the_model_but_not_the_weights(files: tuple[Path, np.ndarray]) -> None:
+    """The links of both lead to one file of the graph and to different weights."""
+    folder_ = files[0]
+    (folder_ / "blobs").mkdir()
+    weights = []
+    for seed in (1, 2):
+        weights.append(save(folder_ / "blobs" / "graph", seed, external=True))
+        (folder_ / "blobs" / "weights.bin").rename(folder_ / "blobs" / str(seed))
+        (folder_ / f"v{seed}").mkdir()
+        (folder_ / f"v{seed}" / "model.onnx").symlink_to("../blobs/graph")
+        (folder_ / f"v{seed}" / "weights.bin").symlink_to(f"../blobs/{seed}")
+    for _ in range(2):
+        for k, seed in enumerate((1, 2)):
+            (folder_ / "model.onnx").unlink(missing_ok=True)
+            np.save(folder_ / f"v{seed}" / "x.npy", files[1])
+            found = run((folder_ / f"v{seed}", files[1]), POLYTC_CACHE_DIR=str(folder_ / "cache"))
+            np.testing.assert_allclose(found["y"], expected(files[1], weights[k]), rtol=1e-4, atol=1e-4)
+
+
+SPOILED = """
+import sys
+import numpy as np
+from polytc.disk import stamps, weights
+stamps.SETTLED = -1000.0
+weights.LARGE = int(sys.argv[4])
+import polytc.graph
+model = polytc.graph.load_onnx(sys.argv[1]).compile(threads=1)
+x = np.load(sys.argv[3])
+before = model.run(None, {"x": x})[0]
+for path in sys.argv[5:]:
+    size = len(open(path, "rb").read())
+    with open(path, "r+b") as file:
+        file.write(b"\\x11" * size)
+    assert np.array_equal(model.run(None, {"x": x})[0], before), "overwritten"
+    with open(path, "r+b") as file:
+        file.truncate(0)
+    assert np.array_equal(model.run(None, {"x": x})[0], before), "cut"
+assert np.array_equal(model.session().run(None, {"x": x})[0], before)
+"""
+
+
+@pytest.mark.parametrize("large", [0, 1 << 30])
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("external", [False, True])
+def test_files_that_are_overwritten_or_cut_under_a_running_model(files: tuple[Path, np.ndarray], external: bool, cached: bool,
+                                                                 large: int) -> None:
+    folder_ = files[0]
+    save(folder_ / "model.onnx", 1, external)
+    if cached:
+        run(files)
+    names = [str(folder_ / n) for n in ("weights.bin", "model.onnx") if (folder_ / n).exists()]
+    around = {n: v for n, v in os.environ.items() if n not in ("POLYTC_CHECK", "POLYTC_CACHE", "POLYTC_DUMP")}
+    around |= {"POLYTC_CACHE_DIR": str(folder_ / "cache")}
+    done = subprocess.run([sys.executable, "-c", SPOILED, str(folder_ / "model.onnx"), "1",
+                           str(folder_ / "x.npy"), str(large), *names], env=around, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_broken_entries_are_made_again(files: tuple[Path, np.ndarray]) -> None:
     weights = save(files[0] / "model.onnx", 3)
     run(files)

@@ -99,6 +99,15 @@ def test_another_reference_decides_where_the_first_overflows(build) -> None:
     assert second[0].dtype == np.float32
 
 
+def test_a_model_whose_output_is_a_sequence(build) -> None:
+    x = f(4)
+    graph = verify.imported(build([N("Relu", ["x"], ["r"]), N("SequenceConstruct", ["r", "x"], ["y"])], {"x": x}, ["y"]))
+    assert not any(finding.wrong for finding in verify.nodes(graph, {"x": x}, "evaluate"))
+    assert verify.whole(graph, {"x": x}, [[np.maximum(x, 0), x]], "evaluate").error == 0
+    assert verify.whole(graph, {"x": x}, [[np.maximum(x, 0), x + 1]], "evaluate").wrong
+    assert verify.whole(graph, {"x": x}, [[x]], "evaluate").wrong
+
+
 def test_what_differs_from_all_references_is_wrong(build, monkeypatch) -> None:
     monkeypatch.setitem(TABLE, "Mul", TABLE["Add"])
     x = f(4)

@@ -1,5 +1,13 @@
-"""Tensors whose data lie in a file, that of the model or one beside it: mapped into memory, never copied, from the model's
-folder only."""
+"""Tensors whose data lie in a file, that of the model or one beside it: parts of its bytes, from the model's folder only.
+
+Who writes a model decides what its tensors call the files of their data; who loads it decides which files that may be:
+
+    the location, as a text,  is relative and has no `..`: it stays in the folder of the path that was loaded
+    the file that it names,   links followed, is in that folder or below it, or in one of the folders of `Places`: that in which
+                              the model's own bytes are, if the path that was loaded is a link, and those of the caller
+
+So a hub's layout, links beside each other into one folder of blobs, is read; a link out of an unpacked archive is not.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +16,15 @@ import os
 import secrets
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from polytc import errors
-from polytc.disk.mapped import mapped, release
+from polytc.disk.mapped import release
+from polytc.disk.weights import contents
 from polytc.errors import ModelError, fail
 from polytc.lang.scalars import from_numpy
 
@@ -25,20 +34,23 @@ errors.register(E603="external data is missing or too short", E604="external dat
 @dataclass(frozen=True)
 class Files:
     """Where the data of a model's tensors may lie. folder: of the model, None if it came without one. own: the bytes of the
-    model's own file, and name: what tensors call it, which no writer of a file can know. beside: other files met so far."""
+    model's own file, and name: what tensors call it, which no writer of a file can know. beside: other files met so far, by
+    the path that was looked at, links not followed. trusted, in_place: see Places."""
 
     folder: Path | None = None
     own: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     beside: dict[Path, np.ndarray] = field(default_factory=dict, repr=False)
+    trusted: tuple[Path, ...] = ()
+    in_place: bool = False
 
     def bytes_of(self, tensor: str, location: str) -> tuple[np.ndarray, str]:
         """The bytes of the file at a location, and how messages call it. Raises ModelError E603, E604, and OSError."""
         if location == self.name:
             return self.own, "the model"
-        path = _file(tensor, location, self.folder)
+        path = _file(tensor, location, self)
         if path not in self.beside:
-            self.beside[path] = mapped(path)
+            self.beside[path] = contents(path, self.in_place)
         return self.beside[path], repr(path.name)
 
     def release(self) -> None:
@@ -76,16 +88,21 @@ def array_of(tensor: onnx.TensorProto, files: Files) -> np.ndarray:
         raise fail("E603", f"the data of {tensor.name!r} in {location!r} cannot be read: {error}", kind=ModelError) from None
 
 
-def _file(name: str, location: str, folder: Path | None) -> Path:
-    """The file of a tensor's data, if it is one that may be read."""
-    if folder is None:
+def _file(name: str, location: str, files: Files) -> Path:
+    """The file of a tensor's data, if it is one that may be read: see the head of this file."""
+    if files.folder is None:
         raise fail("E603", f"the data of {name!r} is in {location!r}, and there is no folder to look in", kind=ModelError,
                    notes=["load the model from its path"])
-    named = bool(location) and "\0" not in location and not os.path.isabs(location)
-    path = (folder / location).resolve() if named else folder
-    if not named or not path.is_relative_to(folder):
+    parts = PureWindowsPath(location).parts  # these are parted by both kinds of slashes
+    if not location or "\0" in location or ".." in parts or PureWindowsPath(location).anchor or os.path.isabs(location):
         raise fail("E604", f"the data of {name!r} is said to be in {location!r}, outside of the model's folder",
                    kind=ModelError, notes=["external data is only read from the folder of the model and those below it"])
+    path = files.folder / location
+    real = Path(os.path.realpath(path))
+    if not any(real.is_relative_to(folder) for folder in (files.folder.resolve(), *files.trusted)):
+        raise fail("E604", f"the data of {name!r} is in {location!r}, a link that leads out of the model's folder",
+                   kind=ModelError, notes=[f"it leads to {real}", "if you trust the model: "
+                                           f"load_onnx(path, folders=[{str(real.parent)!r}])"])
     return path
 
 

@@ -12,15 +12,16 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 
 from polytc import errors
-from polytc.disk.mapped import mapped
+from polytc.disk.weights import contents
 from polytc.errors import ModelError, fail
 from polytc.graph.onnx.external import Files
 from polytc.graph.onnx.outline import Unusual, outline
+from polytc.graph.places import USUAL, Places
 
 errors.register(E601="not an ONNX model", E602="model file cannot be read")
 
 
-def read_model(source: Any) -> tuple[onnx.ModelProto, Files]:
+def read_model(source: Any, places: Places = USUAL) -> tuple[onnx.ModelProto, Files]:
     """The model of a path, of the bytes of a file, or of a ModelProto (which is not changed), and where the data of its tensors
     may lie. Raises ModelError (E60x)."""
     if isinstance(source, onnx.ModelProto):
@@ -31,10 +32,10 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, Files]:
         raise fail("E602", f"a model is a path, bytes or a ModelProto, not {type(source).__name__}", kind=ModelError)
     path = Path(source)
     try:
-        data = mapped(path) if path.is_file() else np.frombuffer(path.read_bytes(), np.uint8)
+        data = contents(path, places.in_place) if path.is_file() else np.frombuffer(path.read_bytes(), np.uint8)
     except (OSError, ValueError) as error:
         raise fail("E602", f"{path}: {getattr(error, 'strerror', None) or error}", kind=ModelError) from None
-    return _parse(Files(path.resolve().parent, data), str(path))
+    return _parse(Files(path.absolute().parent, data, trusted=places.trusted(path), in_place=places.in_place), str(path))
 
 
 def _parse(files: Files, what: str) -> tuple[onnx.ModelProto, Files]:

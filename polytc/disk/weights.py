@@ -1,0 +1,160 @@
+"""The bytes of a model's files, out of the reach of whoever writes to those files later.
+
+    small file                          -> memory of this process
+    large file                          -> a copy in the user's cache, mapped:  ~/.cache/polytc/weights/<SHA-256>.data
+    large file, and no place for a copy -> memory of this process
+
+Kernels read weights while the model runs. Were the model's own file mapped, cutting it short would end the process
+(SIGBUS), and overwriting it would change results without a word. A copy is named by its contents, lies in a folder that only
+the user can write to, and is there with all of its contents or not at all. It is made once: the code cache notes down which
+copy belongs to a file with this stamp. POLYTC_WEIGHTS_SIZE limits what the copies may take (8G); those that were not used for
+the longest time go.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+
+from polytc.disk import cache, folder, mapped, stamps
+
+LARGE = 1 << 22
+"""Bytes of a file of which a copy is made."""
+
+LIMIT = 8 << 30
+CHUNK = 1 << 22
+SUFFIX = ".data"
+
+
+def place() -> Path | None:
+    """The folder of the copies, None where there is no cache."""
+    code = cache.place()
+    return None if code is None else code.parent / "weights"
+
+
+def contents(path: Path, in_place: bool = False) -> np.ndarray:
+    """The bytes of a plain file as they are now, not to be written. in_place: the file itself, mapped, whatever happens to it.
+
+    Raises OSError, also where the file changes while it is read; ArgumentError E410 for a limit that is none.
+    """
+    if in_place:
+        return mapped.mapped(path)
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for somebody to write into it
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    with path.open("rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size >= LARGE:
+            found = _copy(path, file.fileno(), status)
+            if found is not None:
+                return found
+        return mapped.read(path, file.fileno(), status)
+
+
+def _copy(path: Path, source: int, status: os.stat_result) -> np.ndarray | None:
+    """The copy of an open file, made now unless there is one; None where there is no room for it."""
+    where, stamp = place(), stamps.settled(status)
+    if where is None:
+        return None
+    key = hashlib.sha256(repr(("weights", stamps.of(status))).encode()).hexdigest()
+    known = _known(key) if stamp is not None else None
+    try:
+        with folder.opened(where, create=True) as descriptor:
+            if known is not None:
+                try:
+                    return _map(descriptor, known, path, status)
+                except OSError:  # it was removed to make room
+                    pass
+            if not _room(where, status.st_size):
+                return None
+            name = _written(descriptor, source, status)
+            found = _map(descriptor, name, path, status)
+            _sweep(descriptor, name)
+    except mapped.Changed:
+        raise
+    except OSError:  # no place, or a full one: memory serves
+        return None
+    if stamp is not None:
+        cache.put(key, json.dumps(name).encode())
+    return found
+
+
+def _known(key: str) -> str | None:
+    data = cache.get(key)
+    try:
+        name = json.loads(data) if data is not None else None
+    except ValueError:
+        return None
+    return name if isinstance(name, str) and os.path.basename(name) == name else None
+
+
+def _map(descriptor: int, name: str, path: Path, status: os.stat_result) -> np.ndarray:
+    with folder.plain(descriptor, name) as file:
+        return mapped.copy_of(path, status, file)
+
+
+def _written(descriptor: int, source: int, status: os.stat_result) -> str:
+    """The name of the copy that is written now, one piece after the other."""
+    digest, total = hashlib.sha256(), 0
+    with folder.unfinished(descriptor) as (file, rename):
+        while piece := os.pread(source, CHUNK, total):
+            digest.update(piece)
+            file.write(piece)
+            total += len(piece)
+        mapped.check_unchanged(source, status, total)
+        name = digest.hexdigest() + SUFFIX
+        file.flush()
+        os.fsync(file.fileno())  # the contents are not looked at again, so they must be there before the name is
+        rename(name)
+    return name
+
+
+def limit() -> int:
+    """Bytes that the copies may take. Raises ArgumentError E410 for a POLYTC_WEIGHTS_SIZE that is no size."""
+    return cache.size_of("POLYTC_WEIGHTS_SIZE", LIMIT)
+
+
+def _room(where: Path, size: int) -> bool:
+    """Does a copy leave half of what is free on the disk, and fit the limit?"""
+    return size <= limit() and 2 * size <= shutil.disk_usage(where).free
+
+
+def _sweep(descriptor: int, last: str) -> None:
+    """Remove the copies that were not used for the longest time, but for the last one made, until the limit holds."""
+    found = sorted(folder.files(descriptor), key=lambda row: row[2])
+    total = sum(size for _, size, _ in found)
+    for name, size, used in found:
+        left_behind = not name.endswith(SUFFIX) and cache.forgotten(used)
+        if (left_behind or name.endswith(SUFFIX) and name != last and total > limit()) and folder.remove(descriptor, name):
+            total -= size
+
+
+def info() -> tuple[int, int]:
+    """How many copies there are, and their bytes."""
+    where = place()
+    try:
+        if where is None:
+            return 0, 0
+        with folder.opened(where) as descriptor:
+            sizes = [size for name, size, _ in folder.files(descriptor) if name.endswith(SUFFIX)]
+            return len(sizes), sum(sizes)
+    except OSError:
+        return 0, 0
+
+
+def clear() -> int:
+    """Remove all copies; how many files that were. What a process has mapped stays as it is. Raises OSError."""
+    where = place()
+    try:
+        if where is None:
+            return 0
+        with folder.opened(where) as descriptor:
+            return sum(folder.remove(descriptor, name) for name, _, _ in folder.files(descriptor))
+    except FileNotFoundError:
+        return 0
