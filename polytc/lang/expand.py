@@ -334,23 +334,11 @@ class _Expansion:
                 return self.name(e, axis)
             case sx.Access():
                 return self.access(e)
-            case sx.Guarded():
-                default = None if e.default is None else self.rewrite(e.default, axis)
-                return replace(e, access=self.rewrite(e.access, axis), default=default)
-            case sx.Unary():
-                return replace(e, a=self.rewrite(e.a, axis))
-            case sx.Binary():
-                return replace(e, a=self.rewrite(e.a, axis), b=self.rewrite(e.b, axis))
-            case sx.Ternary():
-                return replace(e, condition=self.rewrite(e.condition, axis), a=self.rewrite(e.a, axis),
-                               b=self.rewrite(e.b, axis))
-            case sx.Call():
-                return replace(e, args=tuple(self.rewrite(a, axis) for a in e.args))
             case sx.Pack():
                 self.report.add("E110", "a pack stands alone outside of a subscript", e.span)
                 return e
             case _:
-                return e
+                return sx.rebuild(e, tuple(self.rewrite(a, axis) for a in sx.operands(e)))
 
     def name(self, e: sx.Name, axis: int | None) -> sx.Expr:
         value = self.attributes.get(e.id)

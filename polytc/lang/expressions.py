@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial, reduce
+from itertools import pairwise
 
 from polytc import errors
 from polytc.errors import Span
@@ -70,6 +72,10 @@ class Expressions:
             case sx.Binary():
                 a, b = self.both(e.a, e.b)
                 return weak.binary(e.op, a, b)
+            case sx.Chain():
+                values = self.both(*e.operands)
+                links = [weak.binary(op, *pair) for op, pair in zip(e.ops, pairwise(values), strict=True)]
+                return reduce(partial(weak.binary, "&&"), links)
             case sx.Ternary():
                 condition = self.value(e.condition)
                 if isinstance(condition.number, bool):

@@ -200,23 +200,12 @@ class _Renaming:
                 return self.name(e)
             case sx.Access():
                 return self.access(e.tensor, e.subscripts, e.span)
-            case sx.Guarded():
-                default = None if e.default is None else self.rewrite(e.default)
-                return replace(e, access=self.rewrite(e.access), default=default)
             case sx.Extent():
                 return sx.Number(self.own.shapes[e.tensor][e.axis], e.span)
-            case sx.Unary() | sx.Pack():
-                return replace(e, a=self.rewrite(e.a))
-            case sx.Binary():
-                return replace(e, a=self.rewrite(e.a), b=self.rewrite(e.b))
-            case sx.Ternary():
-                return replace(e, condition=self.rewrite(e.condition), a=self.rewrite(e.a), b=self.rewrite(e.b))
-            case sx.Call():
-                if e.fn in self.places and (self.style or e.fn not in scalars.INTRINSICS):
-                    return self.access(e.fn, e.args, e.span)
-                return replace(e, args=tuple(map(self.rewrite, e.args)))
+            case sx.Call() if e.fn in self.places and (self.style or e.fn not in scalars.INTRINSICS):
+                return self.access(e.fn, e.args, e.span)
             case _:
-                return e
+                return sx.rebuild(e, tuple(map(self.rewrite, sx.operands(e))))
 
     def name(self, e: sx.Name) -> sx.Expr:
         if e.id in self.indices:

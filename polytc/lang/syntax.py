@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from polytc.errors import Span
@@ -67,6 +67,16 @@ class Binary:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """`a < b <= c`: every operand compared with the next one, ops[k] between operands k and k + 1. One comparison alone is a
+    Binary."""
+
+    operands: tuple[Expr, ...]
+    ops: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class Ternary:
     condition: Expr
     a: Expr
@@ -110,7 +120,7 @@ class Pack:
     single: bool = False
 
 
-Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Ternary | Call | Pack
+Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Chain | Ternary | Call | Pack
 
 
 @dataclass(frozen=True)
@@ -267,9 +277,32 @@ def operands(e: Expr) -> tuple[Expr, ...]:
             return (e.a,)
         case Binary():
             return (e.a, e.b)
+        case Chain():
+            return e.operands
         case Ternary():
             return (e.condition, e.a, e.b)
         case Call():
             return e.args
         case _:
             return ()
+
+
+def rebuild(e: Expr, changed: tuple[Expr, ...]) -> Expr:
+    """`e` with other operands, in the order of `operands`."""
+    match e:
+        case Access():
+            return replace(e, subscripts=changed)
+        case Guarded():
+            return replace(e, access=changed[0], default=changed[1] if len(changed) > 1 else None)
+        case Unary() | Pack():
+            return replace(e, a=changed[0])
+        case Binary():
+            return replace(e, a=changed[0], b=changed[1])
+        case Chain():
+            return replace(e, operands=changed)
+        case Ternary():
+            return replace(e, condition=changed[0], a=changed[1], b=changed[2])
+        case Call():
+            return replace(e, args=changed)
+        case _:
+            return e

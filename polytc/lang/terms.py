@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from polytc.lang.scalars import I64, DType
+from polytc.lang.scalars import COMPARISONS, I64, DType
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ def format_expr(e: Expr, level: int = 0) -> str:
             text, own = f"{e.op}{format_expr(e.a, 11)}", 10
         case Binary():
             own = _LEVEL[e.op]
-            text = f"{format_expr(e.a, own)} {e.op} {format_expr(e.b, own + 1)}"
+            left = own + (e.op in COMPARISONS)  # `a < b < c` is a chain
+            text = f"{format_expr(e.a, left)} {e.op} {format_expr(e.b, own + 1)}"
         case Call():
             text, own = f"{e.fn}({', '.join(map(format_expr, e.args))})", 12
         case Cast():
