@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 from polytc import compiler, errors, lang
@@ -97,8 +98,8 @@ class OpenSizes:
         Raises CompileError E412 where there is none, and what the program for typical sizes raises.
         """
         errors_: list[CompileError] = []
-        for start in TYPICAL:
-            base = {n: self.typical.get(n, start + APART * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
+        for start, apart in product(TYPICAL, (APART, 0)):  # at last all sizes are equal, as some may have to be
+            base = {n: self.typical.get(n, start + apart * (len(self.names) - 1 - k)) for k, n in enumerate(self.names)}
             try:
                 return self._general(build, base)
             except CompileError as e:

@@ -348,7 +348,7 @@ def test_typical_names_sizes() -> None:
 # ---- other sizes, other programs
 
 def test_where_the_program_is_another_one_there_are_more_kernels() -> None:
-    op = polytc.compile("C[i] = A[i] + B[i]", shapes={"A": ("M",), "B": ("K",)})
+    op = polytc.compile("T[i] = B[i]; C[i] = A[i] + T[i] -> (C)", shapes={"A": ("M",), "B": ("K",)})
     for m, k in ((5, 9), (9, 5), (4, 4), (3, 8), (8, 3)):
         a, b = np.arange(m, dtype=np.float32), np.arange(k, dtype=np.float32)
         np.testing.assert_array_equal(op(a, b), a[:min(m, k)] + b[:min(m, k)])

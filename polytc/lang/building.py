@@ -11,6 +11,7 @@ from polytc.errors import Span
 from polytc.lang import assemble, check, halves, ranges, resets, scalars, weak
 from polytc.lang import program as pr
 from polytc.lang import syntax as sx
+from polytc.lang.agreement import check_extents
 from polytc.lang.calls import resolve
 from polytc.lang.coverage import Coverage, Image
 from polytc.lang.declare import Declarations, check_outputs, declare
@@ -144,6 +145,7 @@ def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: R
         _unsettled(lowered, known, trial)
     report.found += trial.found
     types = d.dtypes | found
+    check_extents(lowered, d, report)
     for x in lowered:
         if x is not None and x.op in ("&", "|", "^") and types[x.target].is_float and not x.value.dtype.is_float:
             report.add("E304", f"`{x.op}=` needs integers, `{x.target}` is {types[x.target]}", x.source.span,

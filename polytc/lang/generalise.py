@@ -10,9 +10,10 @@ program that the text is for these, which has been checked (bounds, coverage, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from polytc.errors import CompileError, Span
@@ -93,16 +94,23 @@ def _fitted(build: Callable[[Mapping[str, int]], pr.Program], base: Mapping[str,
     points, programs = [dict(base)], [build(base)]
     moves = [{n: step} for n in base for step in steps]
     moves += [{n: 3 + (k * 7 + turn * 5) % 13 for k, n in enumerate(base)} for turn in range(2)]
-    for move in moves:
-        point = {n: v + move.get(n, 0) for n, v in base.items()}
-        try:
-            programs.append(build(point))
-        except CompileError:  # these sizes are not allowed: `assume`, or something is out of bounds
-            continue
-        points.append(point)
-    for name in base:
-        if all(p[name] == base[name] for p in points):
-            raise NotGeneral(f"no other {name} than {base[name]} is allowed beside the other sizes")
+
+    def sample(moves: Iterable[Mapping[str, int]]) -> list[str]:
+        """Build for these sizes too. The names that all points have one value for."""
+        for move in moves:
+            point = {n: v + move.get(n, 0) for n, v in base.items()}
+            try:
+                programs.append(build(point))
+            except CompileError:  # these sizes are not allowed: `assume`, or something is out of bounds
+                continue
+            points.append(point)
+        return [n for n in base if all(p[n] == base[n] for p in points)]
+
+    still = sample(moves)
+    pairs = [*combinations(still, 2), tuple(still)]
+    still = sample(dict.fromkeys(together, step) for together in pairs for step in steps)  # some sizes have to be equal
+    if still:
+        raise NotGeneral(f"no other {still[0]} than {base[still[0]]} is allowed beside the other sizes")
     result: pr.Program = _merged(tuple(programs), _Samples(tuple(points), tuple(base)))
     return replace(result, sizes=tuple(base))
 

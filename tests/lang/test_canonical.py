@@ -25,7 +25,7 @@ def test_names_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(("text", "shapes"), [
-    ("C[i] = A[i] + B[i]", {"A": (8,), "B": (9,)}),
+    ("C[i] = A[i] + B[i] where i in 0:8", {"A": (8,), "B": (9,)}),
     ("C[i] = A[i] - B[i]", {"A": (8,), "B": (8,)}),
     ("C[i] = A[i] + A[i]", {"A": (8,), "B": (8,)}),
     ("C[i] = A[i] + B[i] + 0", {"A": (8,), "B": (8,)}),

@@ -52,7 +52,7 @@ def test_coupled_subscripts_solve_the_simple_one_first(h, w, kh, kw):
 
 
 def test_two_readers_intersect():
-    assert bounds("O[i] = A[i] + B[i]", "O", A=(7,), B=(5,)) == ((0, 5),)
+    assert bounds("T[i] = B[i]; O[i] = A[i] + T[i]", "O", A=(7,), B=(5,)) == ((0, 5),)
     assert bounds("O[i] = A[i-2] + B[i]", "O", A=(7,), B=(5,)) == ((2, 3),)
 
 

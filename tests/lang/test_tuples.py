@@ -68,7 +68,7 @@ def test_values_that_belong_to_the_winner(targets: tuple[str, ...]) -> None:
 
 def test_ranges_suit_all_values(targets: tuple[str, ...]) -> None:
     x, w = sample((4, 9)), sample((6,), "i4", 100)
-    for m, a in everywhere("(M[i], A[i]) argmax= (X[i,j], w[j])", targets, X=x, w=w):
+    for m, a in everywhere("v[j] = w[j]; (M[i], A[i]) argmax= (X[i,j], v[j]) -> (M, A)", targets, X=x, w=w):
         np.testing.assert_array_equal(m, x[:, :6].max(1))
         np.testing.assert_array_equal(a, w[x[:, :6].argmax(1)])
 
