@@ -27,12 +27,12 @@ from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
-from polytc.lang.program import Program
+from polytc.lang.program import Program, format_statement
 from polytc.lang.rewrites import hoist, inline, layout, mirror, pad, scan, unit, unloop
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
-from polytc.poly import isl
+from polytc.poly import inside, isl
 from polytc.poly import scop as polyhedra
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
@@ -53,7 +53,7 @@ from polytc.schedule import (
 )
 from polytc.schedule.tree import Schedule
 
-errors.register(E502="unknown target")
+errors.register(E502="unknown target", E523="access outside of a tensor")
 
 T = TypeVar("T")
 
@@ -122,12 +122,35 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     to = target(target_name) if isinstance(target_name, str) else target_name
     seconds: dict[str, float] = {}
     once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
+    once, rewritten, schedule = _stage("bounds", program.name, seconds, lambda: _bounded(program, once, rewritten, schedule))
     try:
         before = _lowered(once, None, once, to, None, {}) if once is not None else None
         return _lowered(program, before, rewritten, to, schedule, seconds)
     except Undecided as e:
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
                           notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
+
+
+def _bounded(program: Program, once: Program | None, rewritten: Program, schedule: str | None
+             ) -> tuple[Program | None, Program, str | None]:
+    """(what is computed once, the rest, the schedule asked for), all of whose accesses are proved to stay in their tensors.
+    Where a rewrite errs, what was written runs in its order. Raises TargetError E523 if there is no proof for that either."""
+    out = inside.first_stray(rewritten, once)
+    assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{rewritten}"
+    if out is not None and rewritten != program:
+        once, rewritten, schedule = None, program, "program"
+        out = inside.first_stray(program, None)
+    if out is not None:
+        raise _outside(program, out)
+    return once, rewritten, schedule
+
+
+def _outside(program: Program, found: inside.Stray) -> errors.PolytcError:
+    """The exception for a program that must not run."""
+    return errors.fail("E523", f"{found.statement.name} of {program.name} {found.message}, which is not proved to be inside",
+                       notes=[found.witness, f"{found.statement.name}: {format_statement(found.statement)}",
+                              "this is a defect of polytc: please report it with the text of the program"],
+                       kind=errors.TargetError)
 
 
 def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,

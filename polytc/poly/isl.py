@@ -97,16 +97,17 @@ def name(identifier: str) -> str:
 
 def number(n: int) -> str:
     """A number, or a formula of sizes over parameters, in isl's notation."""
-    return f"({_formula(n.form)})" if isinstance(n, Size) else str(int(n))
+    return f"({formula(n.form)})" if isinstance(n, Size) else str(int(n))
 
 
-def _formula(form: Affine | Atom) -> str:
+def formula(form: Affine | Atom) -> str:
+    """The same for a form over sizes, or indices."""
     match form:
         case str():
             return name(form)
         case Affine():
-            return " + ".join([*(f"{c} * {_formula(atom)}" for atom, c in form.terms), str(form.constant)])
-    inner = _formula(form.a)
+            return " + ".join([*(f"{c} * {formula(atom)}" for atom, c in form.terms), str(form.constant)])
+    inner = formula(form.a)
     return f"floor(({inner})/{form.divisor})" if isinstance(form, Quotient) else f"(({inner}) mod {form.divisor})"
 
 

@@ -1,0 +1,149 @@
+"""Proof that every access of a Program stays in its tensor: of the statements as they were written, and of the initialisations,
+copies, packed and staged tensors that rewrites add. The compiler asks for it after the last rewrite, for every program.
+
+Most accesses stay inside over the whole box of their statement, which intervals tell in microseconds; isl decides the others,
+with the conditions of the statement and of the choices (`cond ? a : b`) around the access. What asks memory needs no proof:
+gathers are clamped, scatters and guarded reads tested where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy
+
+from polytc.lang import program as pr
+from polytc.lang.affine import affine, interval
+from polytc.lang.sizes import Undecided
+from polytc.poly import isl
+
+
+@dataclass(frozen=True)
+class Stray:
+    """An access that is not proved to stay inside. statement: the one that has it; message: what it does; witness: an instance
+    that leaves the tensor, or why there is no proof."""
+
+    statement: pr.Statement
+    message: str
+    witness: str
+
+    def __str__(self) -> str:
+        return f"{self.statement.name} {self.message}: {self.witness}"
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One subscript of an access. does: 'reads' or 'writes'."""
+
+    tensor: pr.Tensor
+    axis: int
+    subscript: pr.Expr
+    does: str
+
+
+def first_stray(program: pr.Program, once: pr.Program | None) -> Stray | None:
+    """The same as `stray` for what runs in each call, and what runs once before."""
+    found = stray(program)
+    return found if found is not None or once is None else stray(once)
+
+
+def stray(program: pr.Program, operations: int = isl.BUDGET) -> Stray | None:
+    """The first access that leaves its tensor, or that cannot be proved to stay inside with so many isl operations; None if all
+    of them stay."""
+    for s in program.statements:
+        doubtful = [a for a in _accesses(program, s) if not _inside_box(s, a)]
+        if doubtful:
+            found = _exactly(program, s, doubtful, operations)
+            if found is not None:
+                return found
+    return None
+
+
+def _accesses(program: pr.Program, s: pr.Statement) -> Iterator[_Access]:
+    """What a statement accesses without a test at run time, axis by axis."""
+    yield from _axes(program, s.target, s.subscripts, "writes")
+    for r in pr.reads(s):
+        if r.default is None:
+            yield from _axes(program, r.tensor, r.subscripts, "reads")
+
+
+def _axes(program: pr.Program, tensor: str, subscripts: tuple[pr.Expr, ...], does: str) -> Iterator[_Access]:
+    t = program.tensor(tensor)
+    return (_Access(t, axis, e, does) for axis, e in enumerate(subscripts))
+
+
+def _inside_box(s: pr.Statement, a: _Access) -> bool:
+    """Does the subscript stay inside for all points of the statement's box, or does memory decide it?"""
+    form = affine(a.subscript)
+    if form is None:
+        return True
+    lower, extent = a.tensor.lower[a.axis], a.tensor.shape[a.axis]
+    try:
+        first, last = interval(form, {r.index: (r.lower, r.upper - 1) for r in s.ranges})
+        return lower <= first and last < lower + extent
+    except Undecided:
+        return False
+
+
+def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], operations: int) -> Stray | None:
+    """The same question for the instances that there are."""
+    ctx, given = isl.new_context(), isl.parameters(program)
+    facts = [f"{isl.number(n)} >= 0" for t in program.tensors for n in t.shape] if program.sizes else []
+    facts += [isl.facts(program)] if program.sizes else []
+
+    def leaving(a: _Access, known: tuple[str, ...]) -> str | None:
+        form = affine(a.subscript)
+        assert form is not None
+        cell = isl.formula(form)
+        low, high = a.tensor.lower[a.axis], a.tensor.lower[a.axis] + a.tensor.shape[a.axis]
+        outside = f"({cell} < {isl.number(low)} or {cell} >= {isl.number(high)})"
+        conditions = " and ".join((outside, *known, *facts))
+        domain = islpy.Set.read_from_str(ctx, f"{given}{{ {isl.domain(s)} }}")
+        found = domain.intersect(islpy.Set.read_from_str(ctx, f"{given}{{ {isl.instance(s)} : {conditions} }}"))
+        return None if found.is_empty() else str(found.sample_point())
+
+    for access, known in _in_context(program, s):
+        if access not in doubtful:
+            continue
+        what = f"{access.does} dimension {access.axis} of {access.tensor.name} at {pr.format_expr(access.subscript)}"
+        try:
+            point = isl.bounded(ctx, operations, lambda: leaving(access, known))  # noqa: B023
+        except isl.QuotaExceeded as e:
+            return Stray(s, what, f"the proof that it stays inside needs {e}")
+        if point is not None:
+            low, extent = access.tensor.lower[access.axis], access.tensor.shape[access.axis]
+            return Stray(s, what, f"{point} leaves {low}:{low + extent}")
+    return None
+
+
+def _in_context(program: pr.Program, s: pr.Statement) -> Iterator[tuple[_Access, tuple[str, ...]]]:
+    """The accesses of a statement with what the choices around them say, in isl's notation."""
+    for a in _axes(program, s.target, s.subscripts, "writes"):
+        yield a, ()
+    for e in (*s.subscripts, s.value, *(x for b in s.bounds for x in (b.lower, b.upper))):
+        for r, known in _reads(e, ()):
+            for a in _axes(program, r.tensor, r.subscripts, "reads"):
+                yield a, known
+
+
+def _reads(e: pr.Expr, known: tuple[str, ...]) -> Iterator[tuple[pr.Read, tuple[str, ...]]]:
+    """The unguarded reads of an expression with the conditions under which they run, as far as these are affine."""
+    if isinstance(e, pr.Read) and e.default is None:
+        yield e, known
+    if isinstance(e, pr.Select):
+        yield from _reads(e.cond, known)
+        yield from _reads(e.a, (*known, *_stated(e.cond)))
+        condition = isl.expr(e.cond)
+        yield from _reads(e.b, known if condition is None else (*known, f"(not {condition})"))
+        return
+    for x in pr.children(e):
+        yield from _reads(x, known)
+
+
+def _stated(condition: pr.Expr) -> list[str]:
+    """What holds where a condition does: its affine conjuncts."""
+    if isinstance(condition, pr.Binary) and condition.op == "&&":
+        return [*_stated(condition.a), *_stated(condition.b)]
+    text = isl.expr(condition)
+    return [] if text is None else [text]
