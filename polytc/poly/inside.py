@@ -2,8 +2,8 @@
 copies, packed and staged tensors that rewrites add. The compiler asks for it after the last rewrite, for every program.
 
 Most accesses stay inside over the whole box of their statement, which intervals tell in microseconds; isl decides the others,
-with the conditions of the statement and of the choices (`cond ? a : b`) around the access. What asks memory needs no proof:
-gathers are clamped, scatters and guarded reads tested where they run.
+with the conditions of the statement, its tested ranges, and the choices (`cond ? a : b`) around the access. What asks memory
+needs no proof: gathers are clamped, scatters and guarded reads tested where they run.
 """
 
 from __future__ import annotations
@@ -118,11 +118,13 @@ def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], oper
 
 
 def _in_context(program: pr.Program, s: pr.Statement) -> Iterator[tuple[_Access, tuple[str, ...]]]:
-    """The accesses of a statement with what the choices around them say, in isl's notation."""
+    """The accesses of a statement with what its tested ranges and the choices around them say, in isl's notation."""
+    tested = tuple(t for c in pr.within(s.bounds) for t in _stated(c))
     for a in _axes(program, s.target, s.subscripts, "writes"):
-        yield a, ()
-    for e in (*s.subscripts, s.value, *(x for b in s.bounds for x in (b.lower, b.upper))):
-        for r, known in _reads(e, ()):
+        yield a, tested
+    parts = [(e, tested) for e in (*s.subscripts, s.value)] + [(e, ()) for b in s.bounds for e in (b.lower, b.upper)]
+    for e, around in parts:
+        for r, known in _reads(e, around):
             for a in _axes(program, r.tensor, r.subscripts, "reads"):
                 yield a, known
 

@@ -53,9 +53,11 @@ def _fits(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> bool:
 
 
 def _rows(s: pr.Statement) -> bool:
-    """Is it a copy, whose rows along the last axis are parts of rows of what it copies?"""
+    """Is it a copy, whose rows along the last axis are parts of rows of what it copies? A single element is part of one."""
     if not isinstance(s.value, pr.Read) or s.value.default is not None or not s.value.subscripts or len(pr.reads(s)) != 1:
         return False
+    if not s.subscripts:
+        return True
     last, row = linear(s.value.subscripts[-1]), linear(s.subscripts[-1])
     others = [linear(sub) for sub in s.value.subscripts[:-1]]
     return (last is not None and row is not None and row.plain is not None and last.coefficient(row.plain) == 1
