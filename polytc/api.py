@@ -28,7 +28,7 @@ from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.lang.program import Program
 from polytc.op import Op, request
-from polytc.options import check_algebra, check_threads
+from polytc.options import check_algebra, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.runtime import devices as opencl
 from polytc.runtime.arrays import argument_error
@@ -46,7 +46,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None) -> Op: ...
+            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False) -> Op: ...
 
 
 @overload
@@ -54,14 +54,14 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any], symbolic: bool = False,
-            typical: Mapping[str, int] | None = None) -> FixedOp: ...
+            typical: Mapping[str, int] | None = None, fast: bool = False) -> FixedOp: ...
 
 
 def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None) -> Op | FixedOp:
+            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate'.
@@ -75,6 +75,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
+    fast: float operations may be reassociated, and divisions be products with reciprocals, as in a `fast def`.
     entry: which definition of the text, where that is not clear: its bare statements, or the one that no other one calls.
     constants: arrays for some inputs, which are then no arguments any more; what follows from them alone, such as packed or
     transformed weights, is computed once. The result is a FixedOp.
@@ -87,26 +88,28 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     if constants is not None and symbolic:
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical)
+            schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical,
+            fast=fast)
     return op if constants is None else FixedOp(op, constants)
 
 
 def run(text: str, /, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
-        entry: str | None = None, out: Any = None, **arrays: Any) -> Any:
+        entry: str | None = None, fast: bool = False, out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
 
-    schedule, entry: see `compile`. An input with the name of an option, such as out, is given by position.
+    schedule, entry, fast: see `compile`. An input with the name of an option, such as out, is given by position.
     """
-    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry)
+    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry), \
+        check_licence(None, fast).fast
     return _op(check_text(text), *options)(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
 def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
-        entry: str | None = None) -> Op:
-    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry)
+        entry: str | None = None, fast: bool = False) -> Op:
+    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry, fast=fast)
 
 
 def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
@@ -117,13 +120,13 @@ def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
 def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
           schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
-          fusion: str | None = None) -> compiler.Lowered:
+          fusion: str | None = None, fast: bool = False) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra, entry, fusion: see `compile`. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra, entry, fusion, fast: see `compile`. Raises CompileError.
     """
     check_target(target)
-    program = replace(build(text, shapes, dtypes, attrs, scalars, entry), direct=check_algebra(algebra) == "direct")
+    program = build(text, shapes, dtypes, attrs, scalars, entry).licensed(check_licence(algebra, fast))
     wanted = check_schedule(schedule, fusion)
     if isinstance(wanted, Recipe):
         wanted = request(wanted, compiler.target(target).machine)
@@ -151,7 +154,7 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
 def explain(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
-            entry: str | None = None, fusion: str | None = None) -> Explanation:
+            entry: str | None = None, fusion: str | None = None, fast: bool = False) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
@@ -160,7 +163,7 @@ def explain(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
         raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
                              "give the sizes that you want to know about")
     lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
-                    algebra=algebra, entry=entry, fusion=fusion)
+                    algebra=algebra, entry=entry, fusion=fusion, fast=fast)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.machine import Machine
-from polytc.options import check_algebra, check_threads, check_typical
+from polytc.options import check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
@@ -75,7 +75,8 @@ class Op:
     def __init__(self, text: str, *, target: str = "cpu", shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
                  threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-                 entry: str | None = None, symbolic: bool = False, typical: Mapping[str, int] | None = None) -> None:
+                 entry: str | None = None, symbolic: bool = False, typical: Mapping[str, int] | None = None,
+                 fast: bool = False) -> None:
         text, target = check_text(text), check_target(target)
         signature = lang.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
@@ -85,7 +86,7 @@ class Op:
         self.inputs = tuple(p.name for p in params)
         self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
-        self._direct = check_algebra(algebra) == "direct"
+        self._licence = check_licence(algebra, fast)
         named = open_shapes(shapes or {}, self.inputs)
         self._asked: dict[str, Any] = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
         self._shapes = check_shapes({n: s for n, s in (shapes or {}).items() if n not in named}, self.inputs)
@@ -236,7 +237,7 @@ class Op:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
                              entry=self._entry, prover=Proofs())
-        return replace(program, direct=self._direct)
+        return program.licensed(self._licence)
 
     def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
         """The checked program for shapes and types of the inputs, with this Op's where nothing is said."""
@@ -279,7 +280,7 @@ class Op:
             return self._with.get(key) or self._with.put(key, Op(
                 self.text, target=self.target, **self._asked, dtypes=self._dtypes, attrs=self._attrs,
                 scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
-                algebra="direct" if self._direct else "fast", entry=self._entry))
+                algebra="direct" if self._licence.direct else "fast", fast=self._licence.fast, entry=self._entry))
 
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"

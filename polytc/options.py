@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,18 @@ import numpy as np
 from polytc.errors import ArgumentError, fail, register
 
 register(E410="option is not valid")
+
+
+@dataclass(frozen=True)
+class Licence:
+    """What code may do that changes digits of its results. direct: no algorithm with fewer products; fast: float operations
+    may be reassociated, and divisions be products with reciprocals (docs/accuracy.md lists all)."""
+
+    direct: bool = False
+    fast: bool = False
+
+
+NONE = Licence()
 
 
 def check_typical(typical: Any, sizes: Collection[str]) -> dict[str, int]:
@@ -39,6 +52,20 @@ def check_algebra(algebra: str | None) -> str:
         raise _refused(f"{name} is {value!r}, not 'fast' or 'direct'",
                        "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
     return value
+
+
+def check_licence(algebra: str | None, fast: bool) -> Licence:
+    """See `check_algebra`; fast is True or False. Raises ArgumentError E410."""
+    if not isinstance(fast, (bool, np.bool_)):
+        raise _refused(f"fast is {fast!r}, not True or False")
+    return Licence(check_algebra(algebra) == "direct", bool(fast))
+
+
+def check_fast(precise: bool, licence: Licence) -> None:
+    """A precise program has no licence to be fast: E410."""
+    if precise and licence.fast:
+        raise _refused("fast=True for a program that is `precise`",
+                       "`precise` rounds each operation as it is written, `fast` lets them be reordered: leave one of them out")
 
 
 def _refused(message: str, *notes: str) -> Exception:

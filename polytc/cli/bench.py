@@ -26,18 +26,19 @@ Against = Annotated[str, typer.Option("--vs", metavar="onnxruntime,openvino", he
 def bench(program: Measured, input: Input = None, random: Seed = 0,
           target: options.Target = "cpu", threads: options.Threads = None,
           shape: options.OpenShape = None, size: options.Size = None, dtype: options.DType = None,
-          attr: options.Attr = None, scalar: options.Scalar = None, algebra: options.Algebra = None,
+          attr: options.Attr = None, scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
           symbolic: options.Symbolic = False,
           vs: Against = "",
           seconds: Annotated[float, typer.Option(min=0.01, help="How long to repeat the call.")] = 1.0) -> None:
     """Time a program or a model: the first call, which compiles, and the calls after it."""
     if program.endswith(".onnx") and Path(program).is_file():
         feeds = (options.shapes(shape), inputs.load(input), random)
-        _model(Path(program), feeds, target, threads, algebra, symbolic, peers.chosen(vs), seconds)
+        _model(Path(program), feeds, target, threads, algebra, fast, symbolic, peers.chosen(vs), seconds)
         return
     if vs:
         raise typer.BadParameter("--vs compares ONNX models; see benchmarks/run.py for programs")
-    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, size, dtype, attr, scalar, algebra)
+    op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, size, dtype, attr, scalar, algebra,
+                         fast)
     ordered = tuple(arrays.values())
     start = time.perf_counter()
     op(*ordered)
@@ -49,12 +50,12 @@ def bench(program: Measured, input: Input = None, random: Seed = 0,
 
 
 def _model(path: Path, given: tuple[Mapping[str, tuple[int, ...]], Mapping[str, np.ndarray], int], target: str,
-           threads: int | None, algebra: str | None, symbolic: bool, against: list[str], seconds: float) -> None:
+           threads: int | None, algebra: str | None, fast: bool, symbolic: bool, against: list[str], seconds: float) -> None:
     """Time a model and its peers in turns. given: shapes, arrays and the seed for the inputs."""
     graph = polytc.load_onnx(path)
     feeds = feeds_for(graph, *given)
     start = time.perf_counter()
-    model = graph.compile(target=target, threads=threads, algebra=algebra, symbolic=symbolic,
+    model = graph.compile(target=target, threads=threads, algebra=algebra, fast=fast, symbolic=symbolic,
                           shapes={n: a.shape for n, a in feeds.items()})
     expected = model.run(None, feeds)
     first = {"polytc": time.perf_counter() - start}

@@ -34,7 +34,7 @@ def emit(program: options.Program,
          stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-         algebra: options.Algebra = None,
+         algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
@@ -45,7 +45,7 @@ def emit(program: options.Program,
         printed = str(polytc.build(text, **arguments))
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
-        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra), stage)
+        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast), stage)
     if output is None:
         print(printed)
     else:

@@ -18,7 +18,8 @@ from polytc.schedule import automatic
 
 def explain(program: options.Program, target: options.Target = "cpu",
             shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None,
-            scalar: options.Scalar = None, algebra: options.Algebra = None, threads: options.Threads = None,
+            scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
+            threads: options.Threads = None,
             schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
             html: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
             roofline: Annotated[bool, typer.Option(help="Measure this machine's two roofs.")] = True) -> None:
@@ -36,8 +37,8 @@ def explain(program: options.Program, target: options.Target = "cpu",
     recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
     found = polytc.explain(options.read_text(program), target, shapes=options.open_shapes(shape),
                            dtypes=options.pairs(dtype, "--dtype"), attrs=options.values(attr, "--attr"),
-                           scalars=options.values(scalar, "--scalar"), schedule=recipe, algebra=algebra, threads=threads,
-                           roofline=roofline)
+                           scalars=options.values(scalar, "--scalar"), schedule=recipe, algebra=algebra, fast=fast,
+                           threads=threads, roofline=roofline)
     if html is None:
         print(found)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from polytc.export import bundle, c_host, opencl
 from polytc.export.bundle import Bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
-from polytc.options import check_algebra
+from polytc.options import Licence, check_licence
 
 
 class Language(str, Enum):
@@ -34,14 +33,15 @@ def export(language: Language, what: Annotated[str, typer.Argument(
            output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, made if it is not there.")],
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
            shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
-           algebra: options.Algebra = None, machine: Annotated[str | None, typer.Option(
+           algebra: options.Algebra = None, fast: options.Fast = False, machine: Annotated[str | None, typer.Option(
                metavar="NAME", help="Sizes of tiles for that OpenCL device: " + ", ".join(DEVICES) + ".")] = None) -> None:
     """Write kernels as readable source with host code. No device is needed."""
     target = _target(language, machine)
     if what.endswith(".onnx"):
-        made = _model(Path(what), target, name, options.shapes(shape), algebra)
+        made = _model(Path(what), target, name, options.shapes(shape), check_licence(algebra, fast))
     else:
-        made = _program(what, target, name, algebra, shapes=options.open_shapes(shape), dtypes=options.pairs(dtype, "--dtype"),
+        made = _program(what, target, name, check_licence(algebra, fast), shapes=options.open_shapes(shape),
+                        dtypes=options.pairs(dtype, "--dtype"),
                         attrs=options.values(attr, "--attr"), scalars=options.values(scalar, "--scalar"))
     written = opencl.write(made, target.machine, output) if language is Language.opencl else c_host.write(made, output)
     for path in written:
@@ -57,13 +57,13 @@ def _target(language: Language, machine: str | None) -> Target:
     return OpenCLTarget(DEVICES[machine])
 
 
-def _program(what: str, target: Target, name: str, algebra: str | None, **arguments: Any) -> Bundle:
-    program = polytc.build(options.read_text(what), **arguments)
-    return bundle.of_program(replace(program, direct=check_algebra(algebra) == "direct"), target, name)
+def _program(what: str, target: Target, name: str, licence: Licence, **arguments: Any) -> Bundle:
+    program = polytc.build(options.read_text(what), **arguments).licensed(licence)
+    return bundle.of_program(program, target, name)
 
 
-def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], algebra: str | None) -> Bundle:
+def _model(path: Path, target: Target, name: str, shapes: dict[str, tuple[int, ...]], licence: Licence) -> Bundle:
     graph = polytc.load_onnx(path)
     with progress(f"compiling {path.name}") as advance:
         plan = ahead.plan_of(graph, fixed_shapes(graph, shapes), guards=False)
-        return bundle.of_plan(plan, target, name or path.stem, direct=check_algebra(algebra) == "direct", progress=advance)
+        return bundle.of_plan(plan, target, name or path.stem, licence=licence, progress=advance)

@@ -28,7 +28,8 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
-                  algebra: options.Algebra = None, shape: options.Shape = None, symbolic: options.Symbolic = False,
+                  algebra: options.Algebra = None, fast: options.Fast = False, shape: options.Shape = None,
+                  symbolic: options.Symbolic = False,
                   input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option(
                       "--output", "-o", help="A .npz for the outputs, or a folder for the model compiled for C.")] = None,
@@ -47,13 +48,13 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     if output is not None and output.suffix != ".npz":
         if symbolic:
             raise typer.BadParameter("code that is written to a folder is for one set of sizes: say --shape, not --symbolic")
-        _export(graph, model, output, options.shapes(shape), processor, algebra)
+        _export(graph, model, output, options.shapes(shape), processor, algebra, fast)
         return
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)
     start = time.perf_counter()
     with progress(f"compiling {model.name}") as advance:
         compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
-                                 progress=advance, algebra=algebra, symbolic=symbolic)
+                                 progress=advance, algebra=algebra, fast=fast, symbolic=symbolic)
     seconds = time.perf_counter() - start
     results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
     if output is not None:
@@ -64,13 +65,13 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
         raise typer.Exit(1)
 
 
-def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[int, ...]], processor: str, algebra: str | None
-            ) -> None:
+def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[int, ...]], processor: str, algebra: str | None,
+            fast: bool) -> None:
     """The model as an object file with a header, for C."""
     from polytc.graph import ahead  # slow to import
 
     with progress(f"compiling {model.name}") as advance:
-        files = ahead.export(graph, folder, fixed_shapes(graph, given), processor, model.stem, algebra, advance)
+        files = ahead.export(graph, folder, fixed_shapes(graph, given), processor, model.stem, algebra, advance, fast)
     for path in (files.code, files.header, files.weights, files.main):
         print(f"{path}  {path.stat().st_size:,} bytes")
     print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")

@@ -22,6 +22,7 @@ DType = Annotated[list[str] | None, typer.Option("--dtype", metavar="NAME=TYPE",
 Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", help="Attribute: a number or a list.")]
 Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
 Algebra = Annotated[str | None, typer.Option(metavar="fast|direct", help="direct: no algorithm with fewer products.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Float operations may be reassociated, divisions be products.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; all of the machine's if not said.")]
 
 

@@ -3,8 +3,8 @@
 Semantics. Loops run `for (var = lower; var < upper; var += step)`; bounds are evaluated once. Loop variables and index
 arithmetic are i64. `//` and `%` round towards minus infinity. A value of `lanes` > 1 is a vector; operators work lane by lane
 on operands of equal lanes. Buffers never alias each other. Loops of kind 'parallel', 'vector', 'block' and 'thread' carry no
-dependence (the schedule proved it), so that their iterations may run in any order or at once. Float operations marked
-reassociable only through `Kernel.precise == False`.
+dependence (the schedule proved it), so that their iterations may run in any order or at once. Float operations are those of
+IEEE 754, but that a product and a sum may be one unless the kernel is precise; a fast one may reassociate them.
 """
 
 from __future__ import annotations
@@ -275,9 +275,8 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 
 @dataclass(frozen=True)
 class Kernel:
-    """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise:
-    float operations may not be reassociated. host: loops that the host runs around it (see codegen.passes.hostloops), outermost
-    first; their own bodies mean nothing."""
+    """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
+    fast: see lang.program. host: loops that the host runs around it (see passes.hostloops), outermost first, without bodies."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -285,6 +284,7 @@ class Kernel:
     body: Stmt
     precise: bool = False
     host: tuple[For, ...] = ()
+    fast: bool = False
 
     def __str__(self) -> str:
         return format_kernel(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.lang import program as pr
@@ -28,7 +28,7 @@ class Lowering:
     def module(self, bodies: tuple[loops.Stmt, ...]) -> loops.Module:
         """The module whose kernels have these bodies."""
         p = self.program
-        kernels = tuple(kernel(f"k{n}", body, p.precise) for n, body in enumerate(bodies))
+        kernels = tuple(replace(kernel(f"k{n}", body), precise=p.precise, fast=p.fast) for n, body in enumerate(bodies))
         return loops.Module(p.name, tuple(self.buffers[n] for n in p.arrays), p.outputs,
                             tuple(self.buffers[n] for n in p.temporaries), kernels)
 
@@ -144,7 +144,7 @@ def _as_index(e: loops.Expr) -> loops.Expr:
     return e if e.dtype == I64 else loops.Cast(e, I64)
 
 
-def kernel(name: str, body: loops.Stmt, precise: bool, host: tuple[loops.For, ...] = ()) -> loops.Kernel:
+def kernel(name: str, body: loops.Stmt) -> loops.Kernel:
     """A kernel around a body, its arguments in order of first use."""
     used: dict[str, loops.Buffer] = {}
     written: dict[str, None] = {}
@@ -154,4 +154,10 @@ def kernel(name: str, body: loops.Stmt, precise: bool, host: tuple[loops.For, ..
             written[s.buffer.name] = None
         for e in traverse.expressions(s):
             used.update({x.buffer.name: x.buffer for x, _ in traverse.loads(e) if x.buffer.space == "global"})
-    return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body, precise, host)
+    return loops.Kernel(name, tuple(used[n] for n in sorted(used)), tuple(sorted(written)), body)
+
+
+def rebuilt(k: loops.Kernel, body: loops.Stmt) -> loops.Kernel:
+    """The kernel with another body, and the arguments of that."""
+    made = kernel(k.name, body)
+    return replace(k, args=made.args, writes=made.writes, body=body)

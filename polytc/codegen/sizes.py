@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.lower import kernel as rebuilt
-from polytc.codegen.lower import size
+from polytc.codegen.lower import rebuilt, size
 from polytc.codegen.passes import simplify
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.scalars import I64
@@ -69,7 +68,7 @@ def _kernel(k: loops.Kernel, sizes: tuple[str, ...], values: loops.Buffer | None
         # The maximum changes nothing: it shows targets that a size is natural.
         number = loops.Call("max", (loops.Load(values, (loops.const(n),), I64), loops.const(1)), I64)
         body = loops.For(name, number, loops.binary("+", number, loops.const(1)), 1, body)
-    return rebuilt(k.name, body, k.precise, k.host)
+    return rebuilt(k, body)
 
 
 def _index(b: loops.Buffer, indices: tuple[loops.Expr, ...]) -> tuple[loops.Expr, ...]:

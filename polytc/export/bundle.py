@@ -28,6 +28,7 @@ from polytc.lang.extents import Extent
 from polytc.lang.program import Program
 from polytc.lang.scalars import DType
 from polytc.lang.sizes import Size
+from polytc.options import NONE, Licence
 from polytc.poly import isl
 
 RESERVED = frozenset("""
@@ -124,9 +125,10 @@ def of_program(program: Program, target: Target, name: str = "") -> Bundle:
                   tuple(named[len(arguments):]))
 
 
-def of_plan(plan: Plan, target: Target, name: str = "", *, direct: bool = False, progress: Progress | None = None) -> Bundle:
-    """The bundle of a whole model. direct: see Program."""
-    return _Walk(plan, target, direct).run(_named(name or plan.name), progress)
+def of_plan(plan: Plan, target: Target, name: str = "", *, licence: Licence = NONE, progress: Progress | None = None
+            ) -> Bundle:
+    """The bundle of a whole model. licence: what it may do to digits."""
+    return _Walk(plan, target, licence).run(_named(name or plan.name), progress)
 
 
 def _scratch(lowered: Lowered, step: int) -> Iterator[Life]:
@@ -165,9 +167,9 @@ def _parameters(names: Sequence[str], bundle: str) -> list[str]:
 class _Walk:
     """State of one walk over the calls of a plan."""
 
-    def __init__(self, plan: Plan, target: Target, direct: bool) -> None:
+    def __init__(self, plan: Plan, target: Target, licence: Licence) -> None:
         self.plan = plan
-        self.kernels = assembly.Kernels(plan, target, direct)
+        self.kernels = assembly.Kernels(plan, target, licence)
         self.outputs = assembly.own_outputs(plan)
         self.weights: list[np.ndarray] = []
         self.stored: dict[str, Place] = {}

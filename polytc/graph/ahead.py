@@ -28,6 +28,7 @@ from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.specialise import Part, specialise
 from polytc.machine import ALIGNMENT, Machine
+from polytc.options import Licence, check_licence
 
 errors.register(E621="model that cannot be compiled ahead of time")
 
@@ -53,7 +54,7 @@ class Files:
 
 
 def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | None = None, processor: str = "host",
-           name: str = "", algebra: str | None = None, progress: Progress | None = None) -> Files:
+           name: str = "", algebra: str | None = None, progress: Progress | None = None, fast: bool = False) -> Files:
     """Write the model for fixed shapes of its inputs into a folder, which is made if it is not there.
 
     shapes: of the inputs whose declared shapes have names in them. processor: a key of PROCESSORS. name: of the files and the
@@ -66,7 +67,8 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     given, triple = PROCESSORS[processor]
     target = LLVMTarget(given)
     plan = plan_of(graph, shapes or {}, target.machine)
-    chain, weights = _Assembly(plan, target, headers.identifier(name or graph.name), algebra == "direct", progress).run()
+    made = _Assembly(plan, target, headers.identifier(name or graph.name), check_licence(algebra, fast), progress)
+    chain, weights = made.run()
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / f"{chain.name}.o", folder / f"{chain.name}.h", folder / f"{chain.name}.weights", folder / "main.c",
                   chain.weights, chain.arena)
@@ -109,10 +111,10 @@ def _whole(part: Part) -> Plan:
 class _Assembly:
     """State of one walk over the calls of a plan."""
 
-    def __init__(self, plan: Plan, target: LLVMTarget, name: str, direct: bool, progress: Progress | None) -> None:
+    def __init__(self, plan: Plan, target: LLVMTarget, name: str, licence: Licence, progress: Progress | None) -> None:
         self.plan, self.name, self.progress = plan, name, progress
         self.memory = memory.plan(lifetimes(plan))
-        self.kernels = assembly.Kernels(plan, target, direct)
+        self.kernels = assembly.Kernels(plan, target, licence)
         self.weights: list[np.ndarray] = []
         self.size = 0
         self.stored: dict[str, Place] = {}

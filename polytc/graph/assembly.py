@@ -13,6 +13,7 @@ from polytc import keys
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.graph.plan import Call, Plan
+from polytc.options import Licence
 from polytc.runtime.packages import aligned
 
 
@@ -30,8 +31,8 @@ class Kernel:
 class Kernels:
     """The kernels of the calls of one plan. all: those made so far, in order."""
 
-    def __init__(self, plan: Plan, target: Target, direct: bool) -> None:
-        self.plan, self.target, self.direct = plan, target, direct
+    def __init__(self, plan: Plan, target: Target, licence: Licence) -> None:
+        self.plan, self.target, self.licence = plan, target, licence
         self.all: list[Kernel] = []
         self._known: dict[str, Kernel] = {}
 
@@ -39,7 +40,7 @@ class Kernels:
         """The code of a call; one for all calls of equal programs."""
         constants = self.plan.constants
         fixed = tuple(own for own, value in zip(call.program.inputs, call.inputs) if self.plan.base(value) in constants)
-        program = replace(call.program, constants=fixed, direct=self.direct)
+        program = replace(call.program, constants=fixed).licensed(self.licence)
         key = keys.key(program, self.target, None)
         if key not in self._known:
             lowered = lower_program(program, self.target)

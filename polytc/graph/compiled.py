@@ -31,7 +31,7 @@ class Compiled:
         self.graph, self.choices = graph, choices
         c, start = choices, compiler_for(choices.target, choices.threads)
         self.kernels = OpenKernels(start) if c.symbolic and c.target != "evaluate" else None
-        self.options = Options(start if self.kernels is None else self.kernels.compile, c.algebra == "direct", c.fusion,
+        self.options = Options(start if self.kernels is None else self.kernels.compile, c.licence, c.fusion,
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
                                guards=c.target != "opencl")  # conditions would have to come back from the device
         self.staged = Staged(graph, self.options)

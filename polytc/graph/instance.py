@@ -19,6 +19,7 @@ from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
 from polytc.graph import guards, memory
 from polytc.graph.plan import Array, Call, Guard, Plan
+from polytc.options import Licence
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
 from polytc.runtime.chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
@@ -112,8 +113,8 @@ class Instance:
         return found
 
 
-def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None) -> Instance:
-    """Compile the programs of a plan and bind them to memory. direct: see Program.
+def build(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> Instance:
+    """Compile the programs of a plan and bind them to memory. licence: what it may do to digits.
 
     Raises ModelError E612 if that does not fit this machine.
     """
@@ -122,17 +123,17 @@ def build(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None
         raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                    notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
     links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
-    made = bind(plan, links, _compiled(plan, compile_, direct, progress), arena)
+    made = bind(plan, links, _compiled(plan, compile_, licence, progress), arena)
     if progress:
         progress(len(plan.calls), len(plan.calls), "")
     return made
 
 
-def _compiled(plan: Plan, compile_: Compile, direct: bool, progress: Progress | None) -> list[Any]:
+def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> list[Any]:
     """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
     started: list[Future[Any]] = []
     try:
-        for k, (call, program) in enumerate(zip(plan.calls, programs(plan, direct), strict=True)):
+        for k, (call, program) in enumerate(zip(plan.calls, programs(plan, licence), strict=True)):
             if progress:
                 progress(k, len(plan.calls), call.label)
             started.append(compile_(program))
@@ -143,11 +144,11 @@ def _compiled(plan: Plan, compile_: Compile, direct: bool, progress: Progress | 
         raise
 
 
-def programs(plan: Plan, direct: bool) -> list[Program]:
+def programs(plan: Plan, licence: Licence) -> list[Program]:
     """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
     def constant(call: Call) -> tuple[str, ...]:
         return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
-    return [replace(c.program, constants=constant(c), direct=direct) for c in plan.calls]
+    return [replace(c.program, constants=constant(c)).licensed(licence) for c in plan.calls]
 
 
 def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> Instance:

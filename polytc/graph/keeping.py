@@ -48,7 +48,7 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
     if plan.inputs != tuple(v.name for v in graph.inputs) or constants is None:
         return
     rows, files, blob = constants
-    codes = [keys.key(p, to, None) for p in programs(plan, choices.algebra == "direct")]
+    codes = [keys.key(p, to, None) for p in programs(plan, choices.licence)]
     kernels = list(dict.fromkeys(codes))
     used = {*plan.inputs, *plan.outputs, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
             *(g.value for c in plan.calls for g in c.guards)}

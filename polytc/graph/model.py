@@ -18,7 +18,7 @@ from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import type_of
 from polytc.graph.stored import Choices, Start
-from polytc.options import check_algebra, check_threads, check_typical
+from polytc.options import check_licence, check_threads, check_typical
 from polytc.runtime import forks
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class Model:
 
     def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False, layouts: bool = True,
-                 symbolic: bool = False, typical: Mapping[str, int] | None = None) -> None:
+                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._choices = Choices(target, check_threads(threads), fusion, check_algebra(algebra), strict, layouts, symbolic,
+        self._choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
                                 check_typical(typical or {}, _sizes(graph)), progress)
         self._start: Start | None = None
         self._lock = forks.Lock()
@@ -269,7 +269,8 @@ def _described(ready: Ready) -> list[str]:
 def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
                   shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
                   fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
-                  layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None) -> Model:
+                  layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None,
+                  fast: bool = False) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'c', 'interp', or 'evaluate' (the slow reference). threads: None for all.
@@ -278,12 +279,13 @@ def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
     symbolic: kernels are made for all sizes, so that a run with new ones compiles nothing (see docs/onnx.md). typical: sizes by
     name for which these should be fast, else those of the first run; where it names all, the model is compiled at once.
     fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
-    fewer products and larger rounding errors (see polytc.compile). strict: refuse, with E605 or E608, whatever onnx's evaluator
-    would have to run. layouts: False stores inner values as the model says, with channels first, too.
+    fewer products and larger rounding errors; fast=True lets float operations be reordered (see polytc.compile). strict:
+    refuse, with E605 or E608, whatever onnx's evaluator would have to run. layouts: False stores inner values as the model
+    says, with channels first, too.
     """
     threads = check_threads(threads)
     model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts,
-                  symbolic=symbolic, typical=typical)
+                  symbolic=symbolic, typical=typical, fast=fast)
     sets = shapes if isinstance(shapes, list | tuple) and shapes else [shapes]
     for each in sets:
         if not isinstance(each, Mapping | None):

@@ -29,6 +29,7 @@ from polytc.graph.quick import QuickRun, quick_run
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import Part, specialise
 from polytc.machine import Machine
+from polytc.options import NONE, Licence
 from polytc.runtime.recent import Recent
 
 errors.register(E614="model file that was written to")
@@ -42,12 +43,13 @@ LARGEST_DERIVED = 8
 
 @dataclass(frozen=True)
 class Options:
-    """How parts become code. compile: programs to code; direct: see Program; strict: nothing is left to onnx's evaluator;
-    machine: whose vectors decide how inner values are stored, None where they are stored as the model says. kernels: those for
-    all sizes, where sizes stay open; typical: sizes for which these should be fast. guards: may calls have some?"""
+    """How parts become code. compile: programs to code; licence: what it may do to digits; strict: nothing is left to onnx's
+    evaluator; machine: whose vectors decide how inner values are stored, None where they are stored as the model says.
+    kernels: those for all sizes, where sizes stay open; typical: sizes for which these should be fast. guards: may calls have
+    some?"""
 
     compile: Compile
-    direct: bool = False
+    licence: Licence = NONE
     fusion: bool = True
     strict: bool = False
     progress: Progress | None = None
@@ -161,7 +163,7 @@ class Staged:
             part = specialise(self.graph, samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
                               strict=o.strict, guards=o.guards)
             made = fuse(part.plan) if o.fusion else part.plan
-            return replace(made, calls=tuple(replace(c, program=replace(c.program, direct=o.direct)) for c in made.calls))
+            return replace(made, calls=tuple(replace(c, program=c.program.licensed(o.licence)) for c in made.calls))
         values = tuple((n, a.tobytes()) for n, a in fixed.items())
         nodes = tuple((n.op, n.inputs, n.outputs) for n in self.graph.nodes)
         o.kernels.learn((nodes, samples.pattern(inputs, types), values),
@@ -190,7 +192,7 @@ class Staged:
         plan = part.plan if o.kernels is not None else bands.computed(part.plan)
         plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = fuse(plan) if o.fusion else plan
-        made = instance.build(plan, o.compile, o.direct, o.progress) if plan.outputs else None
+        made = instance.build(plan, o.compile, o.licence, o.progress) if plan.outputs else None
         pairs = [self._work(h) for h in part.hosts]
         rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
         if rest is not None and part.ahead is not None and not part.late:

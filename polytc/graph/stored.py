@@ -34,6 +34,7 @@ from polytc.graph.places import Places
 from polytc.graph.plan import Array, Guard, Plan
 from polytc.graph.quick import QuickRun, quick_run
 from polytc.lang.scalars import DTYPES
+from polytc.options import NONE, Licence
 from polytc.runtime import packages
 from polytc.runtime.aligned import aligned_copy
 from polytc.runtime.threads import default_threads
@@ -52,7 +53,7 @@ class Choices:
     target: str
     threads: int | None = None
     fusion: bool = True
-    algebra: str = "fast"
+    licence: Licence = NONE
     strict: bool = False
     layouts: bool = True
     symbolic: bool = False
@@ -209,7 +210,7 @@ def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) 
     if token is None or OWN_TEXTS or choices.symbolic or choices.target != "cpu":
         return None
     threads = choices.threads or default_threads(processors.usable())
-    return _digest("start", token, threads, choices.fusion, choices.algebra, choices.strict, choices.layouts,
+    return _digest("start", token, threads, choices.fusion, choices.licence, choices.strict, choices.layouts,
                    sorted((n, tuple(map(int, s))) for n, s in shapes.items()))
 
 

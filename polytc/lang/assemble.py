@@ -19,8 +19,9 @@ from polytc.lang.typenames import dtype_of
 
 
 def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: Mapping[str, DType], d: Declarations, *,
-             precise: bool, drop: bool) -> pr.Program:
-    """The Program. drop: indices of extent 1 are replaced by their value."""
+             drop: bool, of: sx.Function) -> pr.Program:
+    """The Program of a function. drop: indices of extent 1 are replaced by their value. What calls a precise one is precise,
+    even if it is marked as fast."""
     statements: list[pr.Statement] = []
     made: list[pr.Tensor] = []
     written = set(d.inputs)
@@ -52,7 +53,8 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     order = dict.fromkeys((*d.inputs, *(s.target for s in statements)))
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
                     for n in order if n in hulls) + tuple(made)
-    return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), precise)
+    return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), of.precise,
+                      fast=of.fast and not of.precise)
 
 
 def accumulators(placed: list[Placed], types: Mapping[str, DType]) -> dict[str, DType]:

@@ -66,7 +66,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     made, placed, open_ = _analyse(f, d, definitions, report)
     try:
         program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
-                                    precise=made.function.precise, drop=f.kind == "op")
+                                    drop=f.kind == "op", of=made.function)
     except weak.TypeProblem as problem:
         raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
@@ -120,7 +120,7 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
 def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> Instance:
     made, placed, _ = _analyse(f, d, definitions, report)
     if definitions.prover is not None and any(p.inout for p in f.params):  # what it may write is what it was given
-        program = assemble.assemble(f.name, placed, made.hulls, made.types, made.declarations, precise=False, drop=False)
+        program = assemble.assemble(f.name, placed, made.hulls, made.types, made.declarations, drop=False, of=f)
         report.found += definitions.prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
     return made

@@ -43,7 +43,8 @@ def concatenate(parts: Sequence[Part], inputs: Sequence[str], outputs: Sequence[
         statements += [replace(_renamed(s, names), name=f"p{k}_{s.name}", loops=tuple(f"p{k}_{x}" for x in s.loops))
                        for s in program.statements]
     precise = any(p.program.precise for p in parts)
-    return Program(name, tuple(tensors.values()), tuple(statements), tuple(inputs), tuple(outputs), precise)
+    fast = all(p.program.fast for p in parts)
+    return Program(name, tuple(tensors.values()), tuple(statements), tuple(inputs), tuple(outputs), precise, fast=fast)
 
 
 def _renamed(s: Statement, names: Mapping[str, str]) -> Statement:

@@ -18,7 +18,7 @@ the order of the indices.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod
@@ -43,6 +43,7 @@ from polytc.lang.terms import (
     substitute,
     walk,
 )
+from polytc.options import Licence, check_fast
 
 __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select", "Unary",
            "children", "format_expr", "map_expr", "rebuild", "substitute", "walk"]
@@ -138,11 +139,12 @@ class Statement:
 @dataclass(frozen=True)
 class Program:
     """name: of the def, or 'program'. inputs: tensors that the caller gives, in signature order; outputs: tensors the caller
-    gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary. precise:
-    float reductions keep their order. constants: inputs whose contents do not change between the calls of a bound executable,
-    such as weights; what follows from them alone is computed once. direct: the products are those that are written, no
-    algorithm with fewer of them and larger rounding errors. sizes: names of sizes that stay open: numbers may be formulas of
-    them (lang.sizes.Size) then."""
+    gets, in order, some of which may be inputs that are written in place (`inout`); every other tensor is a temporary.
+    precise: every float operation is rounded, and reductions keep their order; fast: any of them may be reassociated, and
+    divisions be products with reciprocals (never both). constants: inputs whose contents do not change between the calls of a
+    bound executable, such as weights; what follows from them alone is computed once. direct: the products are those that are
+    written, no algorithm with fewer of them and larger rounding errors. sizes: names of sizes that stay open: numbers may be
+    formulas of them (lang.sizes.Size) then."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -153,6 +155,12 @@ class Program:
     constants: tuple[str, ...] = ()
     direct: bool = False
     sizes: tuple[str, ...] = ()
+    fast: bool = False
+
+    def licensed(self, licence: Licence) -> Program:
+        """The program with what its caller allows. Raises ArgumentError E410 if that is against what its text says."""
+        check_fast(self.precise, licence)
+        return replace(self, direct=licence.direct, fast=self.fast or licence.fast)
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -279,7 +287,7 @@ def _declaration(t: Tensor) -> str:
 
 def format_program(p: Program) -> str:
     """The program as text: every tensor with its bounds, every statement with its name and domain."""
-    marks = ("precise " if p.precise else "") + ("direct " if p.direct else "")
+    marks = ("precise " if p.precise else "") + ("fast " if p.fast else "") + ("direct " if p.direct else "")
     lines = [f"{marks}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
              f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
     lines += [f"    sizes {', '.join(p.sizes)}"] if p.sizes else []

@@ -15,7 +15,7 @@ from polytc.lang.scalars import C_NAMES
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-errors.register(E004="empty program", E115="tuple reduction of the wrong form")
+errors.register(E004="empty program", E008="precise and fast at once", E115="tuple reduction of the wrong form")
 
 _WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another statement"
 
@@ -52,11 +52,15 @@ class Reader:
         return getattr(self, "read_" + tree.data)(tree, tree.children)
 
     def read_def_(self, tree: Any, c: list[Any]) -> syntax.Function:
-        precise = c[0].type == "PRECISE"
-        name, *params, body = c[1:] if precise else c
+        marks = [x.type for x in c[:2] if getattr(x, "type", "") in ("PRECISE", "FAST")]
+        if len(marks) > 1:
+            raise errors.fail("E008", f"`{c[0]} {c[1]}` is one word too many", token_span(c[1]), [
+                "`precise def` rounds each operation as it is written, `fast def` lets them be reordered: keep one"],
+                source=self.text)
+        name, *params, body = c[len(marks):]
         outputs = self.visit(params.pop()) if params and params[-1].data == "outputs" else None
-        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), outputs, self.visit(body), precise,
-                               token_span(name))
+        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), outputs, self.visit(body),
+                               "PRECISE" in marks, token_span(name), "FAST" in marks)
 
     def read_op_(self, tree: Any, c: list[Any]) -> syntax.Function:
         name, attributes, *params, outputs, body = c

@@ -254,7 +254,7 @@ class Attribute:
 @dataclass(frozen=True)
 class Function:
     """A whole program. kind: 'bare' (statements alone), 'def' or 'op'. outputs: None where nothing names them.
-    body: statements in order, those of `for` blocks among them (Statement.loops)."""
+    body: statements in order, those of `for` blocks among them (Statement.loops). precise, fast: see program.Program."""
 
     kind: str
     name: str
@@ -264,6 +264,7 @@ class Function:
     body: tuple[Item, ...]
     precise: bool
     span: Span
+    fast: bool = False
 
 
 def operands(e: Expr) -> tuple[Expr, ...]:

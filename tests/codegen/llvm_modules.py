@@ -11,9 +11,9 @@ TARGET = LLVMTarget()
 c, V, add = loops.const, loops.Var, lambda a, b: loops.binary("+", a, b)
 
 
-def module(body: loops.Stmt, *args: loops.Buffer, precise: bool = False) -> loops.Module:
+def module(body: loops.Stmt, *args: loops.Buffer, precise: bool = False, fast: bool = False) -> loops.Module:
     """One kernel; the last argument is the output."""
-    kernel = loops.Kernel("k", args, (args[-1].name,), body, precise)
+    kernel = loops.Kernel("k", args, (args[-1].name,), body, precise, fast=fast)
     return verify.verify(loops.Module("m", args, (args[-1].name,), (), (kernel,)))
 
 

@@ -11,7 +11,8 @@ from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.lang import build
 
-TEXT = "S[i] max= D[i,k]; Y[i,j] = X[i,j] / S[i]"
+BODY = "S[i] max= D[i,k]; Y[i,j] = X[i,j] / S[i]"
+TEXT = f"fast def f(X[n,m], D[n,q]) -> (Y) {{ {BODY} }}"
 EXTREME = [0.0, -0.0, 1e-45, 1e-40, 1.1754944e-38, 3e-38, 0.3, 7.0, -7.0, 1e30, 8.5e37, 1.7e38, 3.4e38, np.inf, -np.inf, np.nan]
 
 
@@ -24,8 +25,9 @@ def products(text: str) -> int:
 
 def test_a_row_is_multiplied_by_its_reciprocal() -> None:
     assert products(TEXT) > 0
-    assert products("Y[i,j] = D[i,0] / X[i,j]") == 0
-    assert products(f"precise def f(f32[n,m] X, f32[n,q] D) -> (Y) {{ {TEXT} }}") == 0
+    assert products("fast def f(X[n,m], D[n,q]) -> (Y) { Y[i,j] = D[i,0] / X[i,j] }") == 0
+    assert products(TEXT.replace("fast", "precise")) == 0
+    assert products(BODY) == 0
 
 
 @pytest.mark.parametrize("target", ["cpu", "interp"])
@@ -44,7 +46,7 @@ def test_extreme_divisors_and_dividends(dtype: str, target: str) -> None:
 
 
 def test_a_loop_without_an_iteration_reads_no_divisor() -> None:
-    text = """def g(inout f32[n,n] A, inout f32[n] B) { for t in 1:n {
+    text = """fast def g(inout f32[n,n] A, inout f32[n] B) { for t in 1:n {
         B[t] = B[t-1]*0.5 + A[t-1,n-2]
         for j in t:n-1 { A[t,j] = A[t-1,j]*0.5 + A[t,j-1] / B[t+1] + B[t] }
     } }"""

@@ -6,8 +6,11 @@ from polytc.codegen.llvm import ir, remainder
 from polytc.lang.scalars import BF16, F32, F64, DType
 from polytc.machine import Machine
 
-FAST = "reassoc nsz contract "
-"""Float flags of a kernel that is not precise. Never nnan or ninf: NaN and infinity keep their meaning."""
+CONTRACTION = "contract "
+"""Flags of sums and products: the two may become one operation with one rounding."""
+LOOSE = "reassoc nsz contract "
+"""Flags of sums and products of a kernel that is `fast`. Never nnan or ninf: NaN and infinity keep their meaning. Never arcp:
+reciprocals are taken where they have all their digits, by codegen.passes.reciprocal."""
 
 _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _INT = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
@@ -25,7 +28,7 @@ def binary(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType, fla
     if dtype.is_float:
         if op in ("//", "%"):
             return _float_floor(fn, op, a, b)
-        return fn.binary(f"{_FLOAT[op]} {flags}".rstrip(), a, b)
+        return fn.binary(f"{_FLOAT[op]} {flags if op != '/' else ''}".rstrip(), a, b)
     if op in _INT:
         return fn.binary(_INT[op], a, b)
     if op in ("<<", ">>"):
@@ -249,7 +252,8 @@ def _float_to_int(fn: ir.Function, a: ir.Value, target: DType) -> ir.Value:
 
 
 def reduce(fn: ir.Function, op: str, a: ir.Value, dtype: DType, flags: str) -> ir.Value:
-    """A vector's lanes combined into one."""
+    """A vector's lanes combined into one; in their order if there are no flags. What makes the lanes, and what is done with the
+    result, carries no `reassoc`, so that nothing but the lanes is reordered."""
     scalar = ir.element(a.type)
     if scalar == a.type:
         return a
@@ -259,7 +263,8 @@ def reduce(fn: ir.Function, op: str, a: ir.Value, dtype: DType, flags: str) -> i
         return fn.call(f"llvm.vector.reduce.{boolean}.{name}", scalar, (a,))
     if dtype.is_float and op in "+*":
         start = ir.constant(-0.0 if op == "+" else 1.0, scalar)
-        return fn.call(f"llvm.vector.reduce.{'fadd' if op == '+' else 'fmul'}.{name}", scalar, (start, a), flags)
+        order = "reassoc " if flags else ""
+        return fn.call(f"llvm.vector.reduce.{'fadd' if op == '+' else 'fmul'}.{name}", scalar, (start, a), order)
     if dtype.is_float:
         return fn.call(f"llvm.vector.reduce.f{op}imum.{name}", scalar, (a,), "nsz ")
     sign = "s" if dtype.kind == "i" else "u"

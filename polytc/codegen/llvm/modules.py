@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from polytc.codegen import loops
-from polytc.codegen.llvm import ir, statements
+from polytc.codegen.llvm import arithmetic, ir, statements
 from polytc.machine import Machine
 
 
-def emit_module(m: loops.Module, machine: Machine, flags: str) -> tuple[ir.Text, int, int]:
+def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
     """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order.
 
     buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
@@ -19,7 +19,7 @@ def emit_module(m: loops.Module, machine: Machine, flags: str) -> tuple[ir.Text,
     slots: dict[str, ir.Value] = {}
     arena = parallel = 0
     for k in m.kernels:
-        emission = statements.Emission(text, machine, k, "" if k.precise else flags)
+        emission = statements.Emission(text, machine, k, _flags(k))
         statements.emit_kernel(emission)
         arena = max(arena, emission.arena_bytes)
         parallel += emission.bodies
@@ -31,3 +31,8 @@ def emit_module(m: loops.Module, machine: Machine, flags: str) -> tuple[ir.Text,
         entry.do(f"call void @{statements.entry_of(k)}({', '.join(args)})")
     entry.do("ret void")
     return text, arena, parallel
+
+
+def _flags(k: loops.Kernel) -> str:
+    """Of a kernel's float operations."""
+    return "" if k.precise else arithmetic.LOOSE if k.fast else arithmetic.CONTRACTION

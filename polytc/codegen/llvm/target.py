@@ -9,7 +9,7 @@ from functools import cached_property
 from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops
-from polytc.codegen.llvm import arithmetic, modules, statements
+from polytc.codegen.llvm import modules, statements
 from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.target import Binary, Launch, Source
 from polytc.lang.scalars import F16
@@ -39,7 +39,7 @@ class LLVMTarget:
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see modules.py."""
         self._refuse_halves(module)
-        text, arena, parallel = modules.emit_module(module, self.machine, arithmetic.FAST)
+        text, arena, parallel = modules.emit_module(module, self.machine)
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
         vectors = any("<" in line and " x " in line for f in text.functions for line in f.lines)

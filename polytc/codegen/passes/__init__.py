@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from polytc.codegen import loops
-from polytc.codegen.lower import kernel as rebuilt
+from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import (
     banks,
     barriers,
@@ -57,7 +57,7 @@ def run(module: loops.Module, machine: Machine) -> loops.Module:
         lambda k: banks.pad_kernel(k, machine),
         barriers.insert,
     ))
-    kernels = (rebuilt(k.name, k.body, k.precise, k.host) for k in module.kernels if k.body != loops.Block(()))
+    kernels = (rebuilt(k, k.body) for k in module.kernels if k.body != loops.Block(()))
     return hostloops.merge(replace(module, kernels=tuple(kernels)))
 
 

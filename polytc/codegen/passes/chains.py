@@ -3,8 +3,8 @@
     for j { A[j] = (A[j-1] + X[j] + Y[j] + Z[j]) / 9 }
     ->  for j { A[j] = fma(A[j-1], 1/9, (X[j] + Y[j] + Z[j]) * (1/9)) }
 
-so that the chain from iteration to iteration is one operation long and the others overlap. Reassociates: precise kernels stay
-as they are. Guarantees: the same sums of the same terms.
+so that the chain from iteration to iteration is one operation long and the others overlap. Reassociates: only in `fast`
+kernels. Guarantees: the same sums of the same terms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from polytc.codegen.passes import reciprocal, simplify
 
 def shorten_kernel(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with the sums in its innermost loops so ordered."""
-    if kernel.precise:
+    if not kernel.fast:
         return kernel
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:

@@ -19,7 +19,7 @@ from itertools import combinations
 from math import prod
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.lower import kernel as rebuilt
+from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import items, repeats, simplify
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Size
@@ -85,7 +85,7 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
         around = {b.name: _hosts(repeats.telling(k, b.name, changing)) for b in mine}
         slices = _slices(k, mine, {name: _inside_of(levels, found[n][name]) for name, levels in around.items()}, machine)
         if slices:
-            kernels[n] = rebuilt(k.name, _rewritten(k.body, slices), k.precise, k.host)
+            kernels[n] = rebuilt(k, _rewritten(k.body, slices))
             gone |= set(slices)
     return replace(module, kernels=tuple(kernels), scratch=tuple(b for b in module.scratch if b.name not in gone))
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from polytc.codegen import intervals, limits, loops, traverse
-from polytc.codegen.lower import conjunction
-from polytc.codegen.lower import kernel as rebuilt
+from polytc.codegen.lower import conjunction, rebuilt
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import BOOL
 
@@ -44,7 +43,8 @@ def merge(module: loops.Module) -> loops.Module:
             continue
         body = loops.block(*_nested([(k.host, k.body) for k in together]))
         whole = together[0].name.removesuffix("_0")
-        found.append(rebuilt(whole if whole not in names else together[0].name, body, together[0].precise))
+        title = whole if whole not in names else together[0].name
+        found.append(rebuilt(replace(together[0], name=title, host=()), body))
     return replace(module, kernels=tuple(found))
 
 
@@ -68,7 +68,7 @@ def _parts(kernel: loops.Kernel, kinds: Sequence[str], taken: Counter[str]) -> I
         yield kernel if host == kernel.host else replace(kernel, host=host, body=body)
         return
     for n, (host, body) in enumerate(found):
-        made = rebuilt(f"{kernel.name}_{n}", body, kernel.precise, host)
+        made = rebuilt(replace(kernel, name=f"{kernel.name}_{n}", host=host), body)
         args = tuple(b for b in kernel.args if b in made.args)
         yield replace(made, args=args, writes=tuple(w for w in kernel.writes if w in made.writes))
 

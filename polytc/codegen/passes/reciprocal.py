@@ -3,8 +3,8 @@
     for j { Y[j] = X[j] / s }
     ->  r = 1 / s;  if 2^-e <= |s| <= 2^e { for j { Y[j] = X[j] * r } } else { for j { Y[j] = X[j] / s } }
 
-A vector division takes about ten times as long as a multiplication. The product is off by one rounding more, which kernels
-that are not precise may be; outside of the range, where the reciprocal would overflow or lose digits, the division stays.
+A vector division takes about ten times as long as a multiplication. The product is off by one rounding more, which `fast`
+kernels may be; outside of the range, where the reciprocal would overflow or lose digits, the division stays.
 A loop without an iteration does not read the divisor, which may lie nowhere then.
 Guarantees: the same values within 1.5 units in the last place; zero, infinite and NaN operands give what they gave.
 """
@@ -23,8 +23,8 @@ EXPONENTS = {32: 126, 64: 1022}
 
 
 def use_reciprocals(kernel: loops.Kernel) -> loops.Kernel:
-    """The kernel with the divisions in its innermost loops so rewritten; a precise one stays as it is."""
-    if kernel.precise:
+    """The kernel with the divisions in its innermost loops so rewritten, if it is `fast`."""
+    if not kernel.fast:
         return kernel
     taken = {b.name for b in kernel.args}
     taken |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
