@@ -130,8 +130,8 @@ def test_algebra(check) -> None:
     nodes = [N("Add", ["x", "zero"], ["a"]), N("Mul", ["one", "a"], ["b"]), N("Neg", ["b"], ["c"]), N("Neg", ["c"], ["d"]),
              N("Mul", ["d", "two"], ["e"]), N("Mul", ["three", "e"], ["f"]), N("Relu", ["f"], ["g"]), N("Relu", ["g"], ["h"]),
              N("Exp", ["h"], ["y"])]
-    numbers = {"zero": np.float32(0), "one": np.float32(1), "two": np.float32(2), "three": np.float32(3)}
-    assert check(nodes, {"x": (3, 4)}, ["y"], numbers) == ["Mul", "Relu", "Exp"]
+    numbers = {"zero": np.float32(-0.0), "one": np.float32(1), "two": np.float32(2), "three": np.float32(3)}
+    assert check(nodes, {"x": (3, 4)}, ["y"], numbers) == ["Mul", "Mul", "Relu", "Exp"]
 
 
 def test_a_neutral_constant_that_adds_an_axis_stays(check) -> None:

@@ -37,6 +37,7 @@ ROWS = [
     ("E006", "C[i] = " + "(" * 3000 + "v[i]" + ")" * 3000, None, "temporary"),
     ("E006", "C[i] = " + " + ".join(["v[i]"] * 3000), None, "temporary"),
     ("E007", "C[i] = v[i]  # " + "x" * 300 + "\nD[" + "x" * 201 + "] = v[i]", "x" * 201, "at most 200"),
+    ("E008", "precise fast def f(f32[N] v) -> (C) { C[i] = v[i] }", "fast", "keep one"),
     ("E115", "for t in 0:3 { (M, J) argmax= (v[i], i) }", "(M, J) argmax= (v[i], i)", "write `argmax=!`"),
     ("E103", "def g(inout f32[N] a) { a[i] += 1 }\nT[i] = v[i]; C = g(T)", "C", "write the call alone: `g(...)`"),
     ("E104", "def g(inout f32[N] a, f32[N] b) { a[i] = b[i] }\nT[i] = v[i]; g(T, T)", "T", "a copy"),

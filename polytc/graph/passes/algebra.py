@@ -1,4 +1,7 @@
-"""Algebraic simplification: sums with 0, products with 1, double negations, chains of constants and of reshapes."""
+"""Algebraic simplification: sums with 0, products with 1, double negations, chains of integer constants and of reshapes.
+
+Only what changes no bit: x + 0 is x for integers, but 0 for a float x of -0; chains of floats are rounded at each link.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +51,20 @@ def _untouched(node: Node, graph: Graph, rank: dict[str, int]) -> str | None:
     sides = [(a, b), (b, a)] if node.op in ("Add", "Mul") else [(a, b)]
     for kept, other in sides:
         number = graph.constants.get(other)
-        if number is not None and number.size == 1 and number.ndim <= rank.get(kept, 0) and number.item() == _NEUTRAL[node.op]:
+        if number is not None and number.size == 1 and number.ndim <= rank.get(kept, 0) and _is_neutral(number, node.op):
             return kept
     return None
 
 
+def _is_neutral(number: np.ndarray, op: str) -> bool:
+    """Does the operation with it give back every number, -0 too?"""
+    if number.item() != _NEUTRAL[op]:
+        return False
+    return number.dtype.kind in "biu" or op not in ("Add", "Sub") or bool(np.signbit(number.item())) == (op == "Add")
+
+
 def _chains(graph: Graph) -> Graph:
-    """(x * a) * b -> x * (a b), likewise for sums, with constants of one number; Reshape reads below the views before it."""
+    """(x * a) * b -> x * (a b), likewise for sums, with integers of one number; Reshape reads below the views before it."""
     sole, constants = sole_readers(graph), dict(graph.constants)
     made: dict[str, Node] = {}
     nodes: list[Node] = []
@@ -74,12 +84,10 @@ def _merged(node: Node, made: dict[str, Node], constants: dict[str, np.ndarray],
     if before is None or number is None or before.op != node.op or before.outputs[0] not in sole:
         return node
     inner, other = _by_number(before, constants)
-    if inner is None or other is None or other.dtype != number.dtype or number.dtype.kind not in "fiu":
+    if inner is None or other is None or other.dtype != number.dtype or number.dtype.kind not in "iu":
         return node
     with np.errstate(all="ignore"):
         both = number * other if node.op == "Mul" else number + other
-    if number.dtype.kind == "f" and not np.isfinite(both).all():
-        return node
     name = f"{node.outputs[0]}.constant"
     constants[name] = np.asarray(both, number.dtype)
     return replace(node, inputs=(inner, name))

@@ -14,7 +14,8 @@ _LINEAR = frozenset({"Conv", "ConvTranspose", "MatMul"})
 
 def merge_scales(graph: Graph) -> Graph:
     """Conv(x, w, b) * s + t -> Conv(x, w * s, b * s + t), for s and t of one number a channel, or one in all; MatMul(x, w) * s
-    -> MatMul(x, w * s). The sums behind a MatMul stay: it has no bias. Weights are computed in double precision."""
+    -> MatMul(x, w * s). The sums behind a MatMul stay: it has no bias. Weights are computed in double precision;
+    factors that would make them infinite, or so small that they lose digits, stay behind the sum."""
     return _Merging(graph).run()
 
 
@@ -100,7 +101,8 @@ class _Merging:
             shape = [1] * weights.ndim
             shape[axis] = -1
             changed = weights * scale.reshape(shape)
-            if not np.isfinite(changed).all():
+            least = float(np.finfo(weights.dtype).tiny)
+            if not np.isfinite(changed.astype(weights.dtype)).all() or ((changed != 0) & (abs(changed) < least)).any():
                 return None
             inputs = [linear.inputs[0], self.constant(node, "weights", changed.astype(weights.dtype))]
             inputs += [self.constant(node, "bias", (bias * scale).astype(weights.dtype))] if bias is not None else []
