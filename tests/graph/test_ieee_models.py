@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import polytc
 
 F = np.float32
-HOSTILE = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30, 3e38, 1e-20, 1e20, 2.6, 12582912, 1, -1, 1 / 3, 7e-10],
+HOSTILE = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30, 3e38, 1e-20, 1e20, 2.6, 12582912, 1, -1, 1 / 3],
                    F)
 NUMBERS = np.array([0, -0.0, 1, -1, 1e-30, 1e30, 1e-20, 1e20, 3, 7, 0.1, 12582912, -12582912, 1 / 3], F)
 
