@@ -92,8 +92,8 @@ ELEMENTWISE = ["C[i] = A[i]*B[i]*B[i] + A[i] - B[i]/A[i]", "C[i] = exp(A[i]) * s
 def test_no_flag_but_contraction(text: str) -> None:
     shapes = {n: (64, 64) if n == "D" else (1000,) for n in re.findall(r"\b[ABD]\b", text)}
     assert set(flags(polytc.lower(text, shapes=shapes).source.text)) <= {"contract"}
-    loose = polytc.lower(text, shapes=shapes, fast=True)
-    assert "reassoc" in flags(loose.source.text) or "reciprocal" in str(loose.loops)
+    if "+ " in text:
+        assert "reassoc" in flags(polytc.lower(text, shapes=shapes, fast=True).source.text)
     params = ", ".join(f"{n}[N,M]" if n == "D" else f"{n}[N]" for n in shapes)
     precise = f"precise def f({params}) -> (C) {{ {text} }}".replace("P[", "C[")
     assert not flags(polytc.lower(precise, shapes=shapes).source.text)
