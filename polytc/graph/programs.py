@@ -18,9 +18,10 @@ def frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 @functools.lru_cache(maxsize=4096)
 def program(text: str, entry: str, arrays: tuple[tuple[tuple[int, ...], str], ...], attrs: tuple[tuple[str, Any], ...],
-            packs: tuple[tuple[str, int], ...]) -> Program:
-    """The program of an operator's text; equal nodes share one."""
+            packs: tuple[tuple[str, int], ...], unrounded: tuple[str, ...] = ()) -> Program:
+    """The program of an operator's text; equal nodes share one. unrounded: see `lang.build`."""
     names = [p.name for p in signature(text, entry.rpartition(".")[2]).inputs]
     shapes = {n: shape for n, (shape, _) in zip(names, arrays, strict=True)}
     dtypes = {n: dtype for n, (_, dtype) in zip(names, arrays, strict=True)}
-    return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.rpartition(".")[2]))
+    return with_zero_origins(build(text, shapes, dtypes, attrs=dict(attrs), packs=dict(packs), entry=entry.rpartition(".")[2],
+                                   unrounded=frozenset(unrounded)))

@@ -17,18 +17,16 @@ from typing import Any
 import numpy as np
 
 from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, empties, fallback, flow, memory, passes
+from polytc.graph import control, empties, fallback, flow, memory, passes, steps
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.plan import Array, Call, Guard, Plan
-from polytc.graph.programs import frozen
-from polytc.graph.programs import program as program_of
 from polytc.lang.compose import embed, reshaped_input
 from polytc.lang.program import Program
-from polytc.lang.scalars import DTYPES, from_numpy
+from polytc.lang.scalars import DTYPES, DType, from_numpy
 
 Types = Mapping[str, Array | None]
 """Of the inputs of a graph; None for what is no tensor of polytc's types."""
@@ -62,7 +60,8 @@ def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | No
 
 class Specialisation:
     """State of one walk. known: values that do not depend on the data; types: tensors that this part computes or is given;
-    opaque: other values that it is given; hosted: results of hosts; waiting: values for later; under: guards of new calls."""
+    opaque: other values that it is given; hosted: results of hosts; waiting: values for later; under: guards of new calls;
+    halves: types of the values between steps of a node that are held in f32."""
 
     def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
                  strict: bool, guards: bool) -> None:
@@ -70,6 +69,7 @@ class Specialisation:
         self.under: tuple[Guard, ...] = ()
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
+        self.halves: dict[str, DType] = {}
         self.aliases: dict[str, str] = {}
         self.calls: list[Call] = []
         self.opaque: set[str] = set()
@@ -213,16 +213,18 @@ class Specialisation:
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
         names: dict[str, str] = {}
-        for step in lowering if isinstance(lowering, tuple) else (lowering,):
-            self.step(node, step, names)
+        several = lowering if isinstance(lowering, tuple) else (lowering,)
+        local = steps.local(several)
+        for step in several:
+            self.step(node, step, names, local)
         return ()
 
     def complete(self, node: Node, lowering: Lowering) -> None:
         """Raise Unsupported if the steps leave out a result of the node that something reads."""
         if isinstance(lowering, Routine):
             return
-        steps = lowering if isinstance(lowering, tuple) else (lowering,)
-        made = {o for s in steps for o in (s.outputs if isinstance(s, Apply) else (s.output,))}
+        each = lowering if isinstance(lowering, tuple) else (lowering,)
+        made = {o for s in each for o in (s.outputs if isinstance(s, Apply) else (s.output,))}
         for i, name in enumerate(node.outputs):
             if name in self.wanted and i not in made:
                 raise _refusal("E608", f"{node.label}: its result {name!r} is not computed by polytc")
@@ -304,13 +306,14 @@ class Specialisation:
 
     # ---- one step of a lowering
 
-    def step(self, node: Node, step: Step, names: dict[str, str]) -> None:
+    def step(self, node: Node, step: Step, names: dict[str, str], local: frozenset[str]) -> None:
+        """local: names of what only other steps read."""
         if isinstance(step, Known):
             self.known[self.target(node, step.output, names)] = step.array
         elif isinstance(step, View):
             self.view(self.source(node, step.source, names), step.shape, self.target(node, step.output, names))
         else:
-            self.apply(node, step, names)
+            self.apply(node, step, names, local)
 
     def source(self, node: Node, ref: Ref, names: dict[str, str]) -> str:
         if isinstance(ref, np.ndarray):
@@ -333,19 +336,23 @@ class Specialisation:
             raise ValueError(f"{self.types[source]} has not the elements of {list(shape)}")
         self.aliases[name] = source
         self.types[name] = Array(self.types[source].dtype, shape)
+        if source in self.halves:
+            self.halves[name] = self.halves[source]
 
-    def apply(self, node: Node, step: Apply, names: dict[str, str]) -> None:
+    def apply(self, node: Node, step: Apply, names: dict[str, str], local: frozenset[str] = frozenset()) -> None:
         sources = [self.source(node, ref, names) for ref in step.inputs]
-        arrays = tuple((self.shape(s) or (), self.dtype(s).name) for s in sources)
-        text = text_of(step)
+        given = [steps.Given(self.shape(s) or (), self.halves.get(s, self.dtype(s)), s in self.halves) for s in sources]
         try:
-            program = program_of(text, step.entry, arrays, frozen(step.attrs), tuple(sorted(step.packs.items())))
+            made = steps.make(step, given, local)
         except CompileError as error:
             raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
-                             text) from None
+                             text_of(step)) from None
+        program = made.program
         targets = tuple(self.target(node, ref, names) for ref in step.outputs)
-        for name, tensor in zip(targets, program.outputs, strict=True):
-            self.define(name, Array(program.tensor(tensor).dtype, program.tensor(tensor).shape), node.label)
+        for name, t, half in zip(targets, made.results, made.halves, strict=True):
+            self.define(name, t, node.label)
+            if half is not None:
+                self.halves[name] = half
         numbers = {t: self.known[s].reshape(-1)[0].item() for t, s in zip(program.inputs, sources, strict=True)
                    if s in self.known and self.known[s].size == 1}
         slim = embed(program, numbers)

@@ -41,16 +41,17 @@ _PASSES = 6
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
           scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None,
-          prover: Prover | None = None) -> pr.Program:
+          prover: Prover | None = None, unrounded: frozenset[str] = frozenset()) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
     shapes: of every input; dtypes: of the inputs, f32 where nothing is given or declared; attrs: attributes of an `op`;
     packs: ranks of packs that the shapes leave open; scalars: values of scalar arguments; entry: which definition of the
     text; name: of the program; prover: what proves programs with `for` loops or `inout` sound, which are taken on trust without
-    one, and the others where they are too large to look at every point. Raises CompileError with all diagnostics.
+    one, and the others where they are too large to look at every point; unrounded: inputs and outputs that are temporaries of
+    something larger, see `halves.widen`. Raises CompileError with all diagnostics.
     """
     try:
-        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover)
+        return _build(text, shapes, dtypes or {}, attrs or {}, packs or {}, scalars or {}, name, entry, prover, unrounded)
     except RecursionError:
         raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
                           source=text) from None
@@ -58,7 +59,7 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
            packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None,
-           prover: Prover | None) -> pr.Program:
+           prover: Prover | None, unrounded: frozenset[str]) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
     definitions = Definitions({g.name: g for g in resolve(text) if g.kind != "bare"}, text, _prepare, _instance, prover)
@@ -72,7 +73,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
-    return halves.widen(program, assemble.accumulators(placed, made.types))
+    return halves.widen(program, assemble.accumulators(placed, made.types), made.declarations.results, unrounded)
 
 
 def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:

@@ -23,7 +23,8 @@ errors.register(
 @dataclass
 class Declarations:
     """inputs: names in order; outputs: names in order; shapes: of the inputs; dtypes: of the inputs and of the outputs that
-    declare one; numbers: sizes and scalars; declared: shapes of outputs that declare one; ranks: of all tensors."""
+    declare one; numbers: sizes and scalars; declared: shapes of outputs that declare one; ranks: of all tensors;
+    results: of calls, rounded to their types as outputs are, which they are of the definitions."""
 
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Declarations:
     declared: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
+    results: set[str] = field(default_factory=set)
 
     @property
     def typed(self) -> dict[str, DType]:

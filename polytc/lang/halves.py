@@ -5,53 +5,77 @@
     S1: C[i] += A[i,k] * x[k]              S1: C_single[i] += f32(A[i,k]) * f32(x[k])
                                            S1_round: C[i] = f16(C_single[i])
 
-A statement `=` rounds its value. Updates have their sum, product or extremum in f32 until the last of them, and until the `for`
-loops around them end; who reads the tensor in between gets it rounded, too. `acc(type)` asks for the same in another type.
+Outputs are rounded, and so are `f16(e)` and the results of calls. A statement `=` rounds its value. Updates have their sum,
+product or extremum in f32 until the last of them, and until the `for` loops around them end; who reads the tensor in between
+gets it rounded, too. `acc(type)` asks for the same in another type. Temporaries are f32 altogether, where `lang.held` says so:
+
+    Y[i] = C[i] / 4096            ->       Y[i] = f16(C[i] / 4096), with f32[n] C
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from polytc.errors import Span
 from polytc.lang import program as pr
+from polytc.lang.held import held_in_single
 from polytc.lang.scalars import F32, DType
 
 
 @dataclass(frozen=True)
 class _Wide:
-    """What holds a tensor while it is updated: another tensor, of another type."""
+    """What holds a tensor: another one of another type while it is updated, or itself with another type. seen: the type to
+    which readers have it rounded."""
 
     name: str
     dtype: DType
+    seen: DType
 
 
-def widen(program: pr.Program, accumulators: Mapping[str, DType] | None = None) -> pr.Program:
+def widen(program: pr.Program, accumulators: Mapping[str, DType] | None = None, rounded: Collection[str] = (),
+          unrounded: Collection[str] = ()) -> pr.Program:
     """The program with no arithmetic on halves: they are only read, written and cast.
 
-    accumulators: tensor -> the type that its updates are to be combined in.
+    accumulators: tensor -> the type that its updates are to be combined in. rounded: temporaries whose halves are rounded as
+    those of outputs are. unrounded: inputs that are given in f32 though their type is a half, and outputs that are what
+    temporaries are.
     """
     asked = dict(accumulators or {})
     types = (e.dtype for s in program.statements for e in (*pr.walk(s.value), program.tensor(s.target)))
-    if not asked and not any(t.is_half for t in types):
+    if not asked and not unrounded and not any(t.is_half for t in types):
         return program
+    program, held = _held(program, rounded, unrounded)
     last = {s.target: _end(program.statements, k) for k, s in enumerate(program.statements)}
     taken = {t.name for t in program.tensors}
     wide: dict[str, _Wide] = {}
     for s in program.statements:
-        dtype = asked.get(s.target) or (F32 if program.tensor(s.target).dtype.is_half else None)
-        if dtype is not None and s.op is not None and s.target not in wide:
-            wide[s.target] = _Wide(_fresh(f"{s.target}_{'single' if dtype == F32 else dtype}", taken), dtype)
+        own = program.tensor(s.target).dtype
+        dtype = asked.get(s.target, F32 if own.is_half else own)
+        if dtype != own and s.op is not None and s.target not in wide:
+            name = _fresh(f"{s.target}_{'single' if dtype == F32 else dtype}", taken)
+            wide[s.target] = _Wide(name, dtype, program.tensor(s.target).dtype)
     statements = [_opening(program.tensor(n), wide[n]) for n in program.inputs if n in wide]
     for k, s in enumerate(program.statements):
-        open_ = {name: to for name, to in wide.items() if k <= last[name]}
+        open_ = held | {name: to for name, to in wide.items() if k <= last[name]}
         statements.append(_statement(s, open_, program.tensor(s.target).dtype))
         statements += [_rounding(s, program.tensor(name), wide[name]) for name in wide if k == last[name]]
     tensors: list[pr.Tensor] = []
     for t in program.tensors:
         tensors += [replace(t, name=wide[t.name].name, dtype=wide[t.name].dtype), t] if t.name in wide else [t]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def _held(program: pr.Program, rounded: Collection[str], unrounded: Collection[str]) -> tuple[pr.Program, dict[str, _Wide]]:
+    """The program with f32 for the tensors that are held so, and what that is to those who read them."""
+    types = {t.name: t.dtype for t in program.tensors}
+    given = {n for n in program.inputs if n in unrounded and types[n].is_half}
+    fixed = {*program.inputs, *program.outputs, *rounded} - {*unrounded}
+    candidates = [n for n, t in types.items() if t.is_half and n not in fixed and n not in program.inputs]
+    statements = program.statements
+    names = held_in_single(statements, types | dict.fromkeys(given, F32), candidates) | given
+    tensors = tuple(replace(t, dtype=F32) if t.name in names else t for t in program.tensors)
+    return replace(program, tensors=tensors), {n: _Wide(n, F32, F32) for n in names}
 
 
 def _end(statements: tuple[pr.Statement, ...], k: int) -> int:
@@ -83,10 +107,12 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
     if isinstance(made, pr.Read) and made.tensor in wide:
         held = wide[made.tensor]
         default = _constant(made.default, held.dtype) if made.default is not None else None
-        read = cast(replace(made, tensor=held.name, dtype=held.dtype, default=default), e.dtype)
+        read = cast(replace(made, tensor=held.name, dtype=held.dtype, default=default), held.seen)
         return cast(read, F32) if e.dtype.is_half else read
-    if isinstance(made, pr.Cast):
+    if isinstance(made, pr.Cast) and made.a.dtype.is_float:
         made = cast(made.a, made.dtype)
+    elif isinstance(made, pr.Cast) and made.dtype.is_half:  # of an index, or of a byte; `f16(i)` is f16(f32(i))
+        return pr.Cast(made.a, F32)
     if not e.dtype.is_half:
         return made
     return cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)

@@ -100,6 +100,12 @@ def promote(a: DType, b: DType) -> DType:
     return BF16 if result == F16 and BF16 in (a, b) else result
 
 
+def rounded(number: float, dtype: DType) -> float:
+    """The number of a float type that is nearest."""
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(number))
+
+
 @dataclass(frozen=True)
 class Intrinsic:
     """A row of the intrinsic table.

@@ -56,6 +56,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
         busy = target in hulls or any(target == place.name for place in places.values())
         name = _fresh(f"{target}_new", taken) if busy else target
         places[p.name] = _Place(name, origin)
+        d.results.add(name)
         if p.name in own.declared:  # what bounds a scatter into it
             d.declared.setdefault(name, own.declared[p.name])
         if busy:
@@ -63,6 +64,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
     for name in dict.fromkeys(x.target for x in _statements(made.function)):
         if name not in places:
             places[name] = _Place(_fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
+    d.results |= {places[n].name for n in own.results}
     renaming = _Renaming(places, own, taken | {place.name for place in places.values()}, s.span)
     casts = {p.name: own.dtypes[p.name] for p in outputs if p.dtype is not None}
     body = [renaming.statement(x, casts.get(x.target), lowered) for x, lowered in zip(

@@ -77,6 +77,8 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     out: list[pr.Statement] = []
     s, update = members[0], lead.update
     value, dtype = weak.adapt(s.lowered.value, update.value.dtype), update.value.dtype
+    if dtype.is_half:  # what is compared with the extremum is what the extremum is taken of
+        value = pr.Cast(value, dtype)
     if not _repeatable(value):
         inner = update.ranges[update.depth:]
         kept = pr.Tensor(_fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in inner),

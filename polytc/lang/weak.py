@@ -206,10 +206,12 @@ def select(condition: Value, a: Value, b: Value) -> Value:
 
 
 def cast(a: Value, dtype: DType) -> Value:
-    """`dtype(a)`."""
+    """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
+    cast of integers alone is that of an index or a byte that meets halves."""
     if a.number is not None and a.weak and dtype.is_float:
-        return Value(pr.Const(float(a.number), dtype))
-    return Value(a.expr if a.dtype == dtype else pr.Cast(a.expr, dtype))
+        return Value(pr.Const(scalars.rounded(a.number, dtype) if dtype.is_half else float(a.number), dtype))
+    e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr
+    return Value(e if e.dtype == dtype and not dtype.is_half else pr.Cast(e, dtype))
 
 
 def call(fn: str, args: list[Value]) -> Value:

@@ -96,9 +96,9 @@ def test_winograd_suits_halves() -> None:
 @pytest.mark.parametrize("target", ["cpu", "interp"])
 def test_a_value_that_changes_between_its_readers_is_copied_again(target: str) -> None:
     text = """def f(f16[20,24] A, f16[24,28] B) -> (C, D) {
-    T[i,k] = A[i,k] + 1
+    T[i,k] = f16(A[i,k] + 1)
     C[i,j] += T[i,k] * B[k,j]
-    T[i,k] = A[i,k] * 2
+    T[i,k] = f16(A[i,k] * 2)
     D[i,j] += T[i,k] * B[k,j]
 }"""
     a, b = normal((20, 24)), normal((24, 28), seed=1)

@@ -28,11 +28,12 @@ def kept(bind: Binder) -> Binder:
         kinds = [d for d in site.dtypes if d is not None]
         if site.dtype(0).is_float and all(d == kinds[0] for d in kinds):
             return lowering
-        return tuple(step for each in steps for step in _narrowed(site, each))
+        return tuple(step for each in steps for step in narrowed(site, each))
     return bound
 
 
-def _narrowed(site: Site, step: Step) -> tuple[Step, ...]:
+def narrowed(site: Site, step: Step) -> tuple[Step, ...]:
+    """A step that computes the first result in a wider type, and its conversion to the type of the first input."""
     if not isinstance(step, Apply) or step.outputs[0] != 0:
         return (step,)
     return (replace(step, outputs=("computed", *step.outputs[1:])), Apply(f"elementwise.Cast_{site.dtype(0)}", ("computed",)))

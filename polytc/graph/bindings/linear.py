@@ -41,7 +41,7 @@ def gemm(site: Site) -> Lowering:
     b: Ref = 1
     if weights is not None:
         b = np.ascontiguousarray(weights.T) if turned else weights
-        if alpha != 1:
+        if alpha != 1 and not site.dtype(1).is_half:
             b, alpha = (np.float64(alpha) * b).astype(weights.dtype), 1
         turned = False
     entry = f"linear.Gemm{'T' if site.attr('transA', 0) else 'N'}{'T' if turned else 'N'}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
-from polytc.graph.bindings.elementwise import kept
+from polytc.graph.bindings.elementwise import kept, narrowed
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 
 
@@ -21,8 +21,10 @@ def batch(site: Site) -> Lowering:
     if len(statistics) < 4:
         return Apply("normalisation.BatchNormalization", (0, 1, 2, 3, 4), attrs={"epsilon": epsilon})
     scale, shift = folded(statistics, epsilon)
-    dtype = site.dtype(0).numpy
-    return Apply("normalisation.Affine", (0, scale.astype(dtype), shift.astype(dtype)))
+    dtype = site.dtype(0)
+    if dtype.is_half:  # rounded to halves, the shift alone would be off by as much as the result, and may overflow
+        return narrowed(site, Apply("normalisation.Affine", (0, scale.astype(np.float32), shift.astype(np.float32))))
+    return Apply("normalisation.Affine", (0, scale.astype(dtype.numpy), shift.astype(dtype.numpy)))
 
 
 def _training(site: Site, epsilon: float) -> Lowering:

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
+from polytc.graph.bindings.elementwise import narrowed
 from polytc.graph.bindings.spelling import ranges, spell
 from polytc.graph.bindings.windows import Windows, sliding
+from polytc.lang.scalars import F32
 
 
 def _windows(site: Site) -> Windows:
@@ -79,8 +81,9 @@ def average(site: Site) -> Lowering:
     if counts.min() == counts.max() > 0:
         return *total, Apply("linear.Scale", ("t",), attrs={"alpha": 1.0 / float(counts.flat[0])})
     with np.errstate(divide="ignore"):  # the mean of no elements is no number
-        weights = (1.0 / counts).astype(site.dtype(0).numpy)
-    return *total, Apply("pooling.Weigh", ("t", weights))
+        weights = (1.0 / counts).astype((F32 if site.dtype(0).is_half else site.dtype(0)).numpy)
+    weighed = Apply("pooling.Weigh", ("t", weights))
+    return *total, *(narrowed(site, weighed) if site.dtype(0).is_half else (weighed,))
 
 
 def power(site: Site) -> Lowering:

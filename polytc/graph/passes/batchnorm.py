@@ -28,6 +28,8 @@ def merge_batchnorm(graph: Graph) -> Graph:
             weights, bias = _merged(node, conv, constants)
         except (ValueError, TypeError, IndexError):  # shapes that do not fit: specialisation says which
             continue
+        if not (np.isfinite(weights).all() and np.isfinite(bias).all()):  # halves that a scale takes out of range
+            continue
         names = (f"{node.outputs[0]}.weights", f"{node.outputs[0]}.bias")
         constants |= dict(zip(names, (weights, bias), strict=True))
         merged[conv.outputs[0]] = replace(conv, inputs=(conv.inputs[0], *names), outputs=(node.outputs[0],))
@@ -50,4 +52,5 @@ def _merged(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> tuple[n
     along = [1] * weights.ndim
     along[channels] = -1
     bias = constants[conv.inputs[2]] if len(conv.inputs) > 2 and conv.inputs[2] else np.zeros(1)
-    return ((weights * scale.reshape(along)).astype(weights.dtype), (bias * scale + shift).astype(weights.dtype))
+    with np.errstate(over="ignore"):
+        return (weights * scale.reshape(along)).astype(weights.dtype), (bias * scale + shift).astype(weights.dtype)
