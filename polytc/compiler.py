@@ -48,6 +48,7 @@ from polytc.schedule import (
     rowblocks,
     splitting,
     staging,
+    sums,
     tree,
     widening,
 )
@@ -296,6 +297,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
+        program = sums.split_sums(program)
         program = looped.stage(program, machine) if machine.kind == "gpu" else program
         return hoist.hoist(program) if program.constants else (None, program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
@@ -304,6 +306,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         rewritten = dots.group(splitting.split(rewritten, machine), machine)
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
         rewritten = rowblocks.split(rewritten, machine)
+    rewritten = sums.split_sums(rewritten)
     if machine.kind == "gpu":  # what is staged is padded on its way to local memory
         rewritten = pad.materialise(staging.stage(rewritten, machine))
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)

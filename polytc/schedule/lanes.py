@@ -90,13 +90,13 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
                   pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
     left = reduced.extent % width
     if isinstance(left, Size) or left:
-        rest = tuple(pr.Range(r.index, _start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
+        rest = tuple(pr.Range(r.index, rest_start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
         statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
     total = pr.Read(name, cell, target.dtype)
     statements.append(replace(s, value=total, ranges=(*kept, lanes)))
     return tensor, statements
 
 
-def _start(lower: int, upper: int) -> int:
+def rest_start(lower: int, upper: int) -> int:
     """Where the rest begins; of open sizes it has something for the typical ones, so that strategies see a loop."""
     return Size.of(min(int(lower), int(upper) - 1), lower.form) if isinstance(lower, Size) else lower
