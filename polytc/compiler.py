@@ -270,7 +270,8 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
         if of.program.sizes:
-            binary = replace(binary, options={**binary.options, **sized.described(of.workspace, of.loops.sizes)})
+            described = sized.described(of.workspace, of.loops.sizes, sums.conditions(of.rewritten))
+            binary = replace(binary, options={**binary.options, **described})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)
     if key is not None:
@@ -297,8 +298,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     program = unloop.unloop(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
-        program = sums.split_sums(program)
-        program = looped.stage(program, machine) if machine.kind == "gpu" else program
+        program = sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, looped.stage)
         return hoist.hoist(program) if program.constants else (None, program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
     rewritten = rewrites.run(algebra.run(program, machine), padded=machine.kind == "cpu")
@@ -306,9 +306,10 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         rewritten = dots.group(splitting.split(rewritten, machine), machine)
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
         rewritten = rowblocks.split(rewritten, machine)
-    rewritten = sums.split_sums(rewritten)
+    if machine.kind == "cpu":
+        rewritten = sums.split_sums(rewritten)
     if machine.kind == "gpu":  # what is staged is padded on its way to local memory
-        rewritten = pad.materialise(staging.stage(rewritten, machine))
+        rewritten = pad.materialise(_staged(rewritten, machine, staging.stage))
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
 
 
@@ -316,19 +317,28 @@ def _general(program: Program, machine: Machine) -> Program:
     """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
     if program.sequential or program.dynamic:
         with suppress(Undecided):
-            return looped.stage(program, machine) if machine.kind == "gpu" else program
+            return _staged(program, machine, looped.stage) if machine.kind == "gpu" else sums.split_sums(program)
         return program
     steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
     steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes]
     if machine.kind == "gpu":
-        steps.append(lambda p: staging.stage(p, machine))
+        steps.append(lambda p: _staged(p, machine, staging.stage))
     steps.append(pad.materialise)
     if machine.kind == "cpu" and not program.precise:
         steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
+    if machine.kind == "cpu":
+        steps.append(sums.split_sums)
     for step in steps:
         with suppress(Undecided):
             program = step(program)
     return program
+
+
+def _staged(program: Program, machine: Machine, stage: Callable[[Program, Machine], Program]) -> Program:
+    """The program for the items of a GPU, with blocks for those sums that are long although items divide them."""
+    staged = stage(program, machine)
+    long = sums.long(program, staged)
+    return stage(sums.split_sums(program, long), machine) if long else staged
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

@@ -20,7 +20,8 @@ from polytc.lang.generalise import NotGeneral, agrees, generalise
 from polytc.lang.program import Program
 from polytc.options import check_typical
 from polytc.runtime.arrays import argument_error
-from polytc.runtime.sized import sized
+from polytc.runtime.sized import sized, terms
+from polytc.schedule.sums import LIMIT
 
 errors.register(E412="sizes cannot stay open")
 
@@ -121,17 +122,22 @@ class OpenSizes:
 
     def load(self, program: Program, build: Callable[[dict[str, tuple[int, ...]]], Program],
              compiled: Callable[[Program], Executable]) -> Executable:
-        """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program."""
+        """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program. No kernel
+        runs whose accumulators would add up too many terms for these sizes (schedule.sums)."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
-        for k in self._kernels:
-            if agrees(k.program, program, sizes):
-                return compiled(program) if _too_large(program, k.options) else sized(k.executable, k.options, sizes)
-        base = {n: max(v, LEAST) for n, v in sizes.items()} | self.typical
+        agreeing = [k for k in self._kernels if agrees(k.program, program, sizes)]
+        for k in agreeing:
+            if _too_large(program, k.options):
+                return compiled(program)
+            if terms(k.options, sizes) <= LIMIT:
+                return sized(k.executable, k.options, sizes)
+        base = {n: max(v, LEAST) for n, v in sizes.items()} | ({} if agreeing else self.typical)
         if len(self._kernels) < KERNELS:
             general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
             if general is not None:
                 executable, options = self.add(general, compiled)
-                return compiled(program) if _too_large(program, options) else sized(executable, options, sizes)
+                fits = terms(options, sizes) <= LIMIT and not _too_large(program, options)
+                return sized(executable, options, sizes) if fits else compiled(program)
         if not self._kernels:
             self.general(build)  # says why
         return compiled(program)

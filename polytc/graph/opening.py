@@ -28,7 +28,8 @@ from polytc.lang.rewrites.coalesce import coalesce
 from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Undecided, names
 from polytc.runtime import forks, packages
-from polytc.runtime.sized import sized
+from polytc.runtime.sized import sized, terms
+from polytc.schedule import sums
 
 LARGEST = 1 << 30
 """Elements of an array beyond which code is made for its sizes: some targets count in 32 bits."""
@@ -135,7 +136,7 @@ class OpenKernels:
                 known = tuple(self._known.get(_kind(form), ()))
             for kernel in known:
                 code = self._begun(kernel) if not kernel.refused and kernel.serves(form) else None
-                if code is not None:
+                if code is not None and _short(form, code, kernel.sizes(form)):
                     return _at(code, kernel.sizes(form))
         with self._lock:
             if self._learned and self._same.isdisjoint(canonical(replace(p, constants=())) for p in forms):
@@ -228,6 +229,13 @@ def _follows(extents: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> b
     except NotGeneral:
         return False
     return True
+
+
+def _short(program: Program, code: Future[Any], sizes: Mapping[str, int]) -> bool:
+    """Does no accumulator of the code add up too many terms for these sizes (schedule.sums)? Waits for the code only where that
+    is not clear from the program."""
+    most = max((math.prod(r.extent for r in sums.summed(program, s)) for s in program.statements), default=0)
+    return most <= sums.LIMIT or terms(packages.binary(code.result()).options, sizes) <= sums.LIMIT
 
 
 def _at(code: Future[Any], sizes: Mapping[str, int]) -> Future[Any]:

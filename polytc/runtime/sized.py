@@ -17,10 +17,19 @@ from polytc.lang.sizes import at, data, from_data
 ALIGN = 64
 
 
-def described(workspace: Sequence[Buffer], sizes: Sequence[str]) -> dict[str, str]:
-    """What a binary keeps of the temporaries that its caller provides, and of the names that its sizes have in it."""
+def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence[Sequence[int]] = ()) -> dict[str, str]:
+    """What a binary keeps of the temporaries that its caller provides, of the names that its sizes have in it, and of the terms
+    that its accumulators add up, as extents to be multiplied."""
     rows = [[b.dtype.name, [data(n) for n in b.shape]] for b in workspace]
-    return {"workspace": json.dumps(rows), "sizes": json.dumps(sizes)}
+    products = [[data(n) for n in extents] for extents in terms]
+    return {"workspace": json.dumps(rows), "sizes": json.dumps(sizes), "terms": json.dumps(products)}
+
+
+def terms(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
+    """The most terms that an accumulator of the code adds up one after another for these sizes, as far as they depend on them.
+    options: of its binary."""
+    found = json.loads(options.get("terms", "[]"))
+    return max((math.prod(at(from_data(n), sizes) for n in extents) for extents in found), default=0)
 
 
 def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:

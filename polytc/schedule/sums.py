@@ -4,9 +4,9 @@
 
 so that no accumulator adds up more than LIMIT terms one after another: of n terms the rounding error is at most about
 (LIMIT + log2 n) u sum|x|, not n u sum|x|. The blocks follow from the extents and the machine's vectors, never from the number
-of threads, which share them. Shorter sums stay as they are. (Higham, The Accuracy of Floating Point Summation, SIAM J. Sci. Comput.
-14, 1993; blocked summation as in Castaldo, Whaley & Chronopoulos, Reducing Floating Point Error in Dot Product Using the
-Superblock Family of Algorithms, SIAM J. Sci. Comput. 31, 2008.)
+of threads, which share them. Shorter sums stay as they are. (Higham, The Accuracy of Floating Point Summation, SIAM J. Sci.
+Comput. 14, 1993; Castaldo, Whaley & Chronopoulos, Reducing Floating Point Error in Dot Product Using the Superblock Family of
+Algorithms, SIAM J. Sci. Comput. 31, 2008.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from polytc.schedule.strides import of_statement
 LIMIT = 4096
 """Terms that one accumulator adds up in order at most."""
 BLOCK = 256
-"""Terms of a block of a plain sum at most: its blocks cost nothing, and fewer terms lose less."""
+"""Terms of a block of a plain sum at most, where vectors run along its results: such blocks cost nothing, and fewer terms lose
+less."""
+NARROW = 8192
+"""Instances of a block of a plain sum at least, where its results are fewer: a loop has a beginning and an end."""
 STEP = 16
 """Blocks of contractions have a multiple of this many terms where they can: whole steps of unrolled loops."""
 BRANCHES = 16
@@ -52,9 +55,12 @@ class Cut:
     length: int
 
 
-def split_sums(program: pr.Program) -> pr.Program:
-    """The program without long sums of floats; a precise one, whose sums keep the order of the text, as it is. Of open sizes the
-    typical ones decide."""
+def split_sums(program: pr.Program, chosen: frozenset[str] | None = None) -> pr.Program:
+    """The program without long sums of floats; a precise one, whose sums keep the order of the text, as it is. Of open sizes
+    the typical ones decide, and `conditions` says for which others that holds.
+
+    chosen: the statements to look at, where a strategy divides the sums of others among many accumulators; None: all.
+    """
     if program.precise:
         return program
     tensors, statements, names = list(program.tensors), list[pr.Statement](), Names.of(program)
@@ -63,7 +69,7 @@ def split_sums(program: pr.Program) -> pr.Program:
         s = left.pop()
         alone = replace(program, tensors=tuple(tensors), statements=(s,))
         typical = numeric(alone)
-        found = cut(typical, typical.statements[0])
+        found = cut(typical, typical.statements[0]) if chosen is None or s.name in chosen else None
         if found is None:
             statements.append(s)
             continue
@@ -79,7 +85,7 @@ def cut(program: pr.Program, s: pr.Statement) -> Cut | None:
     reduced = summed(program, s)
     if prod(r.extent for r in reduced) <= LIMIT:
         return None
-    most, step = (LIMIT, STEP) if is_contraction(s) else (BLOCK, 1)
+    most, step = (LIMIT, STEP) if is_contraction(s) else (min(LIMIT, max(BLOCK, NARROW // _width(s))), 1)
     inner = [prod(r.extent for r in reduced[k + 1:]) for k in range(len(reduced))]
     at = next(k for k, terms in enumerate(inner) if terms <= most)
     blocks, length = _blocks(reduced[at].extent, most // inner[at], step)
@@ -88,7 +94,8 @@ def cut(program: pr.Program, s: pr.Statement) -> Cut | None:
 
 def summed(program: pr.Program, s: pr.Statement) -> tuple[pr.Range, ...]:
     """The ranges of a sum of floats that make one accumulator's terms, outermost first; none of other statements."""
-    if s.op != "+" or s.bounds or pr.scatters(s) or not program.tensor(s.target).dtype.is_float:
+    by_memory = any(isinstance(e, pr.Read) for b in s.bounds for end in (b.lower, b.upper) for e in pr.walk(end))
+    if s.op != "+" or by_memory or pr.scatters(s) or not program.tensor(s.target).dtype.is_float:
         return ()
     kept = coincident_indices(s)
     reduced = tuple(r for r in s.ranges[s.depth:] if r.index not in kept)
@@ -97,13 +104,34 @@ def summed(program: pr.Program, s: pr.Statement) -> tuple[pr.Range, ...]:
     return () if own or placed & {r.index for r in reduced} else reduced
 
 
+def long(program: pr.Program, staged: pr.Program) -> frozenset[str]:
+    """The sums of a program that are long in what a strategy for GPUs has made of it, whose statements bear their names, or
+    those of the partial sums that groups make (schedule.partials)."""
+    typical = numeric(staged)
+    found = [s.name for s in typical.statements if not program.precise and prod(r.extent for r in summed(typical, s)) > LIMIT]
+    return frozenset(s.name for s in program.statements if any(n == s.name or n.startswith(f"{s.name}_parts") for n in found))
+
+
+def conditions(program: pr.Program) -> list[tuple[int, ...]]:
+    """Extents of open sizes, and others, whose products are the terms of the program's accumulators: LIMIT at most, or the sums
+    are long for these sizes."""
+    found = [tuple(r.extent for r in summed(program, s)) for s in program.statements if not program.precise]
+    return [extents for extents in dict.fromkeys(found) if any(isinstance(n, Size) for n in extents)]
+
+
+def _width(s: pr.Statement) -> int:
+    """Values of the index along which a statement's results lie in memory."""
+    return next((r.extent for i in reversed(coincident_indices(s)) for r in s.ranges if r.index == i), 1)
+
+
 def _blocks(extent: int, most: int, step: int) -> tuple[int, int]:
     """(blocks, values of each): at most `most` values, and a multiple of `step` where that can be; as many blocks as full trees
     have; and as few values as possible left when all blocks are taken off."""
     least = -(-extent // most)
     full = BRANCHES ** _levels(least)
     step = step if most >= 4 * step else 1
-    found = [(count, extent // count // step * step) for count in range(-(-least // full) * full, 2 * least + full, full)]
+    counts = range(-(-least // full) * full, min(2 * least + full, BRANCHES * full + 1), full)
+    found = [(count, extent // count // step * step) for count in counts]
     return min((x for x in found if x[1]), key=lambda x: (extent - x[0] * x[1], x[0]), default=(least, most))
 
 
@@ -208,7 +236,7 @@ class _Split:
         return self._statement("pairs", self.sums, fewer, None, value, [])
 
     def _tree(self, parts: list[pr.Range], part: pr.Range | None, above: pr.Range | None) -> pr.Expr:
-        """The partial sums along `part` that belong to one value of `above`, or all of them, put together; with no part, one."""
+        """The partial sums along `part` that belong to one value of `above`, or all of them, together; with no part, one."""
         cell = self._cell(parts)
         if part is None:
             return pr.Read(self.sums, cell, self.dtype)
