@@ -243,7 +243,7 @@ def test_declared_types_need_not_be_said_again() -> None:
 def test_stages_print_the_names_of_sizes() -> None:
     low = polytc.lower("C[i,j] += A[i,k]*B[k,j]", shapes={"A": ("M", "K"), "B": ("K", 128)})
     assert "f32[M, K] A, f32[K, 128] B) -> (f32[M, 128] C)" in str(low.program)
-    assert "sizes M, K" in str(low.program)
+    assert "# open: M, K" in str(low.program)
     assert "0 <= i < M" in str(low.scop)
     assert "[M, K] -> {" in str(low.schedule)
     assert "f32 A[M, K]" in str(low.loops)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from polytc import errors
@@ -24,7 +25,7 @@ from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import F32, F64, I64, DType
 from polytc.lang.signatures import choose
-from polytc.lang.splice import Instance
+from polytc.lang.splice import Instance, fresh
 from polytc.lang.typenames import dtype_of
 from polytc.lang.weak import Value
 
@@ -73,7 +74,15 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
-    return halves.widen(program, assemble.accumulators(placed, made.types), made.declarations.results, unrounded)
+    program = halves.widen(program, assemble.accumulators(placed, made.types),
+                           made.declarations.results | {*made.declarations.temporaries}, unrounded)
+    return replace(program, statements=_named(program.statements), direct=f.direct)
+
+
+def _named(statements: tuple[pr.Statement, ...]) -> tuple[pr.Statement, ...]:
+    """The statements with a name for each: labels may be the names that others would have had."""
+    taken: set[str] = set()
+    return tuple(s if (name := fresh(s.name, taken)) == s.name else replace(s, name=name) for s in statements)
 
 
 def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:
@@ -208,7 +217,7 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
             if n in d.dtypes or n in known:
                 current[n] = d.dtypes.get(n) or known[n]
         scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken), d.typed)
-        lowered = lower_statement(f"S{k}", s, scope, report)
+        lowered = lower_statement(s.label.name if s.label else f"S{k}", s, scope, report)
         if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
             lowered = None
         if lowered is not None and not _typed(lowered, d.dtypes.get(s.target), report):
@@ -252,7 +261,7 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
     before = len(report.found)
     span, value = s.source.span, s.value
     used = {n.name for b in s.limits for e in (b.lower, b.upper) for n in pr.walk(e) if isinstance(n, pr.Index)}
-    extra = [i for i in s.indices[s.left:] if i not in used]
+    extra = [i for i in s.indices if i not in used | s.left]
     if s.op is None and extra:
         loose = set(extra) - s.subscripted
         unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
@@ -365,10 +374,11 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
 
 
 def _check_declared(hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report) -> None:
-    """Outputs have the shapes that they declare (E205)."""
-    for n in (n for n in d.outputs if n in hulls):
-        for axis, (extent, (low, high)) in enumerate(zip(d.declared.get(n, ()), hulls[n], strict=False)):
-            if extent is not None and (low, high) != (0, extent - 1):
-                report.add("E205", f"dimension {axis} of `{n}` is declared {extent}, the statements write {low}:{high + 1}",
+    """Outputs and temporaries have the shapes that they declare (E205)."""
+    for n in (n for n in (*d.outputs, *d.temporaries) if n in hulls):
+        for axis, (ends, (low, high)) in enumerate(zip(d.declared.get(n, ()), hulls[n], strict=False)):
+            if ends is not None and (low, high) != ends:
+                stated = f"{ends[0]}:{ends[1] + 1}" if ends[0] else ends[1] + 1
+                report.add("E205", f"dimension {axis} of `{n}` is declared {stated}, the statements write {low}:{high + 1}",
                            d.spans.get(n), "state the ranges with `where`")
 

@@ -22,17 +22,19 @@ errors.register(
 
 @dataclass
 class Declarations:
-    """inputs: names in order; outputs: names in order; shapes: of the inputs; dtypes: of the inputs and of the outputs that
-    declare one; numbers: sizes and scalars; declared: shapes of outputs that declare one; ranks: of all tensors;
-    results: of calls, rounded to their types as outputs are, which they are of the definitions."""
+    """inputs, outputs, temporaries that are declared: names in order; shapes: of the inputs; dtypes: of the inputs, and of the
+    others that declare one; numbers: sizes and scalars; declared: (smallest, largest) coordinate in each dimension of the
+    outputs and temporaries that declare it, None for what is not known; ranks: of all tensors; results: of calls, rounded to
+    their types as outputs are, which they are of the definitions."""
 
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    temporaries: list[str] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
     numbers: dict[str, int | float | bool] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    declared: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    declared: dict[str, tuple[tuple[int, int] | None, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
@@ -157,6 +159,9 @@ def _verify(f: sx.Function, d: Declarations, report: Report) -> None:
             if isinstance(dim, sx.Pack):
                 report.add("E110", "packs belong to an `op`, not to a `def`", dim.span)
                 continue
+            if isinstance(dim, sx.Interval):
+                report.add("E205", "the coordinates of an argument begin at 0", dim.span, "write its extent alone")
+                continue
             value = evaluate_size(dim, d.numbers)
             if value is None:
                 report.add("E101", "this size is not known", dim.span)
@@ -176,12 +181,15 @@ def evaluate_size(e: sx.Expr, numbers: Mapping[str, int | float | bool]) -> int 
             if a is None or b is None or (e.op in ("//", "%") and b == 0):
                 return None
             return {"+": a + b, "-": a - b, "*": a * b, "//": a // (b or 1), "%": a % (b or 1)}[e.op]
+        case sx.Unary(op="-"):
+            a = evaluate_size(e.a, numbers)
+            return None if a is None else -a
         case _:
             return None
 
 
 def _dtypes(f: sx.Function, given: Mapping[str, DType | str], d: Declarations, report: Report) -> None:
-    for p in (*f.params, *(f.outputs or ())):
+    for p in (*f.params, *(f.outputs or ()), *f.temporaries):
         if p.dtype is None:
             continue
         dtype = dtype_of(p.dtype)
@@ -220,13 +228,27 @@ def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
     if f.kind == "bare" and f.outputs is None:
         d.outputs = list(implied_outputs(f))
     d.outputs += [n for n in inouts if n not in d.outputs]
+    _temporaries(f, own, d, report)
     if not d.outputs and not f.outputs:
         report.add("E109", f"`{f.name}` gives nothing back", f.span, "name its outputs, `-> (C)`, or declare one `inout`")
 
 
+def _temporaries(f: sx.Function, own: Mapping[str, Span], d: Declarations, report: Report) -> None:
+    """`temp f32[N] T` declares a tensor that statements write and nobody else declares."""
+    seen = {*d.inputs, *d.outputs, *d.numbers}
+    for p in f.temporaries:
+        if p.name in seen:
+            report.add("E104", f"`{p.name}` is declared twice", p.span)
+        elif p.name not in own:
+            report.add("E109", f"the temporary `{p.name}` is never written", p.span, closest(p.name, own))
+        seen.add(p.name)
+        d.temporaries.append(p.name)
+        _declared_shape(f, p, d, report)
+
+
 def check_outputs(f: sx.Function, d: Declarations, report: Report) -> None:
     """The declared shapes of outputs, with the ranks that are known now (E105); their extents are kept in `d`."""
-    for p in f.outputs or ():
+    for p in (*(f.outputs or ()), *f.temporaries):
         _declared_shape(f, p, d, report)
 
 
@@ -236,4 +258,11 @@ def _declared_shape(f: sx.Function, p: sx.Param, d: Declarations, report: Report
     if len(p.dims) != d.ranks[p.name]:
         report.add("E105", f"`{p.name}` is declared with {len(p.dims)} dimensions and written with {d.ranks[p.name]}", p.span)
     elif f.kind != "op":
-        d.declared[p.name] = tuple(evaluate_size(dim, d.numbers) for dim in p.dims)
+        d.declared[p.name] = tuple(_extent(dim, d.numbers) for dim in p.dims)
+
+
+def _extent(dim: sx.Expr, numbers: Mapping[str, int | float | bool]) -> tuple[int, int] | None:
+    """The smallest and largest coordinate that a declared dimension has, `N` or `1:N+1`."""
+    low, high = (evaluate_size(dim.lower, numbers), evaluate_size(dim.upper, numbers)) if isinstance(dim, sx.Interval) else (
+        0, evaluate_size(dim, numbers))
+    return None if low is None or high is None else (low, high - 1)

@@ -104,6 +104,7 @@ def tighten(domain: Domain) -> Domain:
     box = dict(domain.box)
     for _ in range(_ROUNDS):
         before = dict(box)
+        box |= {index: _trim(index, box[index], domain.conditions) for index in box}
         for c in domain.conditions:
             bounds = as_bounds(c)
             if bounds is None:
@@ -116,7 +117,6 @@ def tighten(domain: Domain) -> Domain:
                         return Domain(box, domain.conditions)
         if box == before:
             break
-    box |= {index: _trim(index, box[index], domain.conditions) for index in box}
     if Domain(box).empty:
         return Domain(box, domain.conditions)
     return Domain(box, tuple(c for c in domain.conditions if not holds(c, box)))

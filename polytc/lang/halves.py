@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from polytc.errors import Span
 from polytc.lang import program as pr
+from polytc.lang import weak
 from polytc.lang.held import held_in_single
 from polytc.lang.scalars import F32, DType
 
@@ -113,9 +114,9 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
         made = cast(made.a, made.dtype)
     elif isinstance(made, pr.Cast) and made.dtype.is_half:  # of an index, or of a byte; `f16(i)` is f16(f32(i))
         return pr.Cast(made.a, F32)
-    if not e.dtype.is_half:
-        return made
-    return cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)
+    if e.dtype.is_half:
+        made = cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)
+    return weak.fold_one(made)
 
 
 def _constant(e: pr.Const, dtype: DType) -> pr.Const:
@@ -142,7 +143,7 @@ def _rounding(s: pr.Statement, tensor: pr.Tensor, wide: _Wide) -> pr.Statement:
 
 def _opening(tensor: pr.Tensor, wide: _Wide) -> pr.Statement:
     """`wide = type(tensor)` for a tensor that the caller gives and the program updates."""
-    return _copy(f"{tensor.name}_open", tensor, lambda at: pr.Cast(pr.Read(tensor.name, at, tensor.dtype), wide.dtype),
+    return _copy(f"{tensor.name}_open", tensor, lambda at: cast(single(pr.Read(tensor.name, at, tensor.dtype), {}), wide.dtype),
                  wide.name, None)
 
 

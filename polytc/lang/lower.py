@@ -43,7 +43,7 @@ class _Lowering(Expressions):
         s = self.s
         around = self.loops()
         subscripts = self.left_side()
-        left = len(self.order)
+        left = frozenset(self.order)
         values = self.both(*s.components) if s.components else (self.value(s.value, whole=True),)
         value = values[s.member]
         also = tuple(v.expr for v in values[1:]) if s.member == 0 else ()
@@ -53,8 +53,20 @@ class _Lowering(Expressions):
             if index in self.scope.ranks:
                 rank = self.scope.ranks[index]
                 raise self.fail("E105", f"`{index}` is a tensor with {rank} dimensions, not an index", s.span)
-        return Lowered(name, s, s.target, subscripts, value, bounds, conditions, tuple(self.order), left, tuple(self.skipped),
-                       also, tuple(self.limits), tuple(self.masks), self.spans)
+        return Lowered(name, s, s.target, subscripts, value, bounds, conditions, self.listed(), left, tuple(self.skipped), also,
+                       tuple(self.limits), tuple(self.masks), self.spans)
+
+    def listed(self) -> tuple[str, ...]:
+        """The indices in the order that the label lists, or else in that of their appearance."""
+        label = self.s.label
+        if label is None or not label.indices:
+            return tuple(self.order)
+        found = tuple(self.down.get(i, i) for i in label.indices)
+        depth = len(self.s.loops)
+        if sorted(found) != sorted(self.order) or found[:depth] != tuple(self.order)[:depth]:
+            raise self.fail("E116", "the label does not list the indices of the statement", label.span,
+                            f"they are {', '.join(self.order)}, those of loops first")
+        return found
 
     def left_side(self) -> tuple[pr.Expr, ...]:
         s = self.s

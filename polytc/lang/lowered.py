@@ -42,8 +42,8 @@ class Bound:
 class Lowered:
     """A statement with typed expressions, before its ranges are known.
 
-    indices: of the `for` loops, then those of the left side, then the others, in order of appearance; left: how many of them
-    are of loops or occur on the left.
+    indices: of the `for` loops, then those of the left side, then the others, in order of appearance, or as a label lists
+    them; left: those that are of loops or occur on the left.
     skipped: reads `else identity` inside a larger value; also: what else the instances of a tuple reduction compute, so that
     its ranges suit all of it; spans: the place of every read. limits: ranges that memory decides; masks: conditions with reads.
     """
@@ -56,7 +56,7 @@ class Lowered:
     bounds: tuple[Bound, ...]
     conditions: tuple[tuple[pr.Expr, Span], ...]
     indices: tuple[str, ...]
-    left: int
+    left: frozenset[str]
     skipped: tuple[pr.Read, ...]
     also: tuple[pr.Expr, ...] = ()
     limits: tuple[pr.Bound, ...] = ()

@@ -79,7 +79,7 @@ class Placing:
         target = hulls.get(s.target)
         declared = self.d.declared.get(s.target)
         if declared is not None and None not in declared:
-            target = tuple((0, n - 1) for n in declared if n is not None)
+            target = tuple(ends for ends in declared if ends is not None)
         found = (leader.domain, leader.ranges) if leader is not None else ranges.infer(s, hulls, target, report)
         if found is None or not _reachable(s, found[0], report):
             return None, None

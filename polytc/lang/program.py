@@ -160,7 +160,7 @@ class Program:
     def licensed(self, licence: Licence) -> Program:
         """The program with what its caller allows. Raises ArgumentError E410 if that is against what its text says."""
         check_fast(self.precise, licence)
-        return replace(self, direct=licence.direct, fast=self.fast or licence.fast)
+        return replace(self, direct=self.direct or licence.direct, fast=self.fast or licence.fast)
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
@@ -194,6 +194,8 @@ class Program:
         return tuple(t.name for t in self.tensors if t.name not in outer)
 
     def __str__(self) -> str:
+        from polytc.lang.printing import format_program  # needs the rules of types, which need this module
+
         return format_program(self)
 
 
@@ -271,40 +273,11 @@ def conjunction(conditions: tuple[Expr, ...]) -> Expr:
 # ---- printing
 
 def format_statement(s: Statement, known: tuple[Range, ...] = ()) -> str:
-    """known: ranges of the loops around it, which are not repeated."""
+    """A statement as a reader sees it (lang.printing writes what parses). known: ranges of the loops around it, which are not
+    repeated."""
     left = s.target + (f"[{', '.join(map(format_expr, s.subscripts))}]" if s.subscripts else "")
     op = "=" if s.op is None else f"{s.op}=" if len(s.op) == 1 else f" {s.op}="
     clauses = [f"{r.index} in {r.lower}:{r.upper}" for r in s.ranges if r not in known] + [
         f"{b.index} in {format_expr(b.lower)}:{format_expr(b.upper)}" for b in s.bounds] + [format_expr(c) for c in s.where]
     where = f"  where {', '.join(clauses)}" if clauses else ""
     return f"{left}{op if op.startswith(' ') else ' ' + op} {format_expr(s.value)}{where}"
-
-
-def _declaration(t: Tensor) -> str:
-    bounds = [f"{lo}:{lo + n}" if lo else str(n) for lo, n in zip(t.lower, t.shape, strict=True)]
-    return f"{t.dtype}[{', '.join(bounds)}] {t.name}" if bounds else f"{t.dtype} {t.name}"
-
-
-def format_program(p: Program) -> str:
-    """The program as text: every tensor with its bounds, every statement with its name and domain."""
-    marks = ("precise " if p.precise else "") + ("fast " if p.fast else "") + ("direct " if p.direct else "")
-    lines = [f"{marks}def {p.name}({', '.join(_declaration(p.tensor(n)) for n in p.inputs)})"
-             f" -> ({', '.join(_declaration(p.tensor(n)) for n in p.outputs)}) {{"]
-    lines += [f"    sizes {', '.join(p.sizes)}"] if p.sizes else []
-    lines += [f"    constant {n}" for n in p.constants]
-    lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
-    lines += _nested_lines(nested(p.statements), ())
-    return "\n".join([*lines, "}"])
-
-
-def _nested_lines(body: tuple[Nested, ...], known: tuple[Range, ...]) -> list[str]:
-    """known: ranges of the loops around."""
-    margin, lines = "    " * (len(known) + 1), list[str]()
-    for x in body:
-        if isinstance(x, Statement):
-            lines.append(f"{margin}{x.name}: {format_statement(x, known)}")
-            continue
-        r = x.range(len(known))
-        head = f"{margin}{x.label}: for {r.index} in {r.lower}:{r.upper} {{"
-        lines += [head, *_nested_lines(x.body, (*known, r)), margin + "}"]
-    return lines

@@ -63,7 +63,7 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
                    f"state it: `where {index} in 0:...`")
     if missing:
         return None
-    domain = tighten(Domain(box, (*solver.conditions, *(c for c, _ in s.conditions))))
+    domain = tighten(Domain(box, tuple(dict.fromkeys((*solver.conditions, *(c for c, _ in s.conditions))))))
     if not domain.empty:
         return domain, box
     empty = [f"the range of `{index}` is empty" for index, (low, high) in domain.box.items() if low > high]
@@ -99,7 +99,7 @@ class _Solver:
         self.stated: dict[str, list[Bound]] = {}
         for b in s.bounds:
             self.stated.setdefault(b.index, []).append(b)
-        self.conditions = [c for b in s.bounds for c in conditions(b)] + [c for b in s.limits for c in _affine_ends(b)]
+        self.conditions = [c for b in s.limits for c in _affine_ends(b)] + [c for b in s.bounds for c in conditions(b)]
         self.used: dict[str, list[Constraint]] = {}
 
     def run(self) -> dict[str, tuple[int, int]]:

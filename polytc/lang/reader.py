@@ -15,7 +15,8 @@ from polytc.lang.scalars import C_NAMES
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-errors.register(E004="empty program", E008="precise and fast at once", E115="tuple reduction of the wrong form")
+errors.register(E004="empty program", E008="precise and fast at once", E115="tuple reduction of the wrong form",
+                E116="label or declaration of the wrong form")
 
 _WHOLE = "write `(A, B) = f(X)`, and read what you need of A and B in another statement"
 
@@ -45,27 +46,34 @@ class Reader:
             return tuple(functions)
         outputs = self.visit(results[0].children[0]) if results else None
         span = self.span((rest or results)[0] if functions else tree)
-        body = self.flat(rest)
-        return (*functions, syntax.Function("bare", "program", (), (), outputs, body, False, span))
+        body, temporaries = self.body(self.flat(rest))
+        return (*functions, syntax.Function("bare", "program", (), (), outputs, body, False, span,
+                                             temporaries=temporaries))
 
     def visit(self, tree: Any) -> Any:
         return getattr(self, "read_" + tree.data)(tree, tree.children)
 
     def read_def_(self, tree: Any, c: list[Any]) -> syntax.Function:
-        marks = [x.type for x in c[:2] if getattr(x, "type", "") in ("PRECISE", "FAST")]
-        if len(marks) > 1:
-            raise errors.fail("E008", f"`{c[0]} {c[1]}` is one word too many", token_span(c[1]), [
+        marks = [x for x in c if getattr(x, "type", "") in ("PRECISE", "FAST", "DIRECT")]
+        words = {x.type for x in marks}
+        if len(words) < len(marks) or {"PRECISE", "FAST"} <= words:
+            raise errors.fail("E008", f"`{' '.join(marks)}` is one word too many", token_span(marks[1]), [
                 "`precise def` rounds each operation as it is written, `fast def` lets them be reordered: keep one"],
                 source=self.text)
-        name, *params, body = c[len(marks):]
+        name, *params, tail = c[len(marks):]
+        body, temporaries = self.body(self.visit(tail))
         outputs = self.visit(params.pop()) if params and params[-1].data == "outputs" else None
-        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), outputs, self.visit(body),
-                               "PRECISE" in marks, token_span(name), "FAST" in marks)
+        return syntax.Function("def", str(name), (), tuple(map(self.visit, params)), outputs, body, "PRECISE" in words,
+                               token_span(name), "FAST" in words, temporaries, "DIRECT" in words)
 
     def read_op_(self, tree: Any, c: list[Any]) -> syntax.Function:
         name, attributes, *params, outputs, body = c
+        statements, temporaries = self.body(self.visit(body))
+        if temporaries:
+            raise errors.fail("E116", "an `op` declares no temporaries", temporaries[0].span,
+                              ["their shapes follow from the statements"], source=self.text)
         return syntax.Function("op", str(name), tuple(map(self.visit, attributes.children)), tuple(map(self.visit, params)),
-                               self.visit(outputs), self.visit(body), False, token_span(name))
+                               self.visit(outputs), statements, False, token_span(name))
 
     def read_attribute(self, tree: Any, c: list[Any]) -> syntax.Attribute:
         return syntax.Attribute(str(c[0]), self.constant(c[1]) if len(c) > 1 else None, token_span(c[0]))
@@ -84,20 +92,31 @@ class Reader:
     def read_outputs(self, tree: Any, c: list[Any]) -> tuple[syntax.Param, ...]:
         return tuple(map(self.visit, c))
 
-    def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Item, ...]:
+    def read_body(self, tree: Any, c: list[Any]) -> tuple[syntax.Item | syntax.Param, ...]:
         return self.flat(c)
 
-    def flat(self, items: list[Any]) -> tuple[syntax.Item, ...]:
+    def body(self, items: tuple[syntax.Item | syntax.Param, ...]) -> tuple[tuple[syntax.Item, ...], tuple[syntax.Param, ...]]:
+        """Statements, and the temporaries that are declared among them. A label is that of one statement (E104)."""
+        known: set[str] = set()
+        for s in items:
+            label = s.label if isinstance(s, syntax.Statement) else None
+            if label is not None and label.name in known:
+                raise errors.fail("E104", f"two statements are called `{label.name}`", label.span, source=self.text)
+            known |= {label.name} if label is not None else set()
+        return (tuple(s for s in items if not isinstance(s, syntax.Param)),
+                tuple(s for s in items if isinstance(s, syntax.Param)))
+
+    def flat(self, items: list[Any]) -> tuple[syntax.Item | syntax.Param, ...]:
         """Statements in order, those of blocks among them; a tuple reduction is several."""
-        found: list[syntax.Item] = []
+        found: list[syntax.Item | syntax.Param] = []
         for item in items:
             found += self.block(item) if item.data == "loop" else \
                 self.tuple_update(item) if item.data == "tuple_update" else [self.visit(item)]
         return tuple(found)
 
-    def block(self, tree: Any) -> list[syntax.Item]:
-        """The statements of a `for` block."""
-        _, index, *bounds, body = tree.children
+    def block(self, tree: Any) -> list[syntax.Item | syntax.Param]:
+        """The statements of a `for` block. A label before it is for the reader of the text."""
+        _, index, *bounds, body = [c for c in tree.children if getattr(c, "data", "") != "label"]
         self.blocks += 1
         low, high, *step = map(self.visit, bounds)
         loop = syntax.Loop(f"L{self.blocks}", str(index), token_span(index))
@@ -164,9 +183,34 @@ class Reader:
     def read_typed_param(self, tree: Any, c: list[Any]) -> syntax.Param:
         return self.param(tree, c, c[-3], c[-2], c[-1])
 
+    def read_temporary(self, tree: Any, c: list[Any]) -> syntax.Param:
+        found: syntax.Param = self.visit(c[1])
+        if found.dtype is None or found.dims is None or found.inout:
+            raise errors.fail("E116", "this declares no temporary", self.span(tree), ["write `temp f32[N] T`"],
+                              source=self.text)
+        return found
+
+    def read_extents(self, tree: Any, c: list[Any]) -> tuple[syntax.Expr, ...]:
+        return tuple(map(self.visit, c))
+
+    def read_interval(self, tree: Any, c: list[Any]) -> syntax.Interval:
+        return syntax.Interval(self.visit(c[0]), self.visit(c[1]), self.span(tree))
+
     # ---- statements
 
+    def read_label(self, tree: Any, c: list[Any]) -> syntax.Label:
+        """`S1` or `S1[i, k]`. A digit or `_` keeps a name apart from the words that sets of instances are written with."""
+        name, *rest = c[0].children
+        indices = self.visit(rest[0]) if rest else ()
+        plain = all(isinstance(e, syntax.Name) for e in indices) and c[0].data == "target"
+        if not plain or str(name).rstrip("_").isalpha():
+            raise errors.fail("E116", "this is no label", self.span(tree), [
+                "a label is a name with a digit or `_` in it, and may list the indices: `S1:` or `S1[i, k]:`"],
+                source=self.text)
+        return syntax.Label(str(name), tuple(e.id for e in indices), self.span(tree))
+
     def read_statement(self, tree: Any, c: list[Any]) -> syntax.Statement:
+        label, c = (self.visit(c[0]), c[1:]) if c[0].data == "label" else (None, c)
         accumulator, c = (str(c[0].children[1]), c[1:]) if c[0].data == "accumulator" else (None, c)
         left, assign, value = c[:3]
         symbol = str(assign)
@@ -181,7 +225,8 @@ class Reader:
         clauses = tuple(map(self.visit, c[3].children)) if len(c) > 3 else ()
         subscripts = self.visit(left.children[1]) if len(left.children) > 1 else ()
         return syntax.Statement(str(left.children[0]), subscripts, op, symbol.endswith("!"), of, clauses,
-                                left.data == "call_target", self.span(left), self.span(tree), accumulator=accumulator)
+                                left.data == "call_target", self.span(left), self.span(tree), accumulator=accumulator,
+                                label=label)
 
     def read_range_clause(self, tree: Any, c: list[Any]) -> syntax.RangeClause:
         bounds = [self.visit(e) for e in c[1:]]
@@ -256,13 +301,13 @@ class Reader:
         several = c[2].data == "given_list"
         return syntax.Given(str(c[0]), tuple(map(self.visit, c[2].children if several else [c[2]])), several, self.span(tree))
 
-    def read_extent(self, tree: Any, c: list[Any]) -> syntax.Extent:
+    def read_shape(self, tree: Any, c: list[Any]) -> syntax.Extent:
         if str(c[1]) != "shape":
             raise errors.fail("E001", f"`.{c[1]}` is unknown", token_span(c[1]), ["an extent is written `A.shape[0]`"],
                               source=self.text)
         return syntax.Extent(str(c[0]), int(self.constant(c[2])), self.span(tree))
 
-    def read_extent_number(self, tree: Any, c: list[Any]) -> syntax.Extent:
+    def read_shape_number(self, tree: Any, c: list[Any]) -> syntax.Extent:
         return syntax.Extent(str(c[0]), int(self.number(c[1])), self.span(tree))
 
     def number(self, token: Any) -> int | float:

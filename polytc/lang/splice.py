@@ -54,19 +54,22 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
             continue
         origin = tuple(-low for low, _ in made.hulls[p.name])
         busy = target in hulls or any(target == place.name for place in places.values())
-        name = _fresh(f"{target}_new", taken) if busy else target
+        name = fresh(f"{target}_new", taken) if busy else target
         places[p.name] = _Place(name, origin)
         d.results.add(name)
         if p.name in own.declared:  # what bounds a scatter into it
-            d.declared.setdefault(name, own.declared[p.name])
+            d.declared.setdefault(name, tuple(ends and (ends[0] + k, ends[1] + k) for ends, k in zip(
+                own.declared[p.name], origin, strict=True)))
         if busy:
             copies.append(_copy(_Place(name, (0,) * len(origin)), target, made.hulls[p.name], around, span))
     for name in dict.fromkeys(x.target for x in _statements(made.function)):
         if name not in places:
-            places[name] = _Place(_fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
-    d.results |= {places[n].name for n in own.results}
+            places[name] = _Place(fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
+            if name in own.declared:
+                d.declared.setdefault(places[name].name, own.declared[name])
+    d.results |= {places[n].name for n in (*own.results, *own.temporaries)}
     renaming = _Renaming(places, own, taken | {place.name for place in places.values()}, s.span)
-    casts = {p.name: own.dtypes[p.name] for p in outputs if p.dtype is not None}
+    casts = {p.name: own.dtypes[p.name] for p in (*outputs, *made.function.temporaries) if p.dtype is not None}
     body = [renaming.statement(x, casts.get(x.target), lowered) for x, lowered in zip(
         _statements(made.function), made.lowered, strict=True)]
     if s.loops:
@@ -118,7 +121,8 @@ def _expressions(s: sx.Statement) -> Iterable[sx.Expr]:
     return (*s.subscripts, s.value, *s.components, *(e for c in s.clauses for e in clause_expressions(c)))
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def fresh(name: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -129,7 +133,7 @@ def _box(hull: Hull, taken: frozenset[str], span: Span) -> tuple[tuple[sx.Name, 
     """An index for each dimension of a tensor, and that it runs over all of it."""
     axes: list[sx.Name] = []
     for k in range(len(hull)):
-        axes.append(sx.Name(_fresh(f"d{k}", set(taken)), span))
+        axes.append(sx.Name(fresh(f"d{k}", set(taken)), span))
     ranges = tuple(sx.RangeClause(a.id, sx.Number(low, span), sx.Number(high + 1, span), None, False, span)
                    for a, (low, high) in zip(axes, hull, strict=True))
     return tuple(axes), ranges
@@ -169,19 +173,19 @@ class _Renaming:
         self.indices |= {old.index: new.index for old, new in zip(s.loops, loops, strict=True)}
         for n in sorted(used - self.indices.keys()):
             if n in self.taken and (n in lets or (n not in self.own.numbers and n not in self.places)):
-                self.indices[n] = _fresh(n, taken)
+                self.indices[n] = fresh(n, taken)
         value = self.rewrite(s.value)
         if cast is not None and (lowered.value.weak or lowered.value.dtype != cast):
             value = sx.Call(str(cast), (value,), s.value.span)
         subscripts = tuple(_plus(self.rewrite(e), k) for e, k in zip(s.subscripts, place.shift, strict=True))
         components = tuple(value if k == s.member else self.rewrite(e) for k, e in enumerate(s.components))
         return replace(s, target=place.name, subscripts=subscripts, value=value, clauses=tuple(map(self.clause, s.clauses)),
-                       call_style=False, components=components, loops=loops)
+                       call_style=False, components=components, loops=loops, label=None)
 
     def loop(self, x: sx.Loop, taken: set[str]) -> sx.Loop:
         """A loop of the definition in this call: a loop of its own, whose index has one name in all of its statements."""
         if x.label not in self.loops:
-            index = _fresh(x.index, taken) if x.index in self.taken else x.index
+            index = fresh(x.index, taken) if x.index in self.taken else x.index
             self.loops[x.label] = sx.Loop(f"{x.label}_{self.span.start}", index, x.span)
         return self.loops[x.label]
 

@@ -120,7 +120,16 @@ class Pack:
     single: bool = False
 
 
-Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Chain | Ternary | Call | Pack
+@dataclass(frozen=True)
+class Interval:
+    """`lower:upper` as a dimension of an output or a temporary whose first coordinate is not 0: `f32[1:N+1] O`."""
+
+    lower: Expr
+    upper: Expr
+    span: Span
+
+
+Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Chain | Ternary | Call | Pack | Interval
 
 
 @dataclass(frozen=True)
@@ -172,6 +181,7 @@ class Statement:
     components: all values of a tuple reduction, which is one statement a target, in a row; member: which of them this one is.
     accumulator: the type in `acc(f64)` before the statement.
     loops: the `for` blocks around it, outermost first; their ranges are the first clauses, in the same order.
+    label: what stands before a colon, `S1[i, k]: ...`: the statement's name, and the order of its indices if it has any.
     """
 
     target: str
@@ -187,6 +197,16 @@ class Statement:
     member: int = 0
     accumulator: str | None = None
     loops: tuple[Loop, ...] = ()
+    label: Label | None = None
+
+
+@dataclass(frozen=True)
+class Label:
+    """`S1:` or `S1[i, k]:`. indices: as written, none where the order is that of their appearance."""
+
+    name: str
+    indices: tuple[str, ...]
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -227,19 +247,19 @@ class Assumption:
     span: Span
 
 
-Item: TypeAlias = Statement | CallStatement | Assumption
-
-
 @dataclass(frozen=True)
 class Param:
-    """A parameter or an output. dtype: as written, or None. dims: sizes (`f32[B, I] X`) or indices (`X[*i, j]`), None where
-    nothing was written."""
+    """A parameter, an output or a declared temporary. dtype: as written, or None. dims: sizes (`f32[B, I] X`) or indices
+    (`X[*i, j]`), None where nothing was written."""
 
     name: str
     dtype: str | None
     dims: tuple[Expr, ...] | None
     inout: bool
     span: Span
+
+
+Item: TypeAlias = Statement | CallStatement | Assumption
 
 
 @dataclass(frozen=True)
@@ -254,7 +274,8 @@ class Attribute:
 @dataclass(frozen=True)
 class Function:
     """A whole program. kind: 'bare' (statements alone), 'def' or 'op'. outputs: None where nothing names them.
-    body: statements in order, those of `for` blocks among them (Statement.loops). precise, fast: see program.Program."""
+    body: statements in order, those of `for` blocks among them (Statement.loops). precise, fast, direct: see program.Program.
+    temporaries: those that are declared."""
 
     kind: str
     name: str
@@ -265,6 +286,8 @@ class Function:
     precise: bool
     span: Span
     fast: bool = False
+    temporaries: tuple[Param, ...] = ()
+    direct: bool = False
 
 
 def operands(e: Expr) -> tuple[Expr, ...]:
@@ -280,6 +303,8 @@ def operands(e: Expr) -> tuple[Expr, ...]:
             return (e.a, e.b)
         case Chain():
             return e.operands
+        case Interval():
+            return (e.lower, e.upper)
         case Ternary():
             return (e.condition, e.a, e.b)
         case Call():

@@ -156,12 +156,12 @@ def format_expr(e: Expr, level: int = 0) -> str:
     """The expression as DSL text, with the fewest parentheses."""
     match e:
         case Const():
-            text, own = _number(e), 12
+            text, own = number_text(e), 12
         case Index():
             text, own = e.name, 12
         case Read():
             text = e.tensor + (f"[{', '.join(map(format_expr, e.subscripts))}]" if e.subscripts else "")
-            text, own = (text, 12) if e.default is None else (f"({text} else {_number(e.default)})", 12)
+            text, own = (text, 12) if e.default is None else (f"({text} else {number_text(e.default)})", 12)
         case Unary():
             text, own = f"{e.op}{format_expr(e.a, 11)}", 10
         case Binary():
@@ -177,7 +177,9 @@ def format_expr(e: Expr, level: int = 0) -> str:
     return f"({text})" if own < level else text
 
 
-def _number(c: Const) -> str:
+def number_text(c: Const) -> str:
+    """A number as it is written; a formula of sizes in parentheses."""
     if c.dtype.kind == "b":
         return "true" if c.value else "false"
-    return repr(c.value)
+    text = repr(c.value)
+    return f"({text})" if " " in text or "//" in text or "*" in text else text

@@ -87,12 +87,23 @@ def _constant(value: int | float | bool, dtype: DType) -> pr.Expr:
         return pr.Const(float(value), dtype)
     if dtype.kind == "b" or isinstance(value, float):
         return pr.Cast(pr.Const(value, F64 if isinstance(value, float) else I64), dtype)
-    low = 0 if dtype.kind == "u" else -(1 << dtype.bits - 1)
-    high = low + (1 << dtype.bits) - 1
-    if not low <= value <= high:
+    if not holds(value, dtype):
+        low, high = _ends(dtype)
         raise TypeProblem("E306", f"{value} does not fit into {dtype}", f"{dtype} holds {low} to {high}",
                           "cast the other operand to a wider type, e.g. `i64(...)`")
     return pr.Const(int(value), dtype)
+
+
+def _ends(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest value of an integer type."""
+    low = 0 if dtype.kind == "u" else -(1 << dtype.bits - 1)
+    return low, low + (1 << dtype.bits) - 1
+
+
+def holds(value: int, dtype: DType) -> bool:
+    """Does the integer type have this value?"""
+    low, high = _ends(dtype)
+    return low <= value <= high
 
 
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
@@ -210,6 +221,8 @@ def cast(a: Value, dtype: DType) -> Value:
     cast of integers alone is that of an index or a byte that meets halves."""
     if a.number is not None and a.weak and dtype.is_float:
         return Value(pr.Const(scalars.rounded(a.number, dtype) if dtype.is_half else float(a.number), dtype))
+    if isinstance(a.number, int) and a.weak and dtype.is_int and holds(a.number, dtype):
+        return Value(pr.Const(a.number, dtype))
     e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr
     return Value(e if e.dtype == dtype and not dtype.is_half else pr.Cast(e, dtype))
 
@@ -259,11 +272,14 @@ def fold_call(fn: str, args: list[int | float | bool], dtype: DType) -> Value | 
 
 
 def fold(e: pr.Expr) -> pr.Expr:
-    """The expression with its integer arithmetic on constants carried out: `0*64 + m` is `m`."""
-    operands = tuple(fold(c) for c in pr.children(e))
-    e = pr.rebuild(e, operands) if operands else e
+    """The expression with its arithmetic on constants carried out: `0*64 + m` is `m`."""
+    return pr.map_expr(e, fold_one)
+
+
+def fold_one(e: pr.Expr) -> pr.Expr:
+    """The arithmetic of one node carried out, where its operands are constants."""
     match e:
-        case pr.Binary() if (e.a.dtype == I64 and e.b.dtype == I64) or e.a.dtype == e.b.dtype == BOOL:
+        case pr.Binary() if e.a.dtype == e.b.dtype:
             try:
                 folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
             except TypeProblem:
@@ -273,6 +289,10 @@ def fold(e: pr.Expr) -> pr.Expr:
             return pr.Const(-value, I64)
         case pr.Cast(a=pr.Const(value=value, dtype=scalars.I64)) if e.dtype.is_float:
             return pr.Const(float(value), e.dtype)
+        case pr.Cast(a=pr.Const(value=int(value), dtype=scalars.I64)) if e.dtype.is_int and holds(value, e.dtype):
+            return pr.Const(value, e.dtype)
+        case pr.Cast(a=pr.Const(value=float(value), dtype=half), dtype=scalars.F32) if half.is_half:
+            return pr.Const(value, F32) if float(half.numpy.type(value)) == value else e
         case pr.Select(cond=pr.Const(value=value)):
             return e.a if value else e.b
         case _:

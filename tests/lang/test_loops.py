@@ -69,7 +69,7 @@ def test_bounds_that_memory_decides():
 
 def test_print():
     assert str(ls.nested(5, 6)) == """\
-def nested(f64[6] X, f64[5, 6] Z) -> (f64[6] X, f64[5] Y, f64[5, 6] Z) {
+def nested(inout f64[6] X, inout f64[5, 6] Z) -> (f64[6] X, f64[5] Y, f64[5, 6] Z) {
     L1: for t in 0:5 {
         S1: Y[t] = X[t]
         L2: for u in 0:6 {
