@@ -27,6 +27,7 @@ from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.lang.program import Program
+from polytc.machine import Machine
 from polytc.op import Op, request
 from polytc.options import check_algebra, check_licence, check_threads
 from polytc.poly.proofs import Proofs
@@ -148,7 +149,12 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
         built = program.written(shapes, dtypes)
     else:
         built = build(program, shapes, dtypes, attrs, scalars, entry)
-    return replace(recipe.start(built, exact), machine_of=lambda target: compiler.target(target).here().machine)
+    return replace(recipe.start(built, exact), machine_of=_machine)
+
+
+def _machine(target: str) -> Machine:
+    """What recipes are completed for."""
+    return compiler.target(target).here().machine
 
 
 def explain(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,

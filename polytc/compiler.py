@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from polytc import errors, keys
 from polytc.codegen import astgen, loops, passes, sizes, verify
@@ -77,7 +77,7 @@ class Lowered:
 
     program: as given; prologue: what is computed once from its constants, if anything; rewritten: the rest, after the
     Program -> Program rewrites, which the later stages describe. workspace: temporaries that the caller provides, because their
-    extents are not fixed.
+    extents are not fixed. asked: the schedule that was asked for.
     """
 
     program: Program
@@ -91,6 +91,11 @@ class Lowered:
     target: Target
     seconds: dict[str, float]
     workspace: tuple[Buffer, ...] = ()
+    asked: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what another process reads, is lowered again: isl's objects stay where they were made."""
+        return lower_program, (self.program, self.target, self.asked)
 
 
 def target(name: str) -> Target:
@@ -122,11 +127,12 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     """
     to = target(target_name) if isinstance(target_name, str) else target_name
     seconds: dict[str, float] = {}
+    asked = schedule
     once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
     once, rewritten, schedule = _stage("bounds", program.name, seconds, lambda: _bounded(program, once, rewritten, schedule))
     try:
         before = _lowered(once, None, once, to, None, {}) if once is not None else None
-        return _lowered(program, before, rewritten, to, schedule, seconds)
+        return replace(_lowered(program, before, rewritten, to, schedule, seconds), asked=asked)
     except Undecided as e:
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
                           notes=["without names of sizes a kernel is made for each combination of shapes"]) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 TITLES: dict[str, str] = {}
 """Code -> short title of every diagnostic; the modules of this package register theirs through `register`."""
@@ -74,6 +75,9 @@ class CompileError(PolytcError):
         assert self.diagnostics, "a CompileError carries at least one diagnostic"
         super().__init__("\n".join(d.render(source) for d in self.diagnostics))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.diagnostics, self.source), dict(vars(self))
+
     @property
     def code(self) -> str:
         return self.diagnostics[0].code
@@ -85,6 +89,13 @@ class CompileError(PolytcError):
     @property
     def notes(self) -> tuple[str, ...]:
         return self.diagnostics[0].notes
+
+
+def _again(kind: type[CompileError], diagnostics: tuple[Diagnostic, ...], source: str | None) -> CompileError:
+    """A copied or unpickled error; what its class adds comes from its attributes."""
+    error = kind.__new__(kind)
+    CompileError.__init__(error, diagnostics, source)
+    return error
 
 
 class IllegalTransform(CompileError):

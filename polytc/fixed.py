@@ -57,6 +57,9 @@ class FixedOp:
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(64)
         self._lock = forks.Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FixedOp, (self._op, self._constants)
+
     def __repr__(self) -> str:
         return f"<polytc.FixedOp {self.name}({', '.join(self.inputs)}) with {', '.join(self._constants)} constant>"
 

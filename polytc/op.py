@@ -107,6 +107,16 @@ class Op:
         elif all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what another process reads, is made of text and options; its code comes from the cache."""
+        return _again, (self.text, self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """What this Op was made with, besides its text."""
+        return {"target": self.target, **self._asked, "dtypes": self._dtypes, "attrs": self._attrs, "scalars": self._fixed,
+                "threads": self._threads, "schedule": self._schedule, "algebra": "direct" if self._licence.direct else "fast",
+                "entry": self._entry, "fast": self._licence.fast}
+
     def __repr__(self) -> str:
         return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {self.target}>"
 
@@ -278,9 +288,7 @@ class Op:
         key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
         with self._lock:
             return self._with.get(key) or self._with.put(key, Op(
-                self.text, target=self.target, **self._asked, dtypes=self._dtypes, attrs=self._attrs,
-                scalars={**self._fixed, **scalars}, threads=self._threads, schedule=self._schedule,
-                algebra="direct" if self._licence.direct else "fast", fast=self._licence.fast, entry=self._entry))
+                self.text, **{**self._options(), "scalars": {**self._fixed, **scalars}}))
 
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"
@@ -370,6 +378,11 @@ class Op:
         results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, self._given(out), found.outputs)]
         check_overlap(found.order, inputs, self.outputs, results)
         return results
+
+
+def _again(text: str, options: dict[str, Any]) -> Op:
+    """A copied or unpickled Op."""
+    return Op(text, **options)
 
 
 def load(program: Program, target: str, threads: int | None, schedule: str | Recipe | None) -> Executable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -64,10 +63,15 @@ class Model:
     def _staged(self) -> Staged:
         return self._compiled.staged
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what another process reads, is made of the graph and options; its code comes from the cache."""
+        return _again, (type(self), self.graph, replace(self._choices, progress=None))
+
     def session(self) -> Model:
         """Another model of the same graph and options with memory of its own for intermediate values: each may run in a thread
         of its own at the same time. Compiled code and weights are shared."""
-        other = copy.copy(self)
+        other = Model.__new__(type(self))
+        vars(other).update(vars(self))
         other._lock = forks.Lock()
         if self._start is not None:
             other._start = self._start.again()
@@ -235,6 +239,12 @@ class Model:
 
     def __str__(self) -> str:
         return self.report()
+
+
+def _again(kind: type[Model], graph: Graph, c: Choices) -> Model:
+    """A copied or unpickled model."""
+    return kind(graph, c.target, c.threads, fusion=c.fusion, algebra="direct" if c.licence.direct else "fast", strict=c.strict,
+                layouts=c.layouts, symbolic=c.symbolic, typical=c.typical, fast=c.licence.fast)
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import islpy
 
@@ -40,6 +41,11 @@ class Dependences:
     coarse: str = ""
     accesses: Accesses | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """isl's relations belong to a context, which stays in its process: they are read again, all in one."""
+        return _read, (tuple(str(x) for x in (self.flow, self.anti, self.output, self.reduction)), self.coarse,
+                       None if self.accesses is None else tuple(map(str, self.accesses)))
+
     @property
     def all(self) -> islpy.UnionMap:
         """What a parallel or vector loop must not carry."""
@@ -53,6 +59,14 @@ class Dependences:
     def __str__(self) -> str:
         return "\n".join(f"{title}: {value}" for title, value in (
             ("flow", self.flow), ("anti", self.anti), ("output", self.output), ("reduction", self.reduction)))
+
+
+def _read(relations: tuple[str, ...], coarse: str, accesses: tuple[str, ...] | None) -> Dependences:
+    """Copied or unpickled dependences, in a context of their own."""
+    ctx = isl.new_context()
+    flow, anti, output, reduction = (islpy.UnionMap.read_from_str(ctx, text) for text in relations)
+    reads, writes = (islpy.UnionMap.read_from_str(ctx, text) for text in accesses or ("{ }", "{ }"))
+    return Dependences(flow, anti, output, reduction, coarse, None if accesses is None else (reads, writes))
 
 
 def analyse(scop: Scop, operations: int = isl.BUDGET) -> Dependences:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import islpy
 
@@ -31,6 +32,10 @@ class Scop:
     writes: islpy.UnionMap
     updates: islpy.UnionMap
     boxed: str = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """isl's sets belong to a context, which stays in its process: they are computed again."""
+        return (boxed, (self.program, self.boxed)) if self.boxed else (extract, (self.program,))
 
     @property
     def original(self) -> islpy.Schedule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from polytc import errors
 from polytc.lang import program as pr
@@ -34,6 +35,9 @@ class Recipe(Steps):
     copied: tuple[copies.Copy, ...] = ()
     base: pr.Program | None = None
     machine_of: Callable[[str], Machine] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.program, self.body, self.steps, self.exact, self.copied, self.base, self.machine_of)
 
     def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Recipe:
         """Let a statement read a copy of a tensor, which a statement of its own makes: `S1_A` makes `A_S1` for S1.
@@ -134,6 +138,12 @@ class Recipe(Steps):
         assert self.machine_of is not None or isinstance(target, Machine), "recipe: no targets are known here"
         machine = target if isinstance(target, Machine) else self.machine_of(target)  # type: ignore[misc]
         return completion.complete(self, machine)
+
+
+def _again(program: pr.Program, body: loopnest.Body, steps: tuple[str, ...], *rest: Any) -> Recipe:
+    """A copied or unpickled recipe: what isl computed of its program is computed again."""
+    exact, copied, base, machine_of = rest
+    return replace(start(program, exact), body=body, steps=steps, copied=copied, base=base, machine_of=machine_of)
 
 
 def start(program: pr.Program, exact: bool = False) -> Recipe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import islpy
 
@@ -32,6 +33,14 @@ class Schedule:
 
     def __str__(self) -> str:
         return to_yaml(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (to_yaml(self), self.how)
+
+
+def _again(text: str, how: str) -> Schedule:
+    """A copied or unpickled schedule."""
+    return Schedule(islpy.Schedule.read_from_str(isl.new_context(), text), how)
 
 
 def to_yaml(schedule: Schedule) -> str:
