@@ -152,9 +152,9 @@ class _Split:
 
     def _blocks(self) -> int:
         """Whole blocks; of sums with conditions, a last one that the end cuts off."""
-        if isinstance(self.cut.extent, Size):
-            return self.cut.extent // self.by.length
-        return -(-self.cut.extent // self.by.length) if self.s.where else self.by.blocks
+        if self.s.where:
+            return -(-self.cut.extent // self.by.length)
+        return self.cut.extent // self.by.length if isinstance(self.cut.extent, Size) else self.by.blocks
 
     def _before(self, program: pr.Program) -> int:
         """How many of the kept indices stand before those of the parts, in the order of memory: none in contractions, whose

@@ -260,3 +260,15 @@ def test_results(name: str, small_blocks: None) -> None:
         out = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
         compiler.compile_program(program, to).run([{**out, **arrays}[n] for n in program.arrays])
         np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()), err_msg=to.name)
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("S[i] += A[i,k]", {"A": ("M", "N")}), ("S[j] += A[i,j]", {"A": ("N", "M")}), ("s += A[i,j,k]", {"A": ("N", "M", "K")}),
+    ("S[i] += A[i,k] where k <= i", {"A": ("M", "M")}), ("s += A[i,k] where k <= i + 3", {"A": ("M", "M")}),
+    ("C[i,j] += A[i,k]*A[j,k] where j <= i", {"A": ("M", "N")})])
+def test_results_of_open_sizes(text: str, shapes: dict[str, tuple[str, ...]], small_blocks: None) -> None:
+    op = polytc.compile(text, shapes=shapes, typical={n: 40 for s in shapes.values() for n in s})
+    for n in (40, 1, 2, 7, 64, 97):
+        A = np.random.default_rng(n).integers(-3, 4, (n, n + 1, 5)[:len(shapes["A"])]).astype("f4")
+        A = A[:, :n] if shapes["A"] == ("M", "M") else A
+        np.testing.assert_array_equal(op(A), polytc.evaluate(text, A))
