@@ -31,6 +31,7 @@ from polytc.machine import Machine
 from polytc.op import Op, request
 from polytc.options import check_algebra, check_licence, check_threads
 from polytc.poly.proofs import Proofs
+from polytc.runtime import conformance
 from polytc.runtime import devices as opencl
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.threads import default_threads
@@ -203,6 +204,6 @@ def devices() -> list[dict[str, object]]:
            "vector registers": f"{machine.vector_registers} of {machine.vector_bytes * 8} bits", "data caches": caches,
            "status": "works"}
     try:
-        return [cpu, *({"target": "opencl", **row} for row in opencl.describe())]
+        return [cpu, *({"target": "opencl", **row} for row in opencl.describe(conformance.faults))]
     except TargetError as error:
         return [cpu, {"target": "opencl", "name": "none", "status": str(error)}]

@@ -69,7 +69,7 @@ def load(program: Program, queue: Any, schedule: Callable[[Machine], str | None]
     """The program for a queue's device and context. schedule: what is asked for, for a machine. Raises what compiling for
     OpenCL raises."""
     device = devices.of(queue.device)
-    to = OpenCLTarget(devices.machine_of(device))
+    to = OpenCLTarget().made_for(device)
     part = compiler.package(program, to, schedule(to.machine)).main
     executable = OpenCLExecutable(part.binary, device, on=Session(device, queue.context))
     return Enqueued(program, executable, tuple(program.arrays[n] for n in part.arrays))

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 from polytc.lang.scalars import BOOL, I64, DType
 
 Space: TypeAlias = Literal["global", "local", "private"]
-LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "block", "thread"]
+LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
 C = TypeVar("C")
 
 
@@ -217,9 +217,10 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 
 @dataclass(frozen=True)
 class For:
-    """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes;
-    'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the fastest). title: what readers call
-    the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
+    """kind: how iterations may run. 'vector', 'unroll' and 'reduce' (a horizontal reduction) loops are expanded by passes; a
+    'rolled' one is sequential, and compilers are asked not to unroll it; 'block' and 'thread' loops become work-groups and
+    work-items (`axis` 0, 1, 2; 0 is the fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and
+    '' is no name."""
 
     var: str
     lower: Expr

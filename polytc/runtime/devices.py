@@ -2,17 +2,15 @@
 
 A target's name (`opencl:1`, `opencl:portable`) or POLYTC_OPENCL_DEVICE chooses by number, in the order of `polytc devices`, or
 by a part of the device's or platform's name; else the order is GPUs, Intel's CPU runtime, PoCL, others, of those that pass the
-probe. pyopencl is imported when first needed, here and nowhere else.
+probe.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import os
-import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,10 @@ import numpy as np
 from polytc import errors
 from polytc.disk import cache
 from polytc.machine import Cache, Machine, detect_caches
-from polytc.runtime import forks
-from polytc.runtime.opencl_bootstrap import bootstrap
+from polytc.runtime import forks, opencl_child
+from polytc.runtime.drivers import Device, build, find, load, of, pyopencl
 
-errors.register(E501="pyopencl is not installed", E503="no OpenCL device", E504="an OpenCL device does not work")
+errors.register(E503="no OpenCL device", E504="an OpenCL device does not work")
 
 PROBE = """
 __kernel __attribute__((reqd_work_group_size(4, 1, 1)))
@@ -41,100 +39,10 @@ void polytc_probe(__global const float* restrict x, __global float* restrict y)
 """
 """What a device must build and compute: some drivers are listed and then fail every build."""
 
+__all__ = ["PROBE", "Device", "build", "choose", "describe", "find", "has_double", "load", "machine_of", "of", "probe",
+           "pyopencl", "takes_addresses"]
+
 _LOCK = forks.Lock()
-_COMPILER = forks.Lock()
-"""Held by who builds: one at a time, as drivers do anyway. Not `_LOCK`, so that devices can be asked for meanwhile."""
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device. handle: pyopencl's. kind: 'gpu', 'cpu' or 'other'."""
-
-    name: str
-    platform: str
-    version: str
-    kind: str
-    handle: Any
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.platform})"
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What tells it, with its driver, from others."""
-        platform = self.handle.platform.version.strip()
-        return self.name, self.platform, platform, self.version, self.handle.driver_version.strip()
-
-
-@functools.cache
-def pyopencl() -> Any:
-    """The pyopencl module, with pip's runtimes made visible. Raises TargetError E501 where it is not installed.
-
-    PoCL would compile each kernel twice: in general for the program's binary, and at the first launch for the size of the work,
-    which gains our kernels nothing: theirs is in the text.
-    """
-    bootstrap()
-    os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
-    try:
-        cl = importlib.import_module("pyopencl")
-    except ImportError as e:
-        raise errors.fail("E501", f"the OpenCL target needs pyopencl, which cannot be imported: {e}", kind=errors.TargetError,
-                          notes=["pip install 'polytc[opencl]' installs it, with a runtime for x86-64 CPUs on Linux"]) from e
-    return cl
-
-
-def build(context: Any, text: str, options: list[str]) -> Any:
-    """The compiled program. Without the warning that the compiler had something to say, as Intel's has for every build.
-
-    It does not come from pyopencl's own cache, where the lock of a process that was killed stops all others for a minute.
-    """
-    cl = pyopencl()
-    with _COMPILER, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = cl.Program(context, text)
-        program.get_info(cl.program_info.NUM_DEVICES)  # who asks before the build is not served from that cache
-        return program.build(options)
-
-
-def load(context: Any, device: Device, binary: bytes, options: list[str]) -> Any:
-    """The program that a device's compiler made before. Raises pyopencl's error where the driver does not take it."""
-    cl = pyopencl()
-    with _COMPILER, warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=cl.CompilerWarning)
-        return cl.Program(context, [device.handle], [binary]).build(options)
-
-
-def find() -> list[Device]:
-    """All devices of all platforms, best first, untested. Raises TargetError E501 without pyopencl."""
-    cl = pyopencl()
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error:
-        # the loader's way to say that there are none
-        platforms = []
-    found = []
-    for platform in platforms:
-        try:
-            handles = platform.get_devices()
-        except cl.Error:
-            continue
-        for handle in handles:
-            found.append(of(handle))
-    return sorted(found, key=_rank)
-
-
-def of(handle: Any) -> Device:
-    """The device behind pyopencl's handle."""
-    types = pyopencl().device_type
-    kind = "gpu" if handle.type & types.GPU else "cpu" if handle.type & types.CPU else "other"
-    return Device(handle.name.strip(), handle.platform.name.strip(), handle.version.strip(), kind, handle)
-
-
-def _rank(d: Device) -> int:
-    """Position in the order of preference; equals stay as the loader lists them."""
-    if d.kind == "gpu":
-        return 0
-    return 1 if "intel" in d.platform.lower() else 2 if "portable computing" in d.platform.lower() else 3
 
 
 def choose(wanted: str = "") -> Device:
@@ -190,24 +98,17 @@ def _probe(device: Device) -> str | None:
 
 
 def _tried(device: Device) -> str | None:
-    cl = pyopencl()
     x = np.arange(8, dtype=np.float32) / 4
-    y = np.zeros_like(x)
+    question = opencl_child.Run(PROBE, ("-cl-std=CL1.2",), "polytc_probe", (8,), (4,), (x, np.zeros_like(x)))
     try:
-        context = cl.Context([device.handle])
-        queue = cl.CommandQueue(context)
-        kernel = cl.Kernel(build(context, PROBE, ["-cl-std=CL1.2"]), "polytc_probe")
-        flags = cl.mem_flags
-        source = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
-        result = cl.Buffer(context, flags.WRITE_ONLY, y.nbytes)
-        kernel(queue, (8,), (4,), source, result)
-        cl.enqueue_copy(queue, y, result)
-        queue.finish()
-    except Exception as e:
-        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        return f"cannot build or run a small kernel ({lines[0] if lines else type(e).__name__})"
+        answer = opencl_child.ask(device, question) if opencl_child.available() else opencl_child.answer(device, question)
+    except opencl_child.CrashedError as e:
+        return f"crashes at a small kernel ({e})"
+    if isinstance(answer, opencl_child.Refused):
+        lines = [line.strip() for line in answer.log.splitlines() if line.strip()]
+        return f"cannot build or run a small kernel ({lines[0] if lines else 'no reason given'})"
     expected = np.repeat(np.exp(x).reshape(2, 4).sum(axis=1), 4)
-    return None if np.allclose(y, expected, rtol=1e-5) else "computes wrong numbers"
+    return None if np.allclose(answer[-1], expected, rtol=1e-5) else "computes wrong numbers"
 
 
 @functools.cache
@@ -236,8 +137,9 @@ def _warp(handle: Any) -> int:
     return 32
 
 
-def describe() -> list[dict[str, object]]:
-    """What `polytc devices` prints, a row a device, best first. Raises TargetError E501 without pyopencl."""
+def describe(faults: Callable[[Device], frozenset[str]] = lambda device: frozenset()) -> list[dict[str, object]]:
+    """What `polytc devices` prints, a row a device, best first. faults: of a device that works. Raises TargetError E501 without
+    pyopencl."""
     rows: list[dict[str, object]] = []
     for device in find():
         d = device.handle
@@ -246,7 +148,9 @@ def describe() -> list[dict[str, object]]:
             "name": device.name, "platform": device.platform, "version": device.version, "driver": d.driver_version.strip(),
             "kind": device.kind, "compute units": d.max_compute_units, "memory": f"{d.global_mem_size >> 20} MiB",
             "local memory": f"{d.local_mem_size >> 10} KiB", "work-group limit": d.max_work_group_size,
-            "f64": "yes" if has_double(device) else "no", "status": "works" if reason is None else reason})
+            "f64": "yes" if has_double(device) else "no",
+            "faults": ", ".join(sorted(faults(device))) if reason is None else "",
+            "status": "works" if reason is None else reason})
     return rows
 
 

@@ -1,20 +1,21 @@
-"""OpenCL C to built programs: by the device's compiler once, then from the disk cache, where what it made lies beside the
-machine code of CPUs."""
+"""OpenCL C to built programs: by the device's compiler once, in a child process (see opencl_child), then from the disk cache,
+where what it made lies beside the machine code of CPUs."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.disk import cache
-from polytc.runtime import devices
+from polytc.runtime import devices, opencl_child
 
 if TYPE_CHECKING:
     from polytc.runtime.opencl_executable import Session
 
-errors.register(E506="the OpenCL compiler refuses a kernel")
+errors.register(E506="the OpenCL compiler refuses a kernel", E509="the OpenCL compiler crashes or hangs")
 
 MOST = 8
 """Lines of the compiler's log that an error quotes."""
@@ -33,15 +34,34 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
             return devices.load(on.context, on.device, stored, options)
         except cl.Error:  # of a driver that says it is the same, and is not
             cache.drop(key)
+    made = _made(name, text, options, on.device)
+    if made:
+        cache.put(key, made)
+        with suppress(cl.Error):  # of a driver that does not take what it made
+            return devices.load(on.context, on.device, made, options)
     try:
-        program = devices.build(on.context, text, options)
+        return devices.build(on.context, text, options)
     except cl.Error as e:
-        notes = [*quoted(str(e), text), "this is a defect of polytc or of the driver; the source is in .text"]
-        raise errors.fail("E506", f"the compiler of {on.device} refuses '{name}'", kind=errors.TargetError, notes=notes) from e
-    made = program.get_info(cl.program_info.BINARIES)
-    if made and made[0]:
-        cache.put(key, bytes(made[0]))
-    return program
+        raise _refused(name, text, str(e), on.device) from e
+
+
+def _made(name: str, text: str, options: list[str], device: devices.Device) -> bytes:
+    """The binary that a child process made, for which the driver's compiler has survived the text; b'' if there can be none."""
+    if not opencl_child.available():
+        return b""
+    try:
+        answer = opencl_child.ask(device, opencl_child.Build(text, tuple(options)))
+    except opencl_child.CrashedError as e:
+        raise errors.fail("E509", f"the compiler of {device} crashes on '{name}': {e}", kind=errors.TargetError, notes=[
+            "this is a defect of the driver: try another version, another schedule or another device"]) from None
+    if isinstance(answer, opencl_child.Refused):
+        raise _refused(name, text, answer.log, device)
+    return bytes(answer)
+
+
+def _refused(name: str, text: str, log: str, device: devices.Device) -> errors.CompileError:
+    notes = [*quoted(log, text), "this is a defect of polytc or of the driver; the source is in .text"]
+    return errors.fail("E506", f"the compiler of {device} refuses '{name}'", kind=errors.TargetError, notes=notes)
 
 
 def _key(text: str, options: list[str], device: devices.Device) -> str:

@@ -9,7 +9,7 @@ from polytc.codegen import lanes, loops, ndrange, traverse
 from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.text import comment
 from polytc.codegen.emitter import identifier
-from polytc.codegen.opencl import types
+from polytc.codegen.opencl import types, workarounds
 from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.language import OPENCL
 from polytc.codegen.passes import grain, hostloops, items, short
@@ -34,8 +34,8 @@ def emit(module: loops.Module, machine: Machine = GENERIC_GPU) -> Source:
     preamble = Preamble(OPENCL)
     prepared, writers = written(module, machine, preamble, lambda n, k: identifier(f"polytc_{module.name}_{k.name}"))
     alignment = ALIGNMENT if any(w.places.needs_alignment for w in writers) else 0
-    options = {"build": build_options(module), "local_bytes": str(max((w.local_bytes for w in writers), default=0)),
-               "alignment": str(alignment)}
+    options = {"build": build_options(module, machine.faults), "alignment": str(alignment),
+               "local_bytes": str(max((w.local_bytes for w in writers), default=0))}
     if module.sizes:
         options["elements"] = str(LARGEST_OPEN)
     parts = [_header(module, writers, options["build"], alignment)]
@@ -55,6 +55,7 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     apart = hostloops.split(replace(module, kernels=narrow), hostloops.ANY).kernels
     kernels = tuple(ndrange.prepare(items.localise(grain.coarsen(k, machine))) for k in apart)
     kernels = tuple(map(short.mark_kernel, kernels)) if machine.kind == "gpu" else kernels
+    kernels = tuple(workarounds.around(k, machine.faults) for k in kernels) if machine.faults else kernels
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)
@@ -63,13 +64,15 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
     return replace(module, kernels=kernels), writers
 
 
-def build_options(module: loops.Module) -> str:
+def build_options(module: loops.Module, faults: frozenset[str] = frozenset()) -> str:
     """Compiler flags. Never -cl-fast-relaxed-math, whose functions are wrong by thousands of units in the last place.
 
     Precise kernels are built without optimisation: Intel's runtime for CPUs reassociates sums in loops else, whatever the
     flags and pragmas say.
     """
-    return "-cl-std=CL1.2 -cl-opt-disable" if any(k.precise for k in module.kernels) else "-cl-std=CL1.2 -cl-mad-enable"
+    if any(k.precise for k in module.kernels):
+        return f"-cl-std=CL1.2 {workarounds.WITHOUT_OPTIMISATION}"
+    return f"-cl-std=CL1.2 -cl-mad-enable {workarounds.options(module, faults)}".strip()
 
 
 def uses_double(module: loops.Module) -> bool:

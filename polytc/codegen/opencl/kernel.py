@@ -114,6 +114,8 @@ class KernelWriter(Statements):
         else:
             if s.kind == "unroll":
                 self.line("#pragma unroll")
+            elif s.kind == "rolled":
+                self.line("#pragma unroll 1")
             around = self.around
             if self.machine.kind == "cpu":
                 self.around, ahead = around.into(s, frozenset(self.kernel.writes), self.machine)

@@ -8,7 +8,7 @@ from polytc.codegen import loops
 from polytc.codegen.opencl import emit
 from polytc.codegen.target import Binary, Source
 from polytc.machine import GENERIC_GPU, Machine
-from polytc.runtime import devices
+from polytc.runtime import conformance, devices
 from polytc.runtime.opencl_executable import Open, OpenCLExecutable
 
 
@@ -35,7 +35,11 @@ class OpenCLTarget:
 
         Raises TargetError E501, E503 or E504 without a working device.
         """
-        return replace(self, machine=devices.machine_of(devices.choose(self.device)))
+        return self.made_for(devices.choose(self.device))
+
+    def made_for(self, device: devices.Device) -> OpenCLTarget:
+        """The target whose machine is a device, with the faults of its driver."""
+        return replace(self, machine=replace(devices.machine_of(device), faults=conformance.faults(device)))
 
     def emit(self, module: loops.Module) -> Source:
         """OpenCL C, without any device."""
