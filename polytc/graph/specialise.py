@@ -20,6 +20,7 @@ from polytc.errors import CompileError, Diagnostic, ModelError, fail
 from polytc.graph import control, empties, fallback, flow, memory, passes, steps
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
+from polytc.graph.declared import check_outputs
 from polytc.graph.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
@@ -96,6 +97,7 @@ class Specialisation:
                 maker = next(n for n in self.graph.nodes if v.name in n.outputs)
                 raise fail("E608", f"{maker.label}: its result {v.name!r}, an output of the model, is not computed by polytc",
                            kind=ModelError)
+        check_outputs(self.graph, self.types, self.known)
         if self.hosts or self.deferred or self.opaque:
             return self.staged()
         return Part(self.plan([v.name for v in self.graph.outputs]))

@@ -46,6 +46,8 @@ def transposed(site: Site) -> Lowering:
     if n < 1 or len(weights) != len(images) or images[1] != weights[0] or weights[0] % groups:
         raise site.misfit(f"an image and weights in {groups} groups that do not fit")
     kernel = tuple(weights[2:])
+    if list(site.attr("kernel_shape") or kernel) != list(kernel):
+        raise site.misfit(f"the attribute 'kernel_shape' is {site.attr('kernel_shape')}, the weights have {list(kernel)}")
     stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
     before, out = _extents(site, kernel, stride, dilation)
     channels: dict[str, Any] = {"G": groups, "M": weights[1], "C": weights[0] // groups}
@@ -111,6 +113,8 @@ def _extents(site: Site, kernel: tuple[int, ...], stride: tuple[int, ...], dilat
     """Padding before each axis and extents of the result."""
     n, images = len(kernel), site.shape(0)[2:]
     extra = axis_list(site, "output_padding", n, 0)
+    if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, stride, dilation)):
+        raise site.misfit(f"the attribute 'output_padding' is {list(extra)}, not less than the strides or dilations")
     full = tuple(s * (x - 1) + e + d * (k - 1) + 1 for s, x, e, d, k in zip(stride, images, extra, dilation, kernel))
     auto, wanted = site.attr("auto_pad", "NOTSET"), site.attr("output_shape")
     if wanted is None and auto in ("SAME_UPPER", "SAME_LOWER"):

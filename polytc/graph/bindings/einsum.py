@@ -28,6 +28,8 @@ class _Operand:
 def einsum(site: Site) -> Lowering:
     """One statement for one or two operands; more are contracted two by two, the pair with the smallest result first."""
     terms, result = _parsed(site, str(site.attr("equation", "")).replace(" ", ""))
+    if len(set(result)) < len(result):
+        raise site.misfit("an index occurs twice in the result")
     operands = [_Operand(i, names, site.shape(i)) for i, names in enumerate(terms)]
     extents: dict[str, int] = {}
     for operand in operands:

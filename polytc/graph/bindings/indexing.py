@@ -57,6 +57,8 @@ def gather_nd(site: Site) -> Lowering:
 def one_hot(site: Site) -> Lowering:
     rank = site.rank(0)
     axis = site.axis(site.attr("axis", -1), rank + 1)
+    if site.shape(2) != (2,):
+        raise site.misfit("the third input must be two numbers")
     return Apply("movement.OneHot", (0, 2), attrs={"n": site.ints(1, "depth")[0]}, packs={"i": axis, "j": rank - axis})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step
-from polytc.graph.bindings.spelling import broadcast, indices, spell
+from polytc.graph.bindings.spelling import broadcast, fits, indices, spell
 
 
 def leading(site: Site, a: tuple[int, ...], b: tuple[int, ...]) -> list[str]:
@@ -37,6 +37,11 @@ def gemm(site: Site) -> Lowering:
     if not inner and site.has(2):  # a product over nothing
         zeros = Known(np.zeros((rows, site.shape(1)[0 if turned else 1]), site.dtype(0).numpy), "p")
         return zeros, Apply("linear.AddScaled", ("p", 2), attrs={"beta": beta})
+    columns, depth = site.shape(1)[::1 if turned else -1]
+    if depth != inner:
+        raise site.misfit(f"a product of {rows} x {inner} and {depth} x {columns}")
+    if site.has(2) and not fits(site.shape(2), (rows, columns)):
+        raise site.misfit(f"the third input does not fit a result of {rows} x {columns}")
     weights = site.value(1)
     b: Ref = 1
     if weights is not None:

@@ -85,9 +85,15 @@ def slice_(site: Site) -> Lowering:
     starts, ends = site.ints_of("starts", 1) or [], site.ints_of("ends", 2) or []
     axes = site.ints_of("axes", 3) or list(range(len(starts)))
     steps = site.ints(4, "steps") if site.has(4) else [1] * len(starts)
-    cuts = {}
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise site.misfit(f"{len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps")
+    cuts = dict[int, tuple[int, int, int]]()
     for start, end, axis, step in zip(starts, ends, axes, steps):
         a = site.axis(axis, site.rank(0))
+        if a in cuts:
+            raise site.misfit(f"the axis {a} is cut twice")
+        if not step:
+            raise site.misfit("a step of 0")
         cuts[a] = _taken(start, end, step, site.shape(0)[a])
     return _cut(site, cuts)
 
@@ -120,6 +126,8 @@ def tile(site: Site) -> Lowering:
     shape = site.shape(0)
     if site.opset < 6:
         raise site.unsupported("Tile as before opset 6")
+    if len(repeats) != len(shape) or min(repeats, default=0) < 0:
+        raise site.misfit(f"repeats {repeats}")
     if all(r == 1 for r in repeats):
         return View(0, shape)
     if 0 in repeats or 0 in shape:
@@ -135,6 +143,8 @@ def pad(site: Site) -> Lowering:
     given = site.ints_of("pads", 1) or site.attr("paddings") or []
     axes = [site.axis(a, rank) for a in site.ints(3, "axes")] if site.has(3) else list(range(rank))
     before, after = [0] * rank, [0] * rank
+    if len(given) != 2 * len(axes):
+        raise site.misfit(f"{len(given)} pads for {len(axes)} axes")
     for i, a in enumerate(axes):
         before[a], after[a] = given[i], given[i + len(axes)]
     mode = site.attr("mode", "constant")
@@ -211,6 +221,8 @@ def _at(names: list[str], axis: int, slot: str) -> str:
 
 def depth_to_space(site: Site) -> Lowering:
     b, (n, c, h, w) = site.attr("blocksize"), site.shape(0)
+    if b < 1 or c % (b * b) or site.attr("mode", "DCR") not in ("DCR", "CRD"):
+        raise site.misfit(f"{c} channels into blocks of {b} x {b}, mode {site.attr('mode', 'DCR')!r}")
     depth = c // (b * b)
     channel = f"{b * b}*c + {b}*p + q" if site.attr("mode", "DCR") == "CRD" else f"{b * depth}*p + {depth}*q + c"
     return move(0, ["n", "c", f"{b}*h + p", f"{b}*w + q"], ["n", channel, "h", "w"],
@@ -219,6 +231,8 @@ def depth_to_space(site: Site) -> Lowering:
 
 def space_to_depth(site: Site) -> Lowering:
     b, (n, c, h, w) = site.attr("blocksize"), site.shape(0)
+    if b < 1 or h % b or w % b:
+        raise site.misfit(f"an image of {h} x {w} in blocks of {b} x {b}")
     channel = f"{b * b}*c + {b}*p + q" if site.attr("mode", "DCR") == "CRD" else f"{b * c}*p + {c}*q + c"
     return move(0, ["n", channel, "h", "w"], ["n", "c", f"{b}*h + p", f"{b}*w + q"],
                 ranges(["n", "c", "h", "w", "p", "q"], [n, c, h // b, w // b, b, b]))

@@ -9,12 +9,15 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
 from polytc.graph.bindings.elementwise import kept, narrowed
-from polytc.graph.bindings.spelling import broadcast, indices, spell
+from polytc.graph.bindings.spelling import broadcast, fits, indices, spell
 
 
 def batch(site: Site) -> Lowering:
     """With known statistics one multiplication and one addition for an element."""
     epsilon = site.attr("epsilon", 1e-5)
+    channels = site.shape(0)[1] if site.rank(0) > 1 else 1
+    if any(site.shape(i) != (channels,) for i in range(1, 5)):
+        raise site.misfit(f"scale, bias, mean and variance of {channels} channels must be {channels} numbers each")
     if site.attr("training_mode", 0):
         return _training(site, epsilon)
     statistics = [s for i in range(1, 5) if (s := site.value(i)) is not None]
@@ -51,6 +54,9 @@ def layer(site: Site) -> Lowering:
     rank = site.rank(0)
     axis = site.axis(site.attr("axis", -1), rank)
     names = indices(rank)
+    for i in range(1, 3):
+        if site.has(i) and not fits(site.shape(i), site.shape(0)):
+            raise site.misfit("scale and bias must broadcast to the shape of the input")
     attrs = {"count": math.prod(site.shape(0)[axis:]), "epsilon": site.attr("epsilon", 1e-5)}
     spelling = {"x": spell(names), "y": spell(names[:axis]), "s": spell(broadcast(names, site.shape(1)))}
     if site.has(2):

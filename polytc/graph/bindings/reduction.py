@@ -71,7 +71,7 @@ def lp_normalization(site: Site) -> Lowering:
     axis = site.axis(site.attr("axis", -1), site.rank(0))
     p = site.attr("p", 2)
     if p not in (1, 2):
-        raise site.unsupported(f"the norm of order {p}")
+        raise site.misfit(f"the norm of order {p}; there are 1 and 2")
     return Apply(f"reduction.LpNormalization{p}", (0,), spell=_kept(site.rank(0), [axis], keep=False))
 
 

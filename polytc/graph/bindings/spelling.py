@@ -30,3 +30,8 @@ def broadcast(names: Sequence[str], extents: Sequence[int]) -> list[str]:
     """Subscripts of an operand of the given extents, aligned to the right of the result's indices: 0 where its extent is 1."""
     own = names[len(names) - len(extents):]
     return [name if extent != 1 else "0" for name, extent in zip(own, extents, strict=True)]
+
+
+def fits(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Does a shape broadcast to another one, which stays as it is?"""
+    return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole)))

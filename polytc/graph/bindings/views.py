@@ -26,7 +26,7 @@ def reshape(site: Site) -> Lowering:
 
 def flatten(site: Site) -> Lowering:
     axis = site.attr("axis", 1)
-    axis = axis + site.rank(0) if axis < 0 else axis
+    axis = axis if axis == site.rank(0) else site.axis(axis, site.rank(0))
     shape = site.shape(0)
     return View(0, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 

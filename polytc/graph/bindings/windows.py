@@ -58,6 +58,10 @@ def sliding(site: Site, kernel: tuple[int, ...]) -> Windows:
     """The windows of a convolution or pooling node over input 0."""
     extents = site.shape(0)[2:]
     n = len(extents)
+    if "kernel_shape" in site.node.attributes and list(kernel) != list(site.attr("kernel_shape")):
+        raise site.misfit(f"the attribute 'kernel_shape' is {site.attr('kernel_shape')}, the weights have {list(kernel)}")
+    if min(kernel, default=1) < 1:
+        raise site.misfit(f"a window of {list(kernel)}")
     if len(kernel) != n:
         raise site.misfit(f"a window of {len(kernel)} axes over {n} spatial axes")
     stride, dilation = axis_list(site, "strides", n, 1), axis_list(site, "dilations", n, 1)
@@ -84,10 +88,12 @@ def padding(site: Site, extents: tuple[int, ...], stride: tuple[int, ...], reach
     if auto == "NOTSET":
         pads = axis_list(site, "pads", 2 * n, 0)
         return pads[:n], pads[n:]
+    if any(site.attr("pads") or ()):
+        raise site.misfit(f"both auto_pad {auto!r} and the attribute 'pads' {site.attr('pads')}")
     if auto == "VALID":
         return (0,) * n, (0,) * n
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
-        raise site.unsupported(f"auto_pad {auto!r} is unknown")
+        raise site.misfit(f"auto_pad {auto!r} is unknown")
     total = [max((-(-x // s) - 1) * s + r - x, 0) for x, s, r in zip(extents, stride, reach)]
     small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     return (small, large) if auto == "SAME_UPPER" else (large, small)

@@ -29,18 +29,24 @@ OLDEST_OPSET = 6
 def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     """The main graph of a model, with model-local functions inlined. files: of external data. Raises ModelError for a graph
     that is not well formed, and for data that cannot be read."""
-    if model.functions:
-        try:
-            model = onnx.inliner.inline_local_functions(model)
-        except Exception as error:  # whatever onnx's C++ code raises
-            raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
+    model = inlined(model)
     opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
-    problems = _problems(graph, set())
+    problems = [*_twice(model.graph), *_problems(graph, set())]
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
     return graph
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without functions of its own. Raises ModelError E606."""
+    if not model.functions:
+        return model
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # whatever onnx's C++ code raises
+        raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
 
 
 def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:
@@ -163,6 +169,13 @@ def dtype_of(element: int) -> DType | None:
         return from_numpy(onnx.helper.tensor_dtype_to_np_dtype(element))
     except KeyError:
         return None
+
+
+def _twice(proto: onnx.GraphProto) -> list[str]:
+    """Names that a graph gives to two of its inputs, outputs or constants."""
+    return [f"the graph has {count} {kind}s named {name!r}" for kind, values in (
+        ("input", proto.input), ("output", proto.output), ("constant", proto.initializer))
+        for name, count in Counter(v.name for v in values).items() if count > 1]
 
 
 def _problems(graph: Graph, outer: set[str]) -> list[str]:

@@ -49,6 +49,8 @@ def _merged(norm: Node, conv: Node, constants: dict[str, np.ndarray]) -> tuple[n
     scale, shift = folded([constants[n] for n in norm.inputs[1:5]], norm.attributes.get("epsilon", 1e-5))
     weights = constants[conv.inputs[1]]
     channels = 0 if conv.op == "Conv" else 1
+    if any(constants[n].shape != (weights.shape[channels],) for n in norm.inputs[1:5]):
+        raise ValueError("statistics of another number of channels")
     along = [1] * weights.ndim
     along[channels] = -1
     bias = constants[conv.inputs[2]] if len(conv.inputs) > 2 and conv.inputs[2] else np.zeros(1)

@@ -1,0 +1,91 @@
+"""Nodes that contradict their operands, and declarations that contradict what is computed, end in a diagnostic. ONNX Runtime,
+which refuses all of these, is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import polytc
+from polytc.errors import ModelError
+from tests.graph.operator_case import Case, case, f, numbers, positive
+
+IMAGE, WEIGHTS = f(1, 4, 6, 6), f(8, 4, 3, 3)
+POOLS = [case(op, IMAGE, **a) for op in ("MaxPool", "AveragePool", "LpPool") for a in (
+    {"kernel_shape": [2]}, {"kernel_shape": [2, 2, 2]}, {"kernel_shape": [2, 2], "strides": [1]},
+    {"kernel_shape": [2, 2], "pads": [1, 1]}, {"kernel_shape": [0, 2]}, {"kernel_shape": [-1, 2]},
+    {"kernel_shape": [2, 2], "strides": [0, 1]})]
+CONVOLUTIONS = [case("Conv", IMAGE, WEIGHTS, **a) for a in (
+    {"kernel_shape": [2, 2]}, {"kernel_shape": [3]}, {"kernel_shape": [3, 3, 3]}, {"kernel_shape": [0, 0]}, {"group": 2},
+    {"group": 3}, {"group": -1}, {"dilations": [1]}, {"dilations": [0, 1]}, {"strides": [1, 1, 1]}, {"pads": [1, 1]},
+    {"auto_pad": "WRONG"}, {"auto_pad": "VALID", "pads": [1, 1, 1, 1]})] + [
+    case("Conv", IMAGE, WEIGHTS, f(7)), case("Conv", f(1, 5, 6, 6), WEIGHTS),
+    case("ConvTranspose", IMAGE, f(4, 8, 3, 3), kernel_shape=[2, 2]),
+    case("ConvTranspose", IMAGE, f(4, 8, 3, 3), output_padding=[5, 5]), case("ConvTranspose", IMAGE, f(4, 8, 3, 3), f(7))]
+PRODUCTS = [case("Gemm", f(2, 3), f(4, 5)), case("Gemm", f(2, 3), f(3, 5), transA=1), case("Gemm", f(2, 3), f(3, 5), f(4)),
+            case("Gemm", f(1, 3), f(3, 1), f(4, 5)), case("MatMul", f(2, 3), f(4, 5)),
+            case("Einsum", f(2, 3), f(4, 5), equation="ij,jk->ik"), case("Einsum", f(2, 2), equation="ij->ii")]
+STATISTICS = [f(4), f(4), f(4), positive(4)]
+NORMS = [case("BatchNormalization", IMAGE, *(s[:n] if i == k else s for i, s in enumerate(STATISTICS)))
+         for k in range(4) for n in (1, 3)] + [
+    case("LayerNormalization", IMAGE, f(5)), case("LayerNormalization", IMAGE, f(6), f(3)),
+    case("InstanceNormalization", IMAGE, f(3), f(4)), case("GroupNormalization", IMAGE, f(4), f(4), num_groups=3),
+    case("LpNormalization", IMAGE, p=3)]
+MOVEMENT = [case("Transpose", IMAGE, perm=p) for p in ([0, 0, 2, 3], [0, 1, 2, 4], [0, 1])] + [
+    case("Slice", IMAGE, *map(np.array, a), constant=(1, 2, 3, 4)) for a in (
+        ([0], [2], [0], [0]), ([0], [2], [4], [1]), ([0, 0], [2, 2], [1, 1], [1, 1]), ([0, 1], [2], [0], [1]),
+        ([0], [2], [0, 1], [1]), ([0], [2], [1], [1, 1]))] + [
+    case("Split", IMAGE, numbers(2, 3), constant=(1,), outputs=2, axis=1), case("Flatten", IMAGE, axis=5),
+    case("Flatten", IMAGE, axis=-5), case("Tile", IMAGE, numbers(2, 2, 2, 2, 2), constant=(1,)),
+    case("Pad", IMAGE, numbers(*[1] * 10), constant=(1,)), case("Expand", IMAGE, numbers(3, 3), constant=(1,)),
+    case("Reshape", IMAGE, numbers(-1, 7), constant=(1,)), case("Squeeze", IMAGE, numbers(1), constant=(1,)),
+    case("Unsqueeze", IMAGE, numbers(0, 0), constant=(1,)), case("Concat", IMAGE, f(1, 4, 5, 6), axis=1),
+    case("DepthToSpace", IMAGE, blocksize=3), case("DepthToSpace", IMAGE, blocksize=2, mode="X"),
+    case("SpaceToDepth", IMAGE, blocksize=4), case("OneHot", numbers(1, 2), np.array([3]), f(3), constant=(1,))]
+
+
+@pytest.mark.parametrize("c", POOLS + CONVOLUTIONS + PRODUCTS + NORMS + MOVEMENT, ids=str)
+def test_nodes_that_contradict_their_operands(build, c: Case) -> None:
+    names = [f"x{i}" for i in range(len(c.inputs))]
+    given = dict(zip(names, c.inputs, strict=True))
+    feeds = {n: a for i, (n, a) in enumerate(given.items()) if not (i in c.constant or c.op not in ("Gemm",) and i)}
+    model = build([helper.make_node(c.op, names, [f"y{i}" for i in range(c.outputs)], **c.attributes)], feeds,
+                  [f"y{i}" for i in range(c.outputs)], {n: a for n, a in given.items() if n not in feeds})
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    with pytest.raises(Exception, match=r"."):
+        onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"]).run(None, feeds)
+    with pytest.raises(ModelError) as caught:
+        polytc.load_onnx(model).compile(target="evaluate").run(None, feeds)
+    assert caught.value.code in ("E606", "E608", "E609")
+
+
+def model_with(outputs, inputs=None) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", inputs or [x], outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(TensorProto.INT64, [2, 3]), (TensorProto.FLOAT, [2, 4]),
+                                             (TensorProto.FLOAT, [2, 3, 1]), (TensorProto.DOUBLE, None)])
+def test_outputs_that_are_declared_otherwise(kind: int, shape) -> None:
+    with pytest.raises(ModelError, match="is declared as") as caught:
+        polytc.load_onnx(model_with([helper.make_tensor_value_info("y", kind, shape)])).compile(target="evaluate")
+    assert caught.value.code == "E606"
+
+
+@pytest.mark.parametrize("shape", [None, [], [0, -1], ["a", "b"], [2, 3]])
+def test_outputs_that_are_declared_in_part(shape) -> None:
+    model = model_with([helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)])
+    assert polytc.load_onnx(model).compile(target="evaluate")(np.ones((2, 3), np.float32)).shape == (2, 3)
+
+
+def test_names_given_twice() -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy")
+    with pytest.raises(ModelError, match="2 inputs named 'x'"):
+        polytc.load_onnx(model_with([y], [x, x]))
+    with pytest.raises(ModelError, match="2 outputs named 'y'"):
+        polytc.load_onnx(model_with([y, y]))
