@@ -35,6 +35,16 @@ _UFUNC: dict[str, np.ufunc] = {
     "^": np.bitwise_xor}
 
 
+def power(a: Any, b: Any) -> Any:
+    """numpy's power; of integers to a negative exponent, which that refuses, the quotient cut off: 1 or -1 of these, of all
+    others 0, of 0 too."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind not in "iu" or not (b < 0).any():
+        return np.power(a, b)
+    odd = (b & 1).astype(bool)
+    return np.where(b >= 0, np.power(a, np.maximum(b, 0)), np.where((a == 1) | (a == -1), np.where(odd, a, 1), 0))
+
+
 def _erf(a: Any) -> Any:
     """The error function, number by number in double precision."""
     return np.vectorize(math.erf, otypes=[np.float64])(np.asarray(a, np.float64))
@@ -171,7 +181,8 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
             return words.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call():
             names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
-            return np.asarray(eval(_reference(e.fn), {"np": np, "erf": _erf, **names})).astype(e.dtype.numpy, copy=False)
+            known = {"np": np, "erf": _erf, "power": power, **names}
+            return np.asarray(eval(_reference(e.fn), known)).astype(e.dtype.numpy, copy=False)
         case pr.Cast():
             return np.asarray(sub(e.a)).astype(e.dtype.numpy)
         case pr.Select():

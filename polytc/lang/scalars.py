@@ -146,7 +146,7 @@ INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
     Intrinsic("atanh", 1, "float", "np.arctanh(a)"),
     Intrinsic("erf", 1, "float", "erf(a)"),
     Intrinsic("sigmoid", 1, "float", "1 / (1 + np.exp(-a))"),
-    Intrinsic("pow", 2, "same", "np.power(a, b)"),
+    Intrinsic("pow", 2, "same", "power(a, b)"),
     Intrinsic("fmod", 2, "same", "np.fmod(a, b)"),
     Intrinsic("min", 2, "same", "np.minimum(a, b)"),
     Intrinsic("max", 2, "same", "np.maximum(a, b)"),

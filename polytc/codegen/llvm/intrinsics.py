@@ -170,14 +170,14 @@ def _integer(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType)
 
 
 def _integer_power(fn: ir.Function, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
-    """a ** b modulo 2**bits; a negative exponent counts as 0 squarings: 1 for b < 0."""
+    """a ** b modulo 2**bits; for b < 0 the quotient cut off: 1 or -1 of these, 0 of all others."""
     number = b.ref[b.ref.rindex(" ") + 1:-1] if b.ref.startswith("splat") else b.ref
     if number.isdigit() and 1 <= int(number) <= 16:
         return _product(fn, a, int(number))
     scalar = ir.register_type(dtype)
     own = f"polytc.pow.{dtype}"
     if not fn.text.defines(own):
-        _define_integer_power(fn.text, own, scalar)
+        _define_integer_power(fn.text, own, scalar, dtype.kind == "i")
     call = f"call {scalar} @{own}"
     if ir.lanes_of(a.type) == 1:
         return fn.emit(scalar, f"{call}({a}, {b})")
@@ -188,8 +188,15 @@ def _integer_power(fn: ir.Function, a: ir.Value, b: ir.Value, dtype: DType) -> i
     return result
 
 
-def _define_integer_power(text: ir.Text, name: str, scalar: str) -> None:
-    """Square and multiply."""
+def _define_integer_power(text: ir.Text, name: str, scalar: str, signed: bool) -> None:
+    """Square and multiply. The bits of a negative exponent, read as a positive one, are right for -1, 0 and 1."""
+    inverse = f"""\
+  %negative = icmp slt {scalar} %b, 0
+  %above = add {scalar} %a, 1
+  %large = icmp ugt {scalar} %above, 2
+  %none = and i1 %negative, %large
+  %result = select i1 %none, {scalar} 0, {scalar} %next
+  ret {scalar} %result""" if signed else f"  ret {scalar} %next"
     fn = ir.Function(text, name, [f"{scalar} %a", f"{scalar} %b"], scalar)
     fn.lines += f"""\
   br label %loop
@@ -205,4 +212,4 @@ loop:
   %done = icmp eq {scalar} %half, 0
   br i1 %done, label %end, label %loop
 end:
-  ret {scalar} %next""".splitlines()
+{inverse}""".splitlines()

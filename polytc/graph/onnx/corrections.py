@@ -7,6 +7,7 @@
     GlobalMaxPool                  reduces the wrong axes where the rank is not 4
     LpNormalization                forgets the sign of what it adds for p = 1
     RoiAlign before 16             shifts regions by half a pixel, as later versions do
+    Pow                            fails for integers to negative powers
     Slice                          loses the first element where it goes backwards from before the start
     GatherElements                 fails where the two inputs differ in extent
 """
@@ -21,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from polytc.graph.ir import Node
+from polytc.lang.evaluator import power
 
 Given: TypeAlias = Sequence["np.ndarray | None"]
 Evaluate: TypeAlias = Callable[[Node, Given], list[np.ndarray]]
@@ -95,6 +97,11 @@ def _regions(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray] 
     return evaluate(replace(node, attributes=attributes, opset=16), inputs)
 
 
+def _power(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray] | None:
+    a, b = (np.asarray(x) for x in inputs)
+    return [power(a, b).astype(a.dtype)] if a.dtype.kind in "iu" and b.dtype.kind == "i" and (b < 0).any() else None
+
+
 def _slice(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray] | None:
     data, given = _array(inputs), [*inputs, None, None, None, None][1:5]
     starts, axes, steps = given[0], given[2], given[3]
@@ -121,5 +128,5 @@ def _array(inputs: Given) -> np.ndarray:
 _TABLE: Mapping[str, Callable[[Node, Given, Evaluate], list[np.ndarray] | None]] = {
     "BatchNormalization": _batch, "Softmax": _along_the_rest, "LogSoftmax": _along_the_rest, "Hardmax": _along_the_rest,
     "Dropout": _dropout, "LRN": _local_response, "GlobalMaxPool": _largest, "LpNormalization": _normalised,
-    "RoiAlign": _regions, "Slice": _slice,
+    "RoiAlign": _regions, "Slice": _slice, "Pow": _power,
     "GatherElements": _gather}
