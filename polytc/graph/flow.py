@@ -21,6 +21,7 @@ from polytc.graph.binding import Apply, NeedsValue, Unsupported
 from polytc.graph.hosts import Repeat
 from polytc.graph.ir import Graph, Node, reads
 from polytc.graph.plan import Array, Guard
+from polytc.graph.repeating import ENDLESS
 
 if TYPE_CHECKING:
     from polytc.graph.specialise import Specialisation
@@ -30,8 +31,11 @@ def control(walk: Specialisation, node: Node) -> Sequence[Node]:
     """What takes the place of a node with bodies. An If whose condition is known is replaced by its branch; bodies that are
     repeated become hosts."""
     if node.op in bodies.REPEATED:
-        if node.op == "Loop" and not node.inputs[0] and unrolling.keeps_going(node.attributes["body"]):
-            raise fail("E608", f"{node.label} never ends: it has no trip count, and its condition stays true", kind=ModelError)
+        if node.op == "Loop" and unrolling.keeps_going(node.attributes["body"]):
+            trips = walk.known.get(node.inputs[0])
+            if not node.inputs[0] or trips is not None and trips.item() > ENDLESS:
+                count = f"{trips.item()} iterations" if trips is not None else "no trip count"
+                raise fail("E608", f"{node.label} never ends: it has {count}, and its condition stays true", kind=ModelError)
         straight = _unrolled(walk, node)
         if straight is None:
             walk.add(bodies.repeated(node, walk.known))

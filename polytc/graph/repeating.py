@@ -15,11 +15,15 @@ from polytc.graph.hosts import Repeat, Work
 from polytc.graph.instance import Instance
 from polytc.graph.ir import Value
 from polytc.graph.rounds import Rounds, bound, fits
+from polytc.graph.unrolling import keeps_going
 from polytc.runtime.recent import Recent
 
 FEW = 3
 """Iterations that Python runs as fast as it can prepare more of them as a native call."""
 
+
+ENDLESS = 10**12
+"""Iterations of a loop that nobody will see the end of: the shortest take some nanoseconds each."""
 
 Body: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 """Runs a body once: the values of its inputs, captured ones included, to those of its outputs."""
@@ -72,6 +76,9 @@ def loop(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
     trip, condition, *states = values
     last = sys.maxsize if trip is None else int(np.asarray(trip).item())
     more = condition is None or bool(np.asarray(condition).item())
+    if more and last > ENDLESS and keeps_going(work.body):
+        raise fail("E608", f"the loop {work.body.name!r} never ends: it has {last} iterations, and its condition stays true",
+                   kind=ModelError)
     rows: list[list[np.ndarray]] = []
     native: Rounds | None = None
     k = size = 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from polytc.lang.scalars import DType, from_numpy
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
 
 _STANDARD = ("", "ai.onnx")
+
+MOST_NODES = 100_000
+"""That functions of a model may come to. The largest models have some ten thousand."""
 
 OLDEST_OPSET = 6
 """Of the standard operators; before, many of them had other attributes and rules."""
@@ -43,10 +47,37 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without functions of its own. Raises ModelError E606."""
     if not model.functions:
         return model
+    if (nodes := _nodes_of_functions(model)) > MOST_NODES:
+        raise fail("E606", f"the functions of the model stand for {nodes:,} nodes", kind=ModelError,
+                   notes=[f"polytc takes up to {MOST_NODES:,}: functions that call functions twice double them at each level"])
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # whatever onnx's C++ code raises
         raise fail("E606", f"the functions of the model cannot be inlined: {error}", kind=ModelError) from error
+
+
+def _nodes_of_functions(model: onnx.ModelProto) -> int:
+    """How many nodes the graph has once each call of a function is its body. Raises ModelError E606 for functions that call
+    themselves."""
+    bodies = {(f.domain, f.name): list(_nodes(f.node)) for f in model.functions}
+    called = {name: [key for n in nodes if (key := (n.domain, n.op_type)) in bodies] for name, nodes in bodies.items()}
+    sizes: dict[tuple[str, str], int] = {}
+    try:
+        for name in TopologicalSorter(called).static_order():
+            sizes[name] = len(bodies[name]) - len(called[name]) + sum(sizes[key] for key in called[name])
+    except CycleError as error:
+        names = " -> ".join(op for _, op in error.args[1])
+        raise fail("E606", f"functions of the model call themselves: {names}", kind=ModelError) from None
+    return sum(sizes.get((n.domain, n.op_type), 1) for n in _nodes(model.graph.node))
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """These and those of all bodies in them."""
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        yield node
+        todo += [inner for a in node.attribute for body in (a.g, *a.graphs) for inner in body.node]
 
 
 def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:
