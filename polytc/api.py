@@ -27,9 +27,10 @@ from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.lang.program import Program
+from polytc.lang.rewrites.checked import check_indices
 from polytc.machine import Machine
 from polytc.op import Op, request
-from polytc.options import check_algebra, check_licence, check_threads
+from polytc.options import check_algebra, check_checked, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.runtime import conformance
 from polytc.runtime import devices as opencl
@@ -48,7 +49,8 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False) -> Op: ...
+            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False,
+            checked: bool | None = None) -> Op: ...
 
 
 @overload
@@ -56,14 +58,15 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any], symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fast: bool = False) -> FixedOp: ...
+            typical: Mapping[str, int] | None = None, fast: bool = False, checked: bool | None = None) -> FixedOp: ...
 
 
 def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False) -> Op | FixedOp:
+            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False,
+            checked: bool | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate'.
@@ -84,6 +87,8 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     A name in a shape, `shapes={"A": ("M", "K")}`, is a size that stays open: one kernel serves all sizes. symbolic: the sizes
     that a `def` names in its signature stay open. typical: values of sizes for which that kernel should be fast, by name; else
     those of the first call, or some hundreds.
+    checked: an index in memory (a gather, a scatter) that leaves its tensor raises IndexOutOfBounds, an IndexError that names
+    tensor, index and element, when the run is over; else it is clamped, or not written. None is what POLYTC_CHECK_INDICES says.
     Raises CompileError with every diagnostic of the program.
     """
     given = None if constants is not None else shapes
@@ -91,27 +96,28 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
             schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical,
-            fast=fast)
+            fast=fast, checked=checked)
     return op if constants is None else FixedOp(op, constants)
 
 
 def run(text: str, /, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
-        entry: str | None = None, fast: bool = False, out: Any = None, **arrays: Any) -> Any:
+        entry: str | None = None, fast: bool = False, checked: bool | None = None, out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
 
-    schedule, entry, fast: see `compile`. An input with the name of an option, such as out, is given by position.
+    schedule, entry, fast, checked: see `compile`. An input with the name of an option, such as out, is given by position.
     """
     options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry), \
-        check_licence(None, fast).fast
+        check_licence(None, fast).fast, check_checked(checked)
     return _op(check_text(text), *options)(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
 def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
-        entry: str | None = None, fast: bool = False) -> Op:
-    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry, fast=fast)
+        entry: str | None = None, fast: bool = False, checked: bool = False) -> Op:
+    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry, fast=fast,
+              checked=checked)
 
 
 def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
@@ -122,13 +128,16 @@ def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
 def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
           schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
-          fusion: str | None = None, fast: bool = False) -> compiler.Lowered:
+          fusion: str | None = None, fast: bool = False, checked: bool | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra, entry, fusion, fast: see `compile`. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra, entry, fusion, fast: see `compile`. checked: each gather and scatter adds an
+    output of i64, which is 2**63 - 1 where all of its indices are inside. Raises CompileError.
     """
     check_target(target)
     program = build(text, shapes, dtypes, attrs, scalars, entry).licensed(check_licence(algebra, fast))
+    if check_checked(checked):
+        program = check_indices(program)[0]
     wanted = check_schedule(schedule, fusion)
     if isinstance(wanted, Recipe):
         wanted = request(wanted, compiler.target(target).machine)

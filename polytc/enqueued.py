@@ -12,6 +12,7 @@ import numpy as np
 from polytc import compiler
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang.program import Program
+from polytc.lang.rewrites.checked import check_indices
 from polytc.lang.scalars import DType
 from polytc.machine import Machine
 from polytc.runtime import devices
@@ -67,7 +68,10 @@ class Enqueued:
 
 def load(program: Program, queue: Any, schedule: Callable[[Machine], str | None]) -> Enqueued:
     """The program for a queue's device and context. schedule: what is asked for, for a machine. Raises what compiling for
-    OpenCL raises."""
+    OpenCL raises, and ArgumentError E410 where indices are to be checked: a run is not over when it has been enqueued."""
+    if program.checked and check_indices(program)[1]:
+        raise argument_error("E410", "enqueue() cannot tell of indices outside: it returns before the run is over",
+                             "call the op instead, or compile it with checked=False")
     device = devices.of(queue.device)
     to = OpenCLTarget().made_for(device)
     part = compiler.package(program, to, schedule(to.machine)).main

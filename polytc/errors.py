@@ -106,6 +106,10 @@ class ArgumentError(CompileError, ValueError):
     """The arrays or options of a call do not fit (codes E4xx): wrong shape, dtype, layout, overlap."""
 
 
+class IndexOutOfBounds(CompileError, IndexError):
+    """A run of a program with `checked=True` met an index in memory that lies outside of its tensor (E418)."""
+
+
 class TargetError(CompileError):
     """A target cannot be used here (codes E5xx): no OpenCL driver, a device that fails its probe."""
 

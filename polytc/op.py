@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,18 +26,21 @@ from polytc.arguments import (
 from polytc.codegen.target import Executable
 from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
+from polytc.lang.rewrites.checked import check_indices
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.machine import Machine
-from polytc.options import check_licence, check_threads, check_typical
+from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.checked import Checked
 from polytc.runtime.inplace import arranged
 from polytc.runtime.opencl_executable import OpenCLExecutable
 from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.reference import Reference
 from polytc.runtime.threads import default_threads
+from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 
@@ -76,7 +79,7 @@ class Op:
                  attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
                  threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
                  entry: str | None = None, symbolic: bool = False, typical: Mapping[str, int] | None = None,
-                 fast: bool = False) -> None:
+                 fast: bool = False, checked: bool | None = None) -> None:
         text, target = check_text(text), check_target(target)
         signature = lang.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
@@ -86,7 +89,7 @@ class Op:
         self.inputs = tuple(p.name for p in params)
         self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
-        self._licence = check_licence(algebra, fast)
+        self._licence, self._checked = check_licence(algebra, fast), check_checked(checked)
         named = open_shapes(shapes or {}, self.inputs)
         self._asked: dict[str, Any] = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
         self._shapes = check_shapes({n: s for n, s in (shapes or {}).items() if n not in named}, self.inputs)
@@ -115,7 +118,7 @@ class Op:
         """What this Op was made with, besides its text."""
         return {"target": self.target, **self._asked, "dtypes": self._dtypes, "attrs": self._attrs, "scalars": self._fixed,
                 "threads": self._threads, "schedule": self._schedule, "algebra": "direct" if self._licence.direct else "fast",
-                "entry": self._entry, "fast": self._licence.fast}
+                "entry": self._entry, "fast": self._licence.fast, "checked": self._checked}
 
     def __repr__(self) -> str:
         return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {self.target}>"
@@ -247,7 +250,7 @@ class Op:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
                              entry=self._entry, prover=Proofs())
-        return program.licensed(self._licence)
+        return replace(program.licensed(self._licence), checked=self._checked)
 
     def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
         """The checked program for shapes and types of the inputs, with this Op's where nothing is said."""
@@ -387,6 +390,13 @@ def _again(text: str, options: dict[str, Any]) -> Op:
 
 def load(program: Program, target: str, threads: int | None, schedule: str | Recipe | None) -> Executable:
     """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
+    if program.checked:
+        whole, checks = check_indices(program)
+        if checks and schedule not in REQUESTS:
+            raise argument_error("E410", "checked=True adds statements, of which a given schedule says nothing",
+                                 "leave schedule= away, or check with the automatic schedule first")
+        made = load(whole, target, threads, schedule)
+        return Checked(made, whole, checks) if checks else made
     if target == "evaluate":
         return Reference(program)
     wanted = request(schedule, compiler.target(target).here().machine) if isinstance(schedule, Recipe) else schedule

@@ -68,5 +68,17 @@ def check_fast(precise: bool, licence: Licence) -> None:
                        "`precise` rounds each operation as it is written, `fast` lets them be reordered: leave one of them out")
 
 
+def check_checked(checked: bool | None) -> bool:
+    """`checked`; for None what POLYTC_CHECK_INDICES says (1 or 0), else False. Raises ArgumentError E410."""
+    if checked is not None:
+        if not isinstance(checked, (bool, np.bool_)):
+            raise _refused(f"checked is True or False, not {checked!r}")
+        return bool(checked)
+    value = os.environ.get("POLYTC_CHECK_INDICES") or "0"
+    if value not in ("0", "1"):
+        raise _refused(f"POLYTC_CHECK_INDICES is {value!r}, not '0' or '1'")
+    return value == "1"
+
+
 def _refused(message: str, *notes: str) -> Exception:
     return fail("E410", message, kind=ArgumentError, notes=notes)

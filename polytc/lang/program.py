@@ -143,8 +143,8 @@ class Program:
     precise: every float operation is rounded, and reductions keep their order; fast: any of them may be reassociated, and
     divisions be products with reciprocals (never both). constants: inputs whose contents do not change between the calls of a
     bound executable, such as weights; what follows from them alone is computed once. direct: the products are those that are
-    written, no algorithm with fewer of them and larger rounding errors. sizes: names of sizes that stay open: numbers may be
-    formulas of them (lang.sizes.Size) then."""
+    written, no algorithm with fewer of them and larger rounding errors. checked: an index in memory that leaves its tensor is
+    an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (lang.sizes.Size) then."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -154,6 +154,7 @@ class Program:
     precise: bool = False
     constants: tuple[str, ...] = ()
     direct: bool = False
+    checked: bool = False
     sizes: tuple[str, ...] = ()
     fast: bool = False
 

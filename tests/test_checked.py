@@ -1,0 +1,122 @@
+"""`checked=True`: an index in memory that leaves its tensor raises, with tensor, value and place; numpy says which it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc import api, errors
+from polytc.lang.rewrites.checked import BLOCK
+
+RANDOM = np.random.default_rng(16)
+TARGETS = ("cpu", "interp")
+
+
+def _first(index: np.ndarray, extent: int) -> tuple[int, ...] | None:
+    """The place of the first index outside of 0:extent."""
+    found = np.argwhere((index < 0) | (index >= extent))
+    return tuple(map(int, found[0])) if len(found) else None
+
+
+CASES = [
+    ("O[i] = X[I[i]]", (3 * BLOCK + 5,), 40),
+    ("O[i] = X[I[i]]", (9,), 40),
+    ("O[i,d] = T[I[i],d]", (50,), 20),
+    ("O[b,d] += T[I[b,k],d]", (13, 7), 20),
+    ("H[I[i]] += 1 -> (i64[10] H)", (5000,), 10),
+    ("for t in 0:6 { S[t] +=! X[I[t,k]] }", (6, 5), 40),
+    ("O[i] = B[i] > 0 ? X[I[i]] : 0", (60,), 40),
+]
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "i2"])
+@pytest.mark.parametrize(("text", "shape", "extent"), CASES)
+def test_the_first_index_outside_is_named(text: str, shape: tuple[int, ...], extent: int, dtype: str) -> None:
+    size = int(np.prod(shape))
+    good = RANDOM.integers(0, extent, shape).astype(dtype)
+    given = {"X": RANDOM.integers(-3, 4, 40).astype("f4"), "T": RANDOM.integers(-3, 4, (20, 3)).astype("f4"),
+             "B": np.where(np.arange(size) % 3, 1.0, -1.0).astype("f4")}
+    used = {n: a for n, a in given.items() if f"{n}[" in text}
+    for target in TARGETS if size < 1000 else ("cpu",):
+        op = polytc.compile(text, target=target, checked=True, threads=1 if size % 2 else 2)
+        plain = polytc.compile(text, target=target, checked=False)
+        np.testing.assert_array_equal(op(**used, I=good), plain(**used, I=good))
+        for at, value in ((0, extent), (size - 1, -1), (size // 2, 30000), (1, extent - 1)):
+            bad = good.copy()
+            bad.flat[at] = value
+            asked = np.where(used["B"] > 0, bad, 0) if "B" in used else bad
+            first = _first(asked, extent)
+            if first is None:
+                np.testing.assert_array_equal(op(**used, I=bad), plain(**used, I=bad))
+                continue
+            with pytest.raises(IndexError) as found:
+                op(**used, I=bad)
+            name = text[text.index("I[") - 2]
+            place = ", ".join(map(str, first))
+            assert f"I[{place}] = {bad[first]} is no index of dimension 0 of {name}, 0:{extent}" in str(found.value)
+            assert isinstance(found.value, errors.PolytcError)
+            assert found.value.code == "E418"
+
+
+def test_rows_in_memory_count_where_they_run() -> None:
+    text = "Y[i] += V[p]*X[C[p]] where p in r[i]:r[i+1]"
+    op = polytc.compile(text, checked=True)
+    arrays = {"V": np.ones(6), "X": np.arange(4.0), "C": np.array([0, 9, 1, 2, -5, 3])}
+    np.testing.assert_array_equal(op(**arrays, r=np.array([2, 4, 4])), [3, 0])  # neither 9 nor -5 is used
+    with pytest.raises(IndexError, match=r"C\[4\] = -5 is no index of dimension 0 of X, 0:4(?s:.)*i=1, p=4"):
+        op(**arrays, r=np.array([2, 4, 6]))
+
+
+def test_what_is_guarded_may_be_anywhere() -> None:
+    index = np.array([0, 7, -1])
+    found = polytc.run("O[i] = X[I[i]] else 5", X=np.arange(3.0), I=index, checked=True)
+    np.testing.assert_array_equal(found, [0, 5, 5])
+
+
+def test_an_index_that_is_computed() -> None:
+    """Its value is not in an input: the place is told."""
+    with pytest.raises(IndexError, match=r"J\[2\] is no index of dimension 0 of X, 0:3"):
+        polytc.run("J[i] = i64(A[i])*2; O[i] = X[J[i]] -> (J, O)", A=np.array([0.0, 1, 2]), X=np.arange(3.0), checked=True)
+
+
+def test_a_scatter_writes_what_is_inside() -> None:
+    out = np.zeros(4, np.int64)
+    with pytest.raises(IndexError, match=r"b\[1\] = 4 is no index of dimension 0 of H, 0:4"):
+        polytc.run("H[b[i]] += 1 -> (i64[4] H)", b=np.array([1, 4, 1]), out=out, checked=True)
+    np.testing.assert_array_equal(out, [0, 2, 0, 0])
+
+
+def test_the_environment_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, arrays = "O[i] = X[I[i]]", {"X": np.arange(3.0), "I": np.array([3])}
+    np.testing.assert_array_equal(polytc.run(text, **arrays), [2])
+    monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")
+    with pytest.raises(errors.IndexOutOfBounds):
+        polytc.run(text, **arrays)
+    np.testing.assert_array_equal(polytc.run(text, **arrays, checked=False), [2])
+    monkeypatch.setenv("POLYTC_CHECK_INDICES", "yes")
+    with pytest.raises(errors.ArgumentError, match="E410"):
+        polytc.run(text, **arrays)
+
+
+def test_constants_and_the_reference_check_too() -> None:
+    index = np.array([0, 5])
+    with pytest.raises(IndexError, match=r"I\[1\] = 5"):
+        polytc.compile("O[i] = X[I[i]]", constants={"I": index}, checked=True)(np.arange(3.0))
+    with pytest.raises(IndexError, match=r"I\[1\] = 5"):
+        polytc.compile("H[I[i]] += 1 -> (i64[3] H)", target="evaluate", checked=True)(index)
+
+
+def test_open_sizes_and_given_schedules_are_refused() -> None:
+    with pytest.raises(errors.CompileError, match="E412"):
+        polytc.compile("O[i] = X[I[i]]", shapes={"X": ("N",), "I": ("M",)}, dtypes={"I": "i64"}, checked=True)
+    recipe = api.schedule("O[i] = X[I[i]]", {"X": (8,), "I": (8,)}, {"I": "i64"})
+    with pytest.raises(errors.ArgumentError, match="E410"):
+        polytc.compile("O[i] = X[I[i]]", shapes={"X": (8,), "I": (8,)}, dtypes={"I": "i64"}, schedule=recipe, checked=True)
+
+
+@pytest.mark.parametrize("target", ["c", "opencl"])
+def test_source_has_an_output_for_it(target: str) -> None:
+    text, shapes, types = "O[i] = X[I[i]]", {"X": (8,), "I": (9,)}, {"I": "i64"}
+    assert polytc.lower(text, target, shapes=shapes, dtypes=types, checked=True).loops.outputs == ("O", "outside_1")
+    assert polytc.lower(text, target, shapes=shapes, dtypes=types).loops.outputs == ("O",)
