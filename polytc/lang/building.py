@@ -17,13 +17,14 @@ from polytc.lang.calls import resolve
 from polytc.lang.coverage import Coverage, Image
 from polytc.lang.declare import Declarations, check_outputs, declare
 from polytc.lang.expand import expand
+from polytc.lang.inference import infer
 from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
 from polytc.lang.lower import lower_statement
 from polytc.lang.lowered import Lowered, Scope
 from polytc.lang.place import Placing
 from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
-from polytc.lang.scalars import F32, F64, I64, DType
+from polytc.lang.scalars import DType
 from polytc.lang.signatures import choose
 from polytc.lang.splice import Instance, fresh
 from polytc.lang.typenames import dtype_of
@@ -34,9 +35,6 @@ errors.register(E112="reduced index under `=`", E209="tensor does not fit into m
 
 ADDRESSES = 1 << 47
 """Bytes that a process can address on today's 64-bit machines."""
-
-_PASSES = 6
-"""Types of tensors with several writers settle within this many passes: types only widen."""
 
 
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
@@ -140,83 +138,44 @@ def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report:
 
 def _lower(f: sx.Function, d: Declarations, functions: frozenset[str], report: Report
            ) -> tuple[list[Lowered | None], dict[str, DType]]:
-    """All statements typed; passes are repeated until the types of tensors with several writers agree."""
+    """All statements typed."""
     body = [s for s in f.body if isinstance(s, sx.Statement)]
-    known = _carried(body, d, functions)
-    passes: list[dict[str, DType]] = []
-    for _ in range(_PASSES):
-        trial = Report(report.source)
-        lowered, found = _lower_once(body, d, functions, known, trial)
-        if found == known or len({s.target for s in body}) == len(body):
-            break
-        known = found if found not in passes else _widest(passes)
-        passes.append(found)
-    else:
-        _unsettled(lowered, known, trial)
-    report.found += trial.found
+    alone = len({s.target for s in body}) == len(body) and not any(s.loops for s in body)
+    known = {} if alone else infer(body, d, functions)  # where each tensor has one writer, before its readers, that tells it
+    lowered, found = _lower_all(body, d, functions, known, report)
     types = d.dtypes | found
     check_extents(lowered, d, report)
     for x in lowered:
         if x is not None and x.op in ("&", "|", "^") and types[x.target].is_float and not x.value.dtype.is_float:
             report.add("E304", f"`{x.op}=` needs integers, `{x.target}` is {types[x.target]}", x.source.span,
                        "its type follows from the values of all of its writers: cast them, e.g. `i32(...)`")
+    if not report.found:
+        _check_settled(lowered, found, known, report)
     return lowered, types
 
 
-def _widest(passes: list[dict[str, DType]]) -> dict[str, DType]:
-    """The promotion of all types that a tensor was found to have."""
-    found: dict[str, DType] = {}
-    for types in passes:
-        found |= {n: scalars.promote(t, found.get(n, t)) for n, t in types.items()}
-    return found
-
-
-def _unsettled(lowered: list[Lowered | None], known: Mapping[str, DType], report: Report) -> None:
-    """With a tensor's type its values have another one (E302), unless a diagnostic says what is wrong with the type."""
-    if report.found:
-        return
+def _check_settled(lowered: list[Lowered | None], found: Mapping[str, DType], known: Mapping[str, DType], report: Report
+                   ) -> None:
+    """With a tensor's type its values have this one (E302)."""
     for x in lowered:
-        if x is not None and x.value.dtype != known[x.target]:
-            report.add("E302", f"`{x.target}` cannot be {known[x.target]}: its values would be {x.value.dtype}", x.source.span,
+        if x is not None and found[x.target] != known.get(x.target, found[x.target]):
+            report.add("E302", f"`{x.target}` cannot be {known[x.target]}: its values would be {found[x.target]}",
+                       x.source.span,
                        "its type follows from the values of all of its writers: cast them, e.g. `i32(...)`")
             return
 
 
-def _carried(body: list[sx.Statement], d: Declarations, functions: frozenset[str]) -> dict[str, DType]:
-    """First types of the tensors that a `for` may read before it writes them: those that follow from other statements; else the
-    first type, of the inputs', i64, f32 and f64, of which the statements make just that type again."""
-    open_ = {s.target for s in body if s.loops} - d.dtypes.keys()
-    if not open_:
-        return {}
-    known: dict[str, DType] = {}
-    while (found := {n: t for n, t in _lower_once(body, d, functions, known, Report(""))[1].items() if n in open_}) != known:
-        if not found.keys() - known.keys():
-            break
-        known = found
-    left = open_ - known.keys()
-    consistent: list[dict[str, DType]] = []
-    for guess in dict.fromkeys((*(d.dtypes[n] for n in d.inputs), I64, F32, F64)) if left else ():
-        trial, guessed = Report(""), known | dict.fromkeys(left, guess)
-        found = _lower_once(body, d, functions, guessed, trial)[1]
-        if all(found.get(n) == guess for n in left):
-            consistent += [guessed] if trial.found else []
-            if not trial.found:
-                return guessed
-    return consistent[0] if consistent else known  # what is wrong is then elsewhere, and is said there
-
-
-def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[str], known: dict[str, DType], report: Report
-                ) -> tuple[list[Lowered | None], dict[str, DType]]:
-    inputs = {n: d.dtypes[n] for n in d.inputs}
-    joined: dict[str, Value] = {}
+def _lower_all(body: list[sx.Statement], d: Declarations, functions: frozenset[str], known: Mapping[str, DType], report: Report
+               ) -> tuple[list[Lowered | None], dict[str, DType]]:
+    """All statements, and the types of what they write. known: types that are known before."""
+    current = {n: d.dtypes[n] for n in d.inputs}
+    values: dict[str, list[Value]] = {}
     broken: set[str] = set()
     out: list[Lowered | None] = []
     for k, s in enumerate(body, 1):
-        current = inputs | {n: d.dtypes.get(n) or known.get(n) or v.dtype for n, v in joined.items()}
-        for n in {t.target for t in body if s.loops and t.loops[:1] == s.loops[:1]} - current.keys():
-            if n in d.dtypes or n in known:
-                current[n] = d.dtypes.get(n) or known[n]
-        scope = Scope(d.numbers, d.ranks, d.shapes, current, functions, frozenset(broken), d.typed)
+        around = {t.target for t in body if s.loops and t.loops[:1] == s.loops[:1]}
+        visible = current | {n: d.dtypes.get(n) or known[n] for n in around}
+        scope = Scope(d.numbers, d.ranks, d.shapes, visible, functions, frozenset(broken), d.typed)
         lowered = lower_statement(s.label.name if s.label else f"S{k}", s, scope, report)
         if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
             lowered = None
@@ -225,9 +184,10 @@ def _lower_once(body: list[sx.Statement], d: Declarations, functions: frozenset[
         if lowered is None:
             broken.add(s.target)
         else:
-            joined[s.target] = _join(joined.get(s.target), lowered.value)
+            values.setdefault(s.target, []).append(lowered.value)
+            current[s.target] = d.dtypes.get(s.target) or known.get(s.target) or lowered.value.dtype
         out.append(lowered)
-    return out, {n: d.dtypes.get(n) or v.dtype for n, v in joined.items()}
+    return out, {n: d.dtypes.get(n) or weak.joined(v).dtype for n, v in values.items()}
 
 
 def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Statement], out: list[Lowered | None], report: Report
@@ -248,12 +208,6 @@ def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Stateme
                    "the targets of a tuple reduction are written at one place")
         return False
     return True
-
-
-def _join(a: Value | None, b: Value) -> Value:
-    if a is None:
-        return Value(pr.Const(0, b.dtype), b.weak)
-    return Value(pr.Const(0, weak.common(a, b)), a.weak and b.weak)
 
 
 def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:

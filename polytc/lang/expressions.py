@@ -14,7 +14,7 @@ from polytc.lang import syntax as sx
 from polytc.lang.affine import affine
 from polytc.lang.lowered import Scope
 from polytc.lang.report import Report, closest
-from polytc.lang.scalars import BOOL, DTYPES, I64
+from polytc.lang.scalars import BOOL, DTYPES, I64, UNKNOWN
 from polytc.lang.typenames import CONSTANTS, dtype_of
 from polytc.lang.weak import TypeProblem, Value
 
@@ -137,7 +137,7 @@ class Expressions:
             raise self.fail("E212", f"`{tensor}` is read before anything writes it", span)
         read = pr.Read(tensor, subscripts, dtype)
         self.spans.setdefault(read, span)
-        return Value(read)
+        return Value(read, weak=dtype == UNKNOWN)
 
     def _subscripts(self, dims: tuple[sx.Expr, ...]) -> tuple[pr.Expr, ...]:
         return tuple(self.subscript(e) for e in dims)
@@ -145,7 +145,7 @@ class Expressions:
     def subscript(self, e: sx.Expr) -> pr.Expr:
         """An integer expression: quasi-affine, or with a tensor read in it (a gather)."""
         value = self.value(e)
-        if not value.dtype.is_int:
+        if not value.dtype.is_int and value.dtype != UNKNOWN:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
                             "cast it: `i64(...)`" if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
@@ -163,6 +163,8 @@ class Expressions:
         if e.default is None:
             return self.identity_guard(read.expr, e, whole)
         default = self.value(e.default)
+        if read.dtype == UNKNOWN:  # all that is known is what stands in its place
+            return Value(pr.Cast(read.expr, default.dtype), weak=True)
         if default.number is None:
             raise self.fail("E113", "the value after `else` must be a number or `identity`", e.default.span,
                             "use a condition for anything else: `i > 0 ? ... : ...`")
@@ -179,6 +181,8 @@ class Expressions:
             raise self.fail("E113", "`else identity` needs an update such as `+=`", e.span)
         if whole and read.dtype.is_float:
             return self._guard(read, pr.Const(scalars.identity(op, read.dtype), read.dtype), e.span)
+        if read.dtype == UNKNOWN:
+            return Value(read, weak=True)
         zero = pr.Const(scalars.identity("+", read.dtype), read.dtype)
         guarded = self._guard(read, zero, e.span)
         assert isinstance(guarded.expr, pr.Read)

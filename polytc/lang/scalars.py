@@ -59,6 +59,9 @@ I8, I16, I32, I64 = (DType(f"i{b}", "i", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{b}", "u", b) for b in (8, 16, 32, 64))
 BOOL = DType("bool", "b", 8)
 
+UNKNOWN = DType("unknown", "?", 0)
+"""While types are inferred, that of a tensor of which nothing is known yet."""
+
 DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
 _NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
@@ -88,16 +91,19 @@ def from_numpy(dtype: np.dtype) -> DType | None:
     return found if found is not None and found.numpy == dtype else None
 
 
-def promote(a: DType, b: DType) -> DType:
-    """numpy's promotion of two strong types; bf16 follows f16, and the two of them make f32."""
-    if a == b:
-        return a
-    if {a, b} == {F16, BF16}:
-        return F32
-    halves = [F16 if t == BF16 else t for t in (a, b)]
-    result = from_numpy(np.promote_types(halves[0].numpy, halves[1].numpy))
+@cache
+def promote(*types: DType) -> DType:
+    """numpy's promotion of strong types, all at once; bf16 follows f16, the two of them make f32, UNKNOWN changes nothing."""
+    known = dict.fromkeys(t for t in types if t != UNKNOWN)
+    if len(known) < 2:
+        return next(iter(known), UNKNOWN)
+    brain = BF16 in known
+    if brain:
+        del known[BF16]
+        known[F32 if F16 in known else F16] = None
+    result = from_numpy(np.result_type(*(t.numpy for t in known)))
     assert result is not None
-    return BF16 if result == F16 and BF16 in (a, b) else result
+    return BF16 if brain and result == F16 else result
 
 
 def rounded(number: float, dtype: DType) -> float:

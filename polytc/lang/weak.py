@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang import scalars
-from polytc.lang.scalars import BOOL, F32, F64, I64, DType
+from polytc.lang.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
 
 
 class TypeProblem(Exception):
@@ -62,12 +62,22 @@ def number(value: int | float | bool) -> Value:
 
 def common(a: Value, b: Value) -> DType:
     """The type that both operands take."""
+    if UNKNOWN in (a.dtype, b.dtype):
+        return b.dtype if a.dtype == UNKNOWN else a.dtype
     if a.weak == b.weak:
         return scalars.promote(a.dtype, b.dtype)
     weak, strong = (a, b) if a.weak else (b, a)
     if strong.dtype.kind == "b" or (weak.dtype.is_float and strong.dtype.is_int):
         return weak.dtype
     return strong.dtype
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """A value of the type that all of these have together, numpy's result_type: those that are not weak at once, then those
+    that are."""
+    strong, weak = ([v.dtype for v in values if v.weak == w] for w in (False, True))
+    a, b = (Value(pr.Const(0, scalars.promote(*types)), w) for types, w in ((strong, False), (weak, True)))
+    return a if not weak else b if not strong else Value(pr.Const(0, common(a, b)))
 
 
 def adapt(value: Value, dtype: DType) -> pr.Expr:
@@ -164,7 +174,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
         return folded
     if op in scalars.LOGICAL:
         for v in (a, b):
-            if v.dtype != BOOL:
+            if v.dtype not in (BOOL, UNKNOWN):
                 raise TypeProblem("E305", f"`{op}` needs conditions, not {v.dtype}", "compare with 0: `x != 0`")
         return Value(pr.Binary(op, a.expr, b.expr, BOOL))
     weak = a.weak and b.weak
@@ -194,12 +204,12 @@ def _comparable(a: Value, b: Value) -> tuple[pr.Expr, pr.Expr]:
 def unary(op: str, a: Value) -> Value:
     """`op a`, typed."""
     if op == "!":
-        if a.dtype != BOOL:
+        if a.dtype not in (BOOL, UNKNOWN):
             raise TypeProblem("E305", f"`!` needs a condition, not {a.dtype}", "compare with 0: `x == 0`")
         return number(not a.number) if a.number is not None else Value(pr.Unary("!", a.expr, BOOL))
     if a.dtype == BOOL:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; the opposite of a condition is `!x`")
-    if op == "~" and not a.dtype.is_int:
+    if op == "~" and not a.dtype.is_int and a.dtype != UNKNOWN:
         raise TypeProblem("E304", f"`~` needs an integer, not {a.dtype}", "cast first, e.g. `i32(...)`")
     if a.number is not None and a.weak:
         return number(-a.number if op == "-" else ~int(a.number))
@@ -208,7 +218,7 @@ def unary(op: str, a: Value) -> Value:
 
 def select(condition: Value, a: Value, b: Value) -> Value:
     """`condition ? a : b`; a constant condition chooses here."""
-    if condition.dtype != BOOL:
+    if condition.dtype not in (BOOL, UNKNOWN):
         raise TypeProblem("E305", f"the condition of `? :` is {condition.dtype}, not bool", "compare with 0: `x != 0`")
     if condition.number is not None:
         return a if condition.number else b
