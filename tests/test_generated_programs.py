@@ -1,4 +1,4 @@
-"""Programs over the whole language, made up by tests/generator, on every target and under any schedule, against the evaluator.
+"""Programs over the whole language, made up by tests/generator, on every target and under any schedule, against tests/meaning.
 
 `python -m tests.generator` runs more of them than a test can.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,15 +17,16 @@ from hypothesis import strategies as st
 from polytc import compiler, errors
 from polytc.codegen import astgen, loops
 from polytc.lang import build, evaluate
-from polytc.lang.program import Program
 from polytc.poly import isl
 from polytc.poly.scop import Scop
 from polytc.schedule import recipe
 from polytc.schedule.tree import Schedule
-from tests.generator import choices, programs
+from tests.generator import choices, features, programs
+from tests.generator.campaign import Campaign, load
 from tests.generator.case import Case, Input
 from tests.generator.judge import Outcome, judge
 from tests.generator.worker import Worker
+from tests.meaning.run import meaning
 
 SETTINGS = settings(max_examples=40, deadline=None, derandomize=True,
                     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large,
@@ -50,7 +52,7 @@ def check(case: Case, worker: Worker) -> Outcome:
 
 @given(case=cases())
 @SETTINGS
-def test_what_is_compiled_computes_what_the_evaluator_does(worker: Worker, case: Case) -> None:
+def test_what_is_compiled_computes_what_the_language_says(worker: Worker, case: Case) -> None:
     check(case, worker)
 
 
@@ -59,6 +61,46 @@ def test_what_is_compiled_computes_what_the_evaluator_does(worker: Worker, case:
 @settings(SETTINGS, max_examples=3000)
 def test_many_programs(worker: Worker, case: Case) -> None:
     check(case, worker)
+
+
+def test_a_campaign_over_the_language(worker: Worker) -> None:
+    """Programs chosen for their rare pairs of features; `python -m tests.generator --language` runs on."""
+    campaign = Campaign(language=True)
+    for _ in range(40):
+        number, _, case = campaign.begin()
+        campaign.end(number, case, check(case, worker))
+    assert campaign.kinds["right"] >= 25
+    assert len(campaign.coverage.missing()) < 2000
+
+
+def test_rare_pairs_are_preferred() -> None:
+    plain = Case("C[i] = A[i]", (Input("A", (5,), "f32"),), (), 0, "cpu", "automatic")
+    rare = Case("def f(f32[N5] A) -> (C) { C[i] = A[i] else 0 where i in 0:9 }", plain.inputs, (), 0, "cpu", "automatic")
+    known = features.Coverage()
+    assert features.language(plain) == {"bare", "=", "f32"}
+    assert {"def", "guard", "stated range", "size by name"} < features.language(rare)
+    for _ in range(9):
+        known.add(plain)
+    assert known.rarity(rare) > known.rarity(plain)
+    assert ("=", "f32") not in known.missing()
+    assert ("def", "f32") in known.missing()
+    assert ("bare", "def") not in known.missing()
+
+
+def test_every_feature_occurs() -> None:
+    seen = set[str]().union(*(features.language(programs.case(choices.seeded(seed), language=True)) for seed in range(2500)))
+    assert features.ALL - seen == set()
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    file, campaign = tmp_path / "campaign.json", Campaign(language=True)
+    number, _, case = campaign.begin()
+    campaign.begin()
+    campaign.end(number, case, Outcome("right"))
+    campaign.save(file)
+    again = load(file)
+    assert (again.next, again.kinds, again.language) == (1, {"right": 1}, True)  # the second one is begun again
+    assert again.coverage.counts == campaign.coverage.counts
 
 
 def test_most_programs_are_programs() -> None:
@@ -80,7 +122,7 @@ def test_a_wrong_result_a_hang_and_a_crash_are_seen(monkeypatch: pytest.MonkeyPa
     assert judge(case) == Outcome("right")
     slow = Worker(0.0)
     assert slow.judge(case).kind == "hang"
-    monkeypatch.setattr("tests.generator.judge.evaluate", lambda p, a: {"C": a["A"] * 3})
+    monkeypatch.setattr("tests.generator.judge.meaning", lambda t, a, n: {"C": (a["A"] * 3, np.zeros(5))})
     found = judge(case)
     assert found.kind == "wrong"
     assert "expected" in found.detail
@@ -88,22 +130,23 @@ def test_a_wrong_result_a_hang_and_a_crash_are_seen(monkeypatch: pytest.MonkeyPa
 
 def test_open_sizes_are_those_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """At several sizes; a result for one of them is seen to be wrong."""
+    monkeypatch.setattr("tests.generator.judge._sizes", lambda case: [{"N5": n} for n in (5, 6, 18)])
     text = "def f(f32[N5,3] A) -> (C) { C[i,j] = 2*A[i,j] where i in 0:N5 }"
     case = Case(text, (Input("A", (5, 3), "f32"),), (), 0, "interp", "automatic", open=("N5",))
     compiled, seen = list[bool](), list[int]()
-    compile_, evaluate_ = compiler.compile_program, evaluate
+    compile_ = compiler.compile_program
     monkeypatch.setattr(compiler, "compile_program", lambda p, *rest: compiled.append(bool(p.sizes)) or compile_(p, *rest))
     assert judge(case) == Outcome("right")
     assert compiled == [True]
 
-    def wrong(program: Program, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        seen.append(len(inputs["A"]))
-        return {n: a + (seen[-1] == 18) for n, a in evaluate_(program, inputs).items()}
-    monkeypatch.setattr("tests.generator.judge.evaluate", wrong)
+    def wrong(text: str, arrays: dict[str, np.ndarray], numbers: dict[str, float]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        seen.append(len(arrays["A"]))
+        return {n: (a + (seen[-1] == 18), error) for n, (a, error) in meaning(text, arrays, numbers).items()}
+    monkeypatch.setattr("tests.generator.judge.meaning", wrong)
     found = judge(case)
     assert found.kind == "wrong"
-    assert "larger by (13, 2)" in found.detail
-    assert seen == [5, 6, 5, 18]
+    assert "at {'N5': 18}" in found.detail
+    assert seen == [5, 6, 18]
     assert any(programs.case(choices.seeded(seed)).open for seed in range(30))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,20 +14,26 @@ from polytc.lang import scalars
 class Input:
     """values: ('any',) for random numbers; ('index', a, b) for integers in [a, b); ('rows', n) for numbers from 0 to n in
     order, the bounds of rows; ('special',) for random numbers with NaN and infinities among them. fine: floats that are no
-    integers."""
+    integers. layout: how the array lies in memory, one of LAYOUTS."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     values: tuple[str | int, ...] = ("any",)
     fine: bool = False
+    layout: str = ""
+
+
+LAYOUTS = ("", "transposed", "steps", "reversed", "offset")
+"""In the order of the indices; in the opposite order; every second element of the last axis; from the end; a part of more."""
 
 
 @dataclass(frozen=True)
 class Case:
     """schedule: 'automatic', 'program', 'isl', or 'user' for the transformations that `steps` choose; values: seed of the
     inputs; smooth: the results depend on rounding. open: sizes that stay open, N7 for all extents of inputs that are 7; the
-    program runs for some more of their values, from one kernel."""
+    program runs for some more of their values, from one kernel. called: as users call it, with arrays of any layout;
+    constants: inputs that are given before; out: the results are written to arrays of the caller."""
 
     text: str
     inputs: tuple[Input, ...]
@@ -39,11 +45,14 @@ class Case:
     smooth: bool = False
     steps: tuple[int, ...] = ()
     open: tuple[str, ...] = ()
+    called: bool = False
+    constants: tuple[str, ...] = ()
+    out: bool = False
 
-    def larger(self, steps: Sequence[int]) -> Case:
-        """The case with open sizes that are larger by these steps."""
-        sizes = {int(n[1:]): int(n[1:]) + step for n, step in zip(self.open, steps, strict=True)}
-        return replace(self, inputs=tuple(replace(x, shape=tuple(sizes.get(n, n) for n in x.shape)) for x in self.inputs))
+    def at(self, sizes: Mapping[str, int]) -> Case:
+        """The case with other values of open sizes."""
+        values = {int(n[1:]): k for n, k in sizes.items()}
+        return replace(self, inputs=tuple(replace(x, shape=tuple(values.get(n, n) for n in x.shape)) for x in self.inputs))
 
     def dims(self) -> dict[str, tuple[int | str, ...]]:
         """The shapes of the inputs with the names of the open sizes."""
@@ -61,9 +70,11 @@ from tests.generator.judge import examine
 examine(Case("""
     {indented}
 """, inputs=(
-    {" ".join(f"{x!r},".replace(", values=('any',)", "").replace(", fine=False", "") for x in self.inputs)}
+    {" ".join(f"{x!r},".replace(", values=('any',)", "").replace(", fine=False", "").replace(", layout=''", "")
+              for x in self.inputs)}
 ), scalars={self.scalars}, values={self.values}, target={self.target!r}, schedule={self.schedule!r}, threads={self.threads},
-    smooth={self.smooth}, steps={self.steps}, open={self.open}))'''
+    smooth={self.smooth}, steps={self.steps}, open={self.open}, called={self.called}, constants={self.constants},
+    out={self.out}))'''
 
 
 def array(x: Input, rng: np.random.Generator) -> np.ndarray:

@@ -8,15 +8,16 @@ from dataclasses import replace
 
 from tests.c_here import COMPILERS
 from tests.generator import gpus
-from tests.generator.case import Case, Input
+from tests.generator.case import LAYOUTS, Case, Input
 from tests.generator.choices import Choices
 from tests.generator.patterns import pattern
 from tests.generator.state import ITERATIONS, State, Tensor, extent, size
 from tests.generator.statements import statement
 
 
-def case(c: Choices) -> Case:
-    """A random program with its inputs, its target and its schedule."""
+def case(c: Choices, language: bool = False) -> Case:
+    """A random program with its inputs, its target and its schedule. language: few other than the CPU and the automatic one,
+    for the sake of many programs."""
     state = State(c, smooth=c.likely(30), whole=c.likely(50), dynamic=c.likely(15))
     state.special = not state.smooth and c.likely(8)
     if state.whole and c.likely(50):
@@ -30,7 +31,8 @@ def case(c: Choices) -> Case:
     text = _definition(state, lines) if state.whole else _bare(state, lines)
     inputs = tuple(Input(t.name, t.shape, t.dtype or "f32", t.values, state.smooth)
                    for t in (state.tensors[n] for n in state.inputs) if re.search(rf"\b{t.name}\b", text))
-    target = c.of(["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc"])
+    target = c.of(["cpu"] * 20 + ["interp"] * 3 + ["opencl"] if language else
+                  ["cpu", "cpu", "interp", "opencl", "cpu", "gpu", "cc"])
     if target == "interp" and state.large or target == "cc" and not COMPILERS:
         target = "cpu"
     if target == "gpu":
@@ -38,11 +40,19 @@ def case(c: Choices) -> Case:
     if (target == "opencl" or target in gpus.TARGETS) and "~" in text:
         # Intel's compiler gets the largest of several ~x wrong: docs/opencl.md
         target = "interp"
-    schedule = c.of(["automatic", "automatic", "program", "isl", "user", "user"])
+    schedule = c.of(["automatic"] * 20 + ["program"] * 2 + ["isl", "user"] if language else
+                    ["automatic", "automatic", "program", "isl", "user", "user"])
+    called = schedule != "user" and target in ("cpu", "cpu", "interp", "opencl") and c.likely(40)
+    if called:
+        inputs = tuple(replace(x, layout=c.of(LAYOUTS)) if x.shape and c.likely(50) else x for x in inputs)
     used = {n: v for n, v in state.scalars.items() if re.search(rf"\b{n}\b", text)}
     made = Case(text, inputs, tuple(used.items()), c.below(1000), target, schedule, c.of([1, 2]), state.smooth,
-                tuple(c.below(1000) for _ in range(40)) if schedule == "user" else ())
-    return replace(made, open=_open(state, made)) if schedule != "user" and c.likely(40) else made
+                tuple(c.below(1000) for _ in range(40)) if schedule == "user" else (), called=called,
+                out=called and c.likely(40))
+    if schedule != "user" and c.likely(40):
+        return replace(made, open=_open(state, made))
+    fixed = called and target == "cpu" and not any(t.inout for t in state.tensors.values()) and c.likely(35)
+    return replace(made, constants=tuple(c.some([x.name for x in inputs], 2))) if fixed else made
 
 
 def _open(state: State, made: Case) -> tuple[str, ...]:

@@ -26,10 +26,11 @@ def _key(o: Outcome) -> str:
     return re.sub(r"[\d'\"`]+|\b[A-Z]\w*\d\b", "", lines[-1])[:60]
 
 
-def shrink(numbers: list[int], first: Outcome, judge: Callable[[Case], Outcome], seconds: float) -> tuple[Case, Outcome]:
-    """The smallest case found in that time. numbers: the choices that made the first one."""
+def shrink(numbers: list[int], first: Outcome, judge: Callable[[Case], Outcome], seconds: float, language: bool = False
+           ) -> tuple[Case, Outcome]:
+    """The smallest case found in that time. numbers: the choices that made the first one; language: see programs.case."""
     end = time.monotonic() + seconds
-    best, outcome, made = list(numbers), first, programs.case(replayed(numbers))
+    best, outcome, made = list(numbers), first, programs.case(replayed(numbers), language)
     improved = True
     while improved and time.monotonic() < end:
         improved = False
@@ -37,7 +38,7 @@ def shrink(numbers: list[int], first: Outcome, judge: Callable[[Case], Outcome],
             if time.monotonic() > end:
                 break
             chance = replayed(candidate)
-            case = programs.case(chance)
+            case = programs.case(chance, language)
             if _cost(case) >= _cost(made):
                 continue
             found = judge(case)
@@ -88,6 +89,13 @@ def _variants(case: Case) -> Iterator[Case]:
         yield replace(case, schedule="automatic", steps=())
     for k in range(len(case.open)):
         yield replace(case, open=case.open[:k] + case.open[k + 1:])
+    if case.called:
+        yield replace(case, called=False, constants=(), out=False)
+    if case.constants or case.out:
+        yield replace(case, constants=(), out=False)
+    for k, x in enumerate(case.inputs):
+        if x.layout:
+            yield replace(case, inputs=(*case.inputs[:k], replace(x, layout=""), *case.inputs[k + 1:]))
     lines = case.text.splitlines()
     for k in range(len(lines)):
         yield replace(case, text="\n".join(lines[:k] + lines[k + 1:]))

@@ -96,8 +96,8 @@ class State:
 
 
 def extent(c: Choices, large: bool = True) -> int:
-    n = c.of([3, 2, 4, 5, 1, 6, 7, 8, 9, 3, 5, 1])
-    return c.between(16, 70) if large and c.likely(7) else n
+    n = c.of([3, 2, 4, 5, 1, 6, 7, 8, 9, 3, 5, 1, 11, 13])
+    return c.of([16, 17, 31, 32, 33, 15, 37, 63, 64, 65]) if large and c.likely(8) else n
 
 
 def size(space: Space) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.generator import subscripts
+from tests.generator.definitions import call
 from tests.generator.expressions import Context, expression
 from tests.generator.state import POINTS, Space, State, Tensor, extent, size
 
@@ -36,7 +37,7 @@ def statement(state: State) -> list[str]:
     c = state.c
     known = state.writable()
     if state.loops:
-        which = ["old", "old", "old", "old", "new", "scatter", "rows"]
+        which = ["old", "old", "old", "old", "new", "scatter", "rows", "old", "old", "call", "tuple"]
     else:
         which = ["new", "new", "new", "new", "new", "old", "rows", "tuple", "scatter", "call", "radix"]
     kind = c.of([k for k in which if k != "rows" or state.dynamic])
@@ -45,7 +46,8 @@ def statement(state: State) -> list[str]:
     if kind == "tuple":
         return [tuple_reduction(state)]
     if kind == "call" and (sources := [t for t in state.readable() if t.box]):
-        return [call(state, c.of(sources))]
+        t = c.of(sources)
+        return call(state, t, lambda: existing(state, t) if t in state.writable() else new(state))
     if kind == "radix":
         return [new(state, radix=True)]
     return [new(state, rows=kind == "rows")]
@@ -306,39 +308,7 @@ def tuple_reduction(state: State) -> str:
     stated = {i for name, i in bounded if _mentions(values, name)}
     subs = f"[{','.join(d.left)}]" if d.left else ""
     for name, k in zip(names, [kind, *(k for _, k in others)]):
-        state.tensors[name] = Tensor(name, list(box), k)
+        state.tensors[name] = Tensor(name, list(box), k, pending=bool(state.loops))
     clauses = [clause for i in d.own if (clause := _range(d, i, stated)) is not None]
-    return (f"({', '.join(n + subs for n in names)}) {c.of(['argmax', 'argmin'])}= ({values})"
+    return (f"({', '.join(n + subs for n in names)}) {c.of(['argmax', 'argmin'])}={'!' * bool(state.loops)} ({values})"
             + (f" where {', '.join(clauses)}" if clauses else ""))
-
-
-DEFINITIONS = {
-    "Scale": "op Scale<a>(X[*i]) -> Y[*i] { Y[*i] = a * X[*i] + 1 }",
-    "Rows": "op Rows(X[*i, j]) -> S[*i] { S[*i] += X[*i, j] }",
-    "Back": "op Back(X[*i, j]) -> Y[*i, j] { Y[*i, j] = X[*i, X.shape[-1] - 1 - j] }",
-    "Add": "op Add(A[*i?], B[*i?]) -> Y[*i] { Y[*i] = A[*i] + B[*i] }",
-    "Running": "def Running(X) -> (P) { for t in 0:X.shape[0] { P[t] = max((P[t-1] else 0), X[t]) } }",
-    "Spread": "op Spread(X[*i, j]) -> Y[*i, j] { M[*i] max= X[*i, j]; Y[*i, j] = X[*i, j] - M[*i] }",
-}
-
-
-def call(state: State, t: Tensor) -> str:
-    """A call of a definition on a whole tensor."""
-    c = state.c
-    shape = [b - a for a, b in t.box]
-    if t.kind == "b":
-        return existing(state, t) if t in state.writable() else new(state)
-    ready = ["relu"] + (["softmax", "gelu", "l2norm", "silu", "log_softmax"] if state.smooth else [])
-    which = c.of([*DEFINITIONS, *ready] if t.kind == "f" else [*DEFINITIONS])
-    if which == "Running" and (len(shape) != 1 or state.whole):
-        which = "Scale"
-    if which in DEFINITIONS:
-        state.definitions[which] = DEFINITIONS[which]
-    attributes = f"<a={c.of([2, 1, 3])}>" if which == "Scale" else ""
-    box = [(0, n) for n in (shape[:-1] if which == "Rows" else shape)]
-    name = state.fresh("T")
-    state.tensors[name] = Tensor(name, box, t.kind)
-    more = ""
-    if which == "Add":
-        more = f", {state.input([n if c.likely(60) else 1 for n in shape[c.below(len(shape)):]], t.kind).name}"
-    return f"{name} = {which}{attributes}({t.name}{more})"
