@@ -142,11 +142,12 @@ def _bounded(program: Program, once: Program | None, rewritten: Program, schedul
              ) -> tuple[Program | None, Program, str | None]:
     """(what is computed once, the rest, the schedule asked for), all of whose accesses are proved to stay in their tensors.
     Where a rewrite errs, what was written runs in its order. Raises TargetError E523 if there is no proof for that either."""
-    out = inside.first_stray(rewritten, once)
+    sizes = inside.sizes_inside(program)
+    out = inside.first_stray(rewritten, once, sizes)
     assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{rewritten}"
     if out is not None and rewritten != program:
         once, rewritten, schedule = None, program, "program"
-        out = inside.first_stray(program, None)
+        out = inside.first_stray(program, None, sizes)
     if out is not None:
         raise _outside(program, out)
     return once, rewritten, schedule

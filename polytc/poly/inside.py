@@ -4,6 +4,9 @@ copies, packed and staged tensors that rewrites add. The compiler asks for it af
 Most accesses stay inside over the whole box of their statement, which intervals tell in microseconds; isl decides the others,
 with the conditions of the statement, its tested ranges, and the choices (`cond ? a : b`) around the access. What asks memory
 needs no proof: gathers are clamped, scatters and guarded reads tested where they run.
+
+Where sizes are open, the proof is for those at which the program as it was written stays inside: at others the front end, which
+looks at the program of each call, refuses it.
 """
 
 from __future__ import annotations
@@ -42,22 +45,44 @@ class _Access:
     does: str
 
 
-def first_stray(program: pr.Program, once: pr.Program | None) -> Stray | None:
+def first_stray(program: pr.Program, once: pr.Program | None, sizes: str = "") -> Stray | None:
     """The same as `stray` for what runs in each call, and what runs once before."""
-    found = stray(program)
-    return found if found is not None or once is None else stray(once)
+    found = stray(program, sizes=sizes)
+    return found if found is not None or once is None else stray(once, sizes=sizes)
 
 
-def stray(program: pr.Program, operations: int = isl.BUDGET) -> Stray | None:
+def stray(program: pr.Program, operations: int = isl.BUDGET, sizes: str = "") -> Stray | None:
     """The first access that leaves its tensor, or that cannot be proved to stay inside with so many isl operations; None if all
-    of them stay."""
+    of them stay. sizes: what `sizes_inside` gave, '' for all."""
     for s in program.statements:
         doubtful = [a for a in _accesses(program, s) if not _inside_box(s, a)]
         if doubtful:
-            found = _exactly(program, s, doubtful, operations)
+            found = _exactly(program, s, doubtful, operations, sizes)
             if found is not None:
                 return found
     return None
+
+
+def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
+    """The open sizes at which all accesses of a program stay inside, as a set of isl; '' where no size is open, or where that
+    takes more isl operations than these.
+
+        C[i] = A[i] where i in 2:5, A of M   ->   [M] -> { : M >= 5 }
+    """
+    ctx = isl.new_context()
+
+    def allowed() -> str:
+        found = islpy.Set.read_from_str(ctx, f"{isl.parameters(program)}{{ : {isl.facts(program)} }}")
+        for s in program.statements:
+            doubtful = [a for a in _accesses(program, s) if not _inside_box(s, a)]
+            for a, known in _in_context(program, s) if doubtful else ():
+                if a in doubtful:
+                    found = found.subtract(_leaving(ctx, program, s, a, known).params())
+        return str(found.coalesce())
+    try:
+        return isl.bounded(ctx, operations, allowed) if program.sizes else ""
+    except isl.QuotaExceeded:
+        return ""
 
 
 def _accesses(program: pr.Program, s: pr.Statement) -> Iterator[_Access]:
@@ -86,21 +111,28 @@ def _inside_box(s: pr.Statement, a: _Access) -> bool:
         return False
 
 
-def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], operations: int) -> Stray | None:
-    """The same question for the instances that there are."""
-    ctx, given = isl.new_context(), isl.parameters(program)
+def _leaving(ctx: islpy.Context, program: pr.Program, s: pr.Statement, a: _Access, known: tuple[str, ...]) -> islpy.Set:
+    """The instances at which an access leaves its tensor. known: what holds around it."""
+    given = isl.parameters(program)
     facts = [f"{isl.number(n)} >= 0" for t in program.tensors for n in t.shape] if program.sizes else []
     facts += [isl.facts(program)] if program.sizes else []
+    form = affine(a.subscript)
+    assert form is not None
+    cell = isl.formula(form)
+    low, high = a.tensor.lower[a.axis], a.tensor.lower[a.axis] + a.tensor.shape[a.axis]
+    outside = f"({cell} < {isl.number(low)} or {cell} >= {isl.number(high)})"
+    conditions = " and ".join((outside, *known, *facts))
+    domain = islpy.Set.read_from_str(ctx, f"{given}{{ {isl.domain(s)} }}")
+    return domain.intersect(islpy.Set.read_from_str(ctx, f"{given}{{ {isl.instance(s)} : {conditions} }}"))
+
+
+def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], operations: int, sizes: str) -> Stray | None:
+    """The same question for the instances that there are."""
+    ctx = isl.new_context()
 
     def leaving(a: _Access, known: tuple[str, ...]) -> str | None:
-        form = affine(a.subscript)
-        assert form is not None
-        cell = isl.formula(form)
-        low, high = a.tensor.lower[a.axis], a.tensor.lower[a.axis] + a.tensor.shape[a.axis]
-        outside = f"({cell} < {isl.number(low)} or {cell} >= {isl.number(high)})"
-        conditions = " and ".join((outside, *known, *facts))
-        domain = islpy.Set.read_from_str(ctx, f"{given}{{ {isl.domain(s)} }}")
-        found = domain.intersect(islpy.Set.read_from_str(ctx, f"{given}{{ {isl.instance(s)} : {conditions} }}"))
+        found = _leaving(ctx, program, s, a, known)
+        found = found.intersect_params(islpy.Set.read_from_str(ctx, sizes)) if sizes else found
         return None if found.is_empty() else str(found.sample_point())
 
     for access, known in _in_context(program, s):

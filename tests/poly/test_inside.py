@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polytc import compiler, errors
+from polytc import api, compiler, errors
 from polytc.lang import build
 from polytc.lang import program as pr
 from polytc.lang.program import Program
@@ -24,6 +24,20 @@ PROGRAMS = [("C[i,j] += A[i,k]*B[k,j]", {"A": (5, 6), "B": (6, 7)}),
 @pytest.mark.parametrize(("text", "shapes"), PROGRAMS)
 def test_right_programs_pass(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     assert inside.stray(build(text, shapes)) is None
+
+
+def test_open_sizes_are_those_of_the_program() -> None:
+    """At sizes at which the text itself leaves its tensors the front end refuses it: that is no stray access of the code."""
+    program = api.build("C[i] = A[i]*2 where i in 2:5", {"A": ("M",)})
+    assert inside.stray(program) is not None
+    assert inside.stray(program, sizes=inside.sizes_inside(program)) is None
+    smaller = _shrunk(program, "A", 0, first=False)
+    assert inside.stray(smaller, sizes=inside.sizes_inside(program)) is not None
+    op = api.compile("C[i] = A[i]*2 where i in 2:5", shapes={"A": ("M",)})
+    for n in (5, 9):
+        np.testing.assert_array_equal(op(np.arange(n, dtype=np.float32)), [4, 6, 8])
+    with pytest.raises(errors.CompileError, match="E203"):
+        op(np.ones(4, np.float32))
 
 
 def _shrunk(program: Program, name: str, axis: int, *, first: bool) -> Program:
