@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from polytc.lang import syntax as sx
-from tests.meaning import functions, types, values
+from tests.meaning import functions as intrinsics
+from tests.meaning import types, values
 from tests.meaning.values import Bound, Value
 
 
@@ -35,13 +37,15 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 @dataclass
 class Stored:
-    """A tensor. lower: its first coordinates; data: in the type in which it is updated; error, slack: as in Value."""
+    """A tensor. lower: its first coordinates; data: in the type in which it is updated; error, slack: as in Value; exact:
+    whether f32 holds its halves, which are not rounded then."""
 
     type: str
     lower: tuple[int, ...]
     data: np.ndarray
     error: Bound = None
     slack: Bound = None
+    exact: bool = False
 
 
 def walk(e: sx.Expr) -> Iterator[sx.Expr]:
@@ -54,6 +58,16 @@ def walk(e: sx.Expr) -> Iterator[sx.Expr]:
 def reads(e: sx.Expr, tensors: Mapping[str, Any]) -> bool:
     """Does memory decide the value?"""
     return any(isinstance(n, sx.Access) or isinstance(n, sx.Name) and n.id in tensors for n in walk(e))
+
+
+def chained(e: sx.Chain) -> list[sx.Expr]:
+    """`a < b <= c` as `a < b`, `b <= c`."""
+    return [sx.Binary(op, a, b, e.span) for op, a, b in zip(e.ops, e.operands, e.operands[1:])]
+
+
+def whole(e: sx.Chain) -> sx.Expr:
+    """The same as one condition."""
+    return functools.reduce(lambda a, b: sx.Binary("&&", a, b, e.span), chained(e))
 
 
 class Expressions:
@@ -87,6 +101,8 @@ class Expressions:
                 return self.unary(e.op, self.value(e.a))
             case sx.Binary():
                 return self.binary(e)
+            case sx.Chain():
+                return self.value(whole(e))
             case sx.Ternary():
                 return self.ternary(e)
             case sx.Call():
@@ -194,7 +210,7 @@ class Expressions:
         return replace(values.select(c, a, b, to), weak=weak)
 
     def call(self, e: sx.Call) -> Value:
-        fn = functions.C_NAMES.get(e.fn, e.fn)
+        fn = intrinsics.C_NAMES.get(e.fn, e.fn)
         args = [self.value(a) for a in e.args]
         to = types.named(fn)
         if to is not None:
@@ -202,26 +218,26 @@ class Expressions:
             if a.number is not None and a.weak and types.is_float(to):
                 return Value(np.asarray(a.number).astype(types.computed(to)), to, number=float(a.number))
             return values.cast(a, to)
-        if fn not in functions.NAMES:
+        if fn not in intrinsics.NAMES:
             raise Refused(f"there is no function `{fn}`")
         kind = args[0].kind
         for a in args[1:]:
             kind = types.common(kind, a.kind)
         to, weak = kind
-        if fn in functions.NEEDS_FLOAT and not types.is_float(to) and to != types.UNKNOWN:
+        if fn in intrinsics.NEEDS_FLOAT and not types.is_float(to) and to != types.UNKNOWN:
             to = "f64"
         if fn in ("floor", "ceil", "trunc", "round") and types.is_int(to):
             return replace(self.adapted(e.args[0], args[0], to), weak=weak)
         if weak and types.is_float(to):
             to = self.floats
         if (weak or to == "f64") and all(a.number is not None for a in args):
-            made = functions.folded(fn, [a.number for a in args if a.number is not None], to)
+            made = intrinsics.folded(fn, [a.number for a in args if a.number is not None], to)
             if made is not None:
                 return replace(made, weak=weak)
         if to == types.UNKNOWN:
-            return Value(np.zeros(0), "bool" if fn in functions.PREDICATES else to)
-        made = functions.applied(fn, [self.adapted(x, a, to) for x, a in zip(e.args, args, strict=True)], to)
-        return replace(made, weak=weak and fn not in functions.PREDICATES)
+            return Value(np.zeros(0), "bool" if fn in intrinsics.PREDICATES else to)
+        made = intrinsics.applied(fn, [self.adapted(x, a, to) for x, a in zip(e.args, args, strict=True)], to)
+        return replace(made, weak=weak and fn not in intrinsics.PREDICATES)
 
     # ---- tensors
 

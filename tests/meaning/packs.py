@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -163,19 +163,6 @@ class Packs:
                      for (_, optional, extent), e in zip(self.actual(tensor), kept, strict=True))
 
 
-def mapped(e: sx.Expr, f: Any) -> sx.Expr:
+def mapped(e: sx.Expr, f: Callable[[sx.Expr], sx.Expr]) -> sx.Expr:
     """The expression with f of each operand."""
-    match e:
-        case sx.Access():
-            return replace(e, subscripts=tuple(map(f, e.subscripts)))
-        case sx.Guarded():
-            return replace(e, access=f(e.access), default=None if e.default is None else f(e.default))
-        case sx.Unary() | sx.Pack():
-            return replace(e, a=f(e.a))
-        case sx.Binary():
-            return replace(e, a=f(e.a), b=f(e.b))
-        case sx.Ternary():
-            return replace(e, condition=f(e.condition), a=f(e.a), b=f(e.b))
-        case sx.Call():
-            return replace(e, args=tuple(map(f, e.args)))
-    return e
+    return sx.rebuild(e, tuple(map(f, sx.operands(e))))

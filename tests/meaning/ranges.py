@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc.lang import syntax as sx
-from tests.meaning.expressions import Expressions, Refused, walk
+from tests.meaning.expressions import Expressions, Refused, chained, walk
 
 Box = dict[str, tuple[int, int]]
 """index -> its smallest and largest value."""
@@ -157,5 +157,7 @@ def conjuncts(e: sx.Expr) -> Iterator[sx.Expr]:
     if isinstance(e, sx.Binary) and e.op == "&&":
         yield from conjuncts(e.a)
         yield from conjuncts(e.b)
+    elif isinstance(e, sx.Chain):
+        yield from chained(e)
     else:
         yield e

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ class Run:
             for n in program.targets(x):
                 if n not in self.tensors:
                     start = x.s.op if isinstance(x, Plan) and not x.s.reset and not x.s.components else None
-                    self.tensors[n] = updates.fresh(program.types[n], program.hulls[n], program.accumulators.get(n), start)
+                    t = updates.fresh(program.types[n], program.hulls[n], program.accumulators.get(n), start)
+                    self.tensors[n] = replace(t, exact=t.type == "f16" and n not in program.outputs)
 
     def run(self) -> dict[str, Stored]:
         """All tensors behind the last statement."""

@@ -109,7 +109,7 @@ def _tuple(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 BY_HAND: dict[str, Callable[..., Any]] = {
-    "C[i,j] += A[i,k] * B[k,j]": lambda a, b: a @ b,
+    "C[i,j] += A[i,k] * B[k,j]\n": lambda a, b: a @ b,
     "M[i] max= X[i,j]": lambda x: (x.max(1), _softmax(x)),
     "def mlp": lambda x, w, bias: np.maximum(x @ w + bias, 0) / 8,
     "def mm(float": lambda a, b: a @ b,
@@ -174,15 +174,14 @@ def test_an_example_of_the_language(given: str, expected: str, text: str) -> Non
     more = numbers(given)
     found = meaning(text, arrays, *(({}, more) if text.lstrip().startswith("op") else (more, {})))
     assert {n: a.shape for n, (a, _) in found.items()} == {n: s for n, (s, _) in tensors(expected).items()}
-    known = [f for words, f in BY_HAND.items() if text.strip().startswith(words)]
+    known = [f for words, f in BY_HAND.items() if text.startswith(words)]
     if known:
         results = known[0](*arrays.values())
         close(found, dict(zip(found, results if isinstance(results, tuple) else (results,), strict=True)))
 
 
 def test_most_examples_are_computed_by_hand() -> None:
-    texts = [t.strip() for _, _, t in SHOWN]
-    assert sum(any(t.startswith(words) for words in BY_HAND) for t in texts) >= 0.8 * len(texts)
+    assert sum(any(t.startswith(words) for words in BY_HAND) for _, _, t in SHOWN) >= 0.8 * len(SHOWN)
 
 
 @pytest.mark.parametrize("p", [*PROGRAMS, *TC], ids=lambda p: p.name)
@@ -227,6 +226,8 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("for s in 0:4 { M[s] +=! A[r] where r in 2:4, r <= s }", {"A": "1 2 3 4"}, {"M": [0, 0, 3, 7]}),
     ("(M, J) argmin= (A[i], i)", {"A": np.array([2, 1, 1, np.nan, np.nan], "f4")}, {"M": np.array(np.nan, "f4"), "J": 3}),
     ("(M, J) argmin= (A[i], i)", {"A": np.array([2, 1, 1, 3])}, {"M": 1, "J": 1}),
+    ("C[i] = 0 <= A[i] < 3 != B[i]", {"A": "-1 0 2 3", "B": "0 3 1 1"}, {"C": [False, False, True, False]}),
+    ("S += A[i] where 0 < i < 3", {"A": "1 2 3 4"}, {"S": np.array(5.0)}),
     # refused
     ("C[i] = A[i+j]", {"A": "1 2"}, Refused),
     ("C[i] = A[i] where i in 0:9", {"A": "1 2"}, Refused),
@@ -262,3 +263,11 @@ def test_the_error_is_what_is_licensed() -> None:
     assert 0 < error("C[i] = exp(X[i])") < 1e-5
     assert error("precise def f(f32[N] X, f32[N] Y) -> (C) { C += X[i] * Y[i] }") == 0
     assert np.isinf(error("T += X[i]; C = T > 0.6 ? 1 : 2"))
+
+
+def test_halves_are_rounded_where_they_are_given_back() -> None:
+    x = np.full(70, 1000, np.float16)
+    value, error = meaning("S += X[i]; Y = S / 70", {"X": x})["Y"]
+    assert (value, error, value.dtype) == (1000, 0, np.float16)
+    value, error = meaning("Y[i] = X[i] / 3; C[i] = f32(Y[i]) - X[i] / 3 -> (C, Y)", {"X": x})["C"]
+    assert error.min() > 0  # rounded where another statement reads it

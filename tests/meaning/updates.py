@@ -32,7 +32,7 @@ def flat(t: Stored, places: list[np.ndarray], n: int) -> np.ndarray:
 
 
 def assign(t: Stored, at: np.ndarray, v: Value) -> None:
-    if t.type in types.HALVES:
+    if t.type in types.HALVES and not t.exact:
         v = values.stored_as(v, t.type)
     t.data.reshape(-1)[at] = v.data.astype(t.data.dtype, copy=False)
     t.error, t.slack = _put(t.error, t, at, v.error), _put(t.slack, t, at, v.slack)
@@ -54,7 +54,7 @@ def update(t: Stored, at: np.ndarray, v: Value, op: str, precise: bool) -> None:
     error = _bound(t, memory, at, x, new, op, precise)
     _UFUNC[op].at(memory, at, x)
     t.error, t.slack = error, _put(t.slack, t, at, None)
-    if t.type in types.HALVES and types.computed(t.type) == t.data.dtype:  # read before the last update, it is rounded
+    if t.type in types.HALVES and not t.exact and types.computed(t.type) == t.data.dtype:  # rounded where it is read before
         held = values.stored_as(Value(t.data, "f32", error=t.error), t.type)
         t.error = held.error
 
@@ -98,6 +98,7 @@ def _whole(x: np.ndarray, k: int) -> bool:
 def chosen(at: np.ndarray, key: Value, op: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of a tuple reduction: the elements that some instance meets, the instance that wins in each, and whether that is sure.
     The first NaN wins over all, then the extreme value, then the first one."""
+    key = values.half(key)
     x = np.broadcast_to(key.data, at.shape)
     error = np.broadcast_to(0.0 if key.error is None else key.error, at.shape)
     if x.dtype.kind == "f":

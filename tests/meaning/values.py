@@ -73,10 +73,10 @@ def rounded(v: np.ndarray, error: Bound) -> Bound:
     return None if error is None else some(error + spacing(v, v.dtype) * (error > 0))
 
 
-def cast(a: Value, to: str, wide: bool = False) -> Value:
-    """The value in another type. wide: of halves, too large a number is one that may become infinite."""
+def cast(a: Value, to: str) -> Value:
+    """The value in another type."""
     if a.type == to:
-        return replace(a, weak=False)
+        return replace(half(a), weak=False)
     dtype = types.computed(to)
     if types.UNKNOWN in (a.type, to):
         return Value(np.zeros(a.data.shape, dtype), to)
@@ -127,6 +127,11 @@ def half_spacing(v: np.ndarray, name: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         step = np.maximum(np.exp2(np.floor(np.log2(np.where(a > 0, a, 1.0))) + 1 - bits), least)
     return np.where(np.isfinite(a), np.where(a >= (65000 if name == "f16" else 3e38), np.inf, step), 0.0)
+
+
+def half(a: Value) -> Value:
+    """A value of a half type, rounded to it."""
+    return _halved(replace(a, type="f32"), a.type) if a.type in types.HALVES else a
 
 
 def stored_as(a: Value, name: str) -> Value:
