@@ -21,7 +21,8 @@ CANDIDATES = 6
 @dataclass
 class Campaign:
     """first, next: numbers of programs; running: those that have begun; language: see programs.case. kinds: of outcomes; codes:
-    of refusals; ways: targets and schedules of the others; found: what went wrong, as scripts."""
+    of refusals; ways: targets and schedules of the others; printed: how many of these were printed and parsed; found: what went
+    wrong, as scripts."""
 
     first: int = 0
     next: int = 0
@@ -31,6 +32,7 @@ class Campaign:
     ways: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
+    printed: int = 0
     running: set[int] = field(default_factory=set)
 
     def begin(self) -> tuple[int, Choices, Case]:
@@ -45,6 +47,7 @@ class Campaign:
     def end(self, number: int, case: Case, outcome: Outcome) -> None:
         self.running.discard(number)
         self.kinds[outcome.kind] += 1
+        self.printed += outcome.detail == "printed"
         if outcome.kind == "refused":
             self.codes[outcome.detail] += 1
         elif not outcome.bad:
@@ -58,7 +61,8 @@ class Campaign:
     def save(self, path: Path) -> None:
         """Writes the file anew. What is still running will be begun again."""
         state = {"first": self.first, "next": min([self.next, *self.running]), "language": self.language, "kinds": self.kinds,
-                 "codes": self.codes, "ways": self.ways, "found": self.found, "pairs": self.coverage.counted()}
+                 "codes": self.codes, "ways": self.ways, "printed": self.printed, "found": self.found,
+                 "pairs": self.coverage.counted()}
         made = path.with_name(path.name + ".new")
         made.write_text(json.dumps(state), encoding="utf-8")
         made.replace(path)
@@ -68,7 +72,7 @@ def load(path: Path) -> Campaign:
     """What `save` wrote."""
     x = json.loads(path.read_text(encoding="utf-8"))
     return Campaign(x["first"], x["next"], x["language"], Counter(x["kinds"]), Counter(x["codes"]), Counter(x["ways"]),
-                    x["found"], Coverage(x["pairs"]))
+                    x["found"], Coverage(x["pairs"]), x["printed"])
 
 
 def counts(found: Counter[str]) -> str:
@@ -80,4 +84,5 @@ def summary(x: Campaign) -> str:
     bad = sum(n for kind, n in x.kinds.items() if Outcome(kind).bad)
     return "\n".join((f"{x.done} programs: {counts(x.kinds)}",
                       f"refused {100 * x.kinds['refused'] / max(x.done, 1):.1f} %: {counts(x.codes)}",
-                      f"ran on: {counts(x.ways)}", x.coverage.summary(), f"{bad} went wrong"))
+                      f"ran on: {counts(x.ways)}; {x.printed} printed, parsed and equal",
+                      x.coverage.summary(), f"{bad} went wrong"))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polytc import api, compiler, errors
+from polytc import api, compiler, errors, lang
 from polytc.codegen.target import Executable, Target
 from polytc.lang import evaluate, scalars
+from polytc.lang.canonical import canonical
 from polytc.lang.program import Program
+from polytc.poly.proofs import Proofs
 from polytc.runtime import devices
 from tests import guarded
 from tests.generator import calls, gpus
@@ -30,7 +32,7 @@ Expected = dict[str, tuple[np.ndarray, np.ndarray]]
 class Outcome:
     """kind: 'right'; 'ran' where nothing could be compared; 'refused' with the codes; 'wrong'; 'accepted' where the meaning
     refuses; 'failed' (an exception that is no refusal); the worker adds 'crash' and 'hang', and 'driver' for a crash of the
-    OpenCL driver's compiler by itself. detail: codes, or what happened."""
+    OpenCL driver's compiler by itself. detail: codes, or what happened; 'printed' where that was tried too."""
 
     kind: str
     detail: str = ""
@@ -128,7 +130,23 @@ def _compared(case: Case, program: Program | None = None, made: Executable | Non
     if difference:
         whose = "the evaluator too" if _differs(case, expected, evaluate(program, inputs)) else "not the evaluator"
         return Outcome("wrong", f"{difference}\n{whose}\n{program}\n{schedule or ''}")
-    return Outcome("right" if any((e < np.inf).any() or not e.size for _, e in expected.values()) else "ran")
+    printed = case.values % PRINTED == 0 and not case.open
+    if printed and (difference := _printed(program)):
+        return Outcome("wrong", difference)
+    compared = any((e < np.inf).any() or not e.size for _, e in expected.values())
+    return Outcome("right" if compared else "ran", "printed" * printed)
+
+
+PRINTED = 4
+"""One program in so many is printed and parsed again."""
+
+
+def _printed(program: Program) -> str:
+    """How the program that the text of a program is differs from it; '' if it does not."""
+    text = str(program)
+    again = lang.build(text, {n: program.tensor(n).shape for n in program.inputs}, prover=Proofs())
+    same = canonical(again) == canonical(replace(program, constants=()))
+    return "" if same else f"what was printed parses to another program:\n{text}\n{again}"
 
 
 def _direct(code: Executable, program: Program, inputs: dict[str, np.ndarray], side: str) -> dict[str, np.ndarray]:

@@ -37,15 +37,16 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 @dataclass
 class Stored:
-    """A tensor. lower: its first coordinates; data: in the type in which it is updated; error, slack: as in Value; exact:
-    whether f32 holds its halves, which are not rounded then."""
+    """A tensor. lower: its first coordinates; data: in the type in which it is updated, halves unrounded; error, slack: as in
+    Value; halves: where its f16 and bf16 are rounded: of an 'output' where they are read, in a 'held' temporary nowhere,
+    in another one that is left 'open'."""
 
     type: str
     lower: tuple[int, ...]
     data: np.ndarray
     error: Bound = None
     slack: Bound = None
-    exact: bool = False
+    halves: str = "output"
 
 
 def walk(e: sx.Expr) -> Iterator[sx.Expr]:
@@ -267,6 +268,8 @@ class Expressions:
             error = values.added(error, unsure)
         held = Value(t.data[index], t.type, error=None if error is None else values.some(error),
                      slack=None if t.slack is None else values.some(t.slack[index]))
+        if t.type in types.HALVES and t.halves == "output":
+            held = values.half(held)
         if t.data.dtype != types.computed(t.type) and t.type != types.UNKNOWN:  # an accumulator of another type
             held = values.cast(replace(held, type=types.of_array(t.data)), t.type)
         return held

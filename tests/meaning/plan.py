@@ -51,7 +51,8 @@ class Plan:
         self.where = Clauses(
             tuple(c for c in (*around, *stated) if not self.remembers(c)), tuple(c for c in stated if self.remembers(c)),
             tuple(c for c in conditions if not self.reads(c)), tuple(c for c in conditions if self.reads(c)))
-        self.indices = list(dict.fromkeys(self.mentioned(around, own)))
+        ordered = s.label.indices if s.label is not None else ()
+        self.indices = list(dict.fromkeys((*ordered, *self.mentioned(around, own))))
         self.tests = [Test(frozenset(self.names(c)), self.reads(c), False, self.condition(c)) for c in conditions]
         self.tests += [Test(frozenset({c.index, *self.names(c.lower), *self.names(c.upper)}), self.remembers(c), c in around,
                             self.bounded(c)) for c in (*around, *stated) if self.narrows(c)]

@@ -71,12 +71,17 @@ class Program:
                     if self.numbers.setdefault(e.id, values.constant(n)).number != n:
                         raise Refused(f"`{e.id}` has two values")
         self.declared: dict[str, Hull] = {}
-        for p in self.f.outputs or ():
+        for p in (*(self.f.outputs or ()), *self.f.temporaries):
             if p.dtype is not None:
                 self.fixed[p.name] = types.named(p.dtype) or ""
             if p.dims is not None and self.f.kind != "op":
-                numbers = [self.expressions({}).value(d).number for d in p.dims]
-                self.declared[p.name] = tuple((0, int(n or 0) - 1) for n in numbers)
+                self.declared[p.name] = tuple(map(self.extent, p.dims))
+
+    def extent(self, e: sx.Expr) -> tuple[int, int]:
+        """The first and last coordinate of a declared dimension."""
+        lower = self.expressions({}).value(e.lower).number if isinstance(e, sx.Interval) else 0
+        upper = self.expressions({}).value(e.upper if isinstance(e, sx.Interval) else e).number
+        return int(lower or 0), int(upper or 0) - 1
 
     def named_outputs(self) -> list[str]:
         """What the header names, or the tensors that no statement reads after they were last written."""

@@ -52,6 +52,9 @@ def _taken(a: np.ndarray) -> Stored:
 
 def _given_back(t: Stored) -> tuple[np.ndarray, np.ndarray]:
     t = settled(t)
+    if t.type in types.HALVES:
+        v = values.half(Value(t.data, t.type, error=t.error))
+        t = replace(t, data=v.data, error=v.error)
     return t.data.astype(types.stored(t.type)), np.zeros(t.data.shape) if t.error is None else t.error
 
 
@@ -74,7 +77,7 @@ class Run:
                 if n not in self.tensors:
                     start = x.s.op if isinstance(x, Plan) and not x.s.reset and not x.s.components else None
                     t = updates.fresh(program.types[n], program.hulls[n], program.accumulators.get(n), start)
-                    self.tensors[n] = replace(t, exact=t.type == "f16" and n not in program.outputs)
+                    self.tensors[n] = t if n in program.outputs else replace(t, halves="held" if t.type == "f16" else "open")
 
     def run(self) -> dict[str, Stored]:
         """All tensors behind the last statement."""

@@ -32,7 +32,7 @@ def flat(t: Stored, places: list[np.ndarray], n: int) -> np.ndarray:
 
 
 def assign(t: Stored, at: np.ndarray, v: Value) -> None:
-    if t.type in types.HALVES and not t.exact:
+    if t.type in types.HALVES and t.halves == "open":
         v = values.stored_as(v, t.type)
     t.data.reshape(-1)[at] = v.data.astype(t.data.dtype, copy=False)
     t.error, t.slack = _put(t.error, t, at, v.error), _put(t.slack, t, at, v.slack)
@@ -54,7 +54,7 @@ def update(t: Stored, at: np.ndarray, v: Value, op: str, precise: bool) -> None:
     error = _bound(t, memory, at, x, new, op, precise)
     _UFUNC[op].at(memory, at, x)
     t.error, t.slack = error, _put(t.slack, t, at, None)
-    if t.type in types.HALVES and not t.exact and types.computed(t.type) == t.data.dtype:  # rounded where it is read before
+    if t.type in types.HALVES and t.halves == "open" and types.computed(t.type) == t.data.dtype:
         held = values.stored_as(Value(t.data, "f32", error=t.error), t.type)
         t.error = held.error
 
