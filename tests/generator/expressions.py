@@ -142,7 +142,10 @@ def _integer(x: Context, depth: int) -> str:
 
 def _condition(x: Context, depth: int) -> str:
     c = x.state.c
-    match c.of(["i", "f", "index", "&&", "||", "!", "i"]):
+    match c.of(["i", "f", "index", "&&", "||", "!", "i", "chain"]):
+        case "chain":
+            low, op = c.of(["0", "1", "-1"]), c.of(["<", "!=", "<="])
+            return f"({low} <= {expression(x, 'i', depth)} {op} {expression(x, 'i', 0)})"
         case "f" if not x.state.smooth:
             return f"({expression(x, 'f', depth)} {c.of(['<', '>', '<=', '==', '!='])} {expression(x, 'f', 0)})"
         case "index" if x.state.special:

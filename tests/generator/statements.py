@@ -270,7 +270,9 @@ def _conditions(d: Draft, fresh: bool, update: str | None, scatter: bool) -> lis
     low, high = d.space[i]
     j = c.of([n for n in d.space if n != i and n != "z"] or [i])
     k = c.between(low, high)
-    match c.of(["<=", "<", ">=", "+", "%", "!=", "||", "value", "2"]):
+    match c.of(["<=", "<", ">=", "+", "%", "!=", "||", "value", "2", "chain"]):
+        case "chain":
+            return [f"{low} <= {i} < {k + 1} != {j}" if j != i else f"{low} <= {i} <= {k}"]
         case "+":
             return [f"{i} + {j} < {k + 3}"]
         case "%":
