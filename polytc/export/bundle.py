@@ -38,7 +38,8 @@ RESERVED = frozenset("""
     and or not xor class new delete this template namespace operator private public protected friend virtual typename using
     try catch throw explicit export mutable asm typeof
     main CMakeLists area place launch launches places argument_bytes weight_offsets weight_bytes buffer_bytes copies copy
-    build_options read_file check_device build make_memory make_kernels check_call fail print transfer find refused format
+    build_options rounded_options read_file check_device build make_memory make_kernels check_call fail print transfer find
+    refused format
     argument about bytes measure shared written saturated weight_header are_weights check_buffer size_t FILE printf snprintf
     fopen fread fwrite fclose fseek ftell malloc calloc free strlen strcmp memcpy
 """.split()) | MACROS

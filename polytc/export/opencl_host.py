@@ -14,6 +14,7 @@ from polytc.export import opencl_templates as templates
 from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.folder import Folder, described
 from polytc.export.templates import FLOORDIV, SATURATED, common, rendered, table, weight_check
+from polytc.runtime.opencl_rounding import FLAG, LOOSE
 
 _AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE", "counter": "COUNTER"}
 
@@ -26,6 +27,11 @@ def header(folder: Folder) -> str:
                      RESIZE=rendered(templates.RESIZE_DECLARED, NAME=b.name, INTS=_ints(b)) if b.sizes else "",
                      SIZED=f"\n * Call {b.name}_resize first." if b.sizes else "",
                      WEIGHTS=f" and {b.name}.weights" if b.weights else "")
+
+
+def rounded(options: str) -> str:
+    """Compiler flags for devices that round quotients and roots correctly."""
+    return options if LOOSE in options else f"{options} {FLAG}"
 
 
 def _mems(b: Bundle) -> str:
@@ -64,6 +70,7 @@ def code(folder: Folder) -> str:
                      PREPARE="" if b.sizes else "    if (!error) error = make_buffers(self, context);\n"
                                                 "    if (!error) error = set_arguments(self);\n    self->ready = !error;\n",
                      GIVEN=", ".join(a.name for a in b.arguments), BUILD=folder.library.build,
+                     ROUNDED=rounded(folder.library.build),
                      TOO_SMALL=" || ".join(_limits(folder)), NEEDED=_needed(folder))
 
 

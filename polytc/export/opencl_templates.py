@@ -98,7 +98,7 @@ struct copy {
 
 @TABLES@
 
-static const char build_options[] = "@BUILD@";
+static const char build_options[] = "@BUILD@", rounded_options[] = "@ROUNDED@";
 
 struct @NAME@ {
     cl_program program;
@@ -179,13 +179,16 @@ static cl_int check_device(cl_device_id device, char *log, size_t log_bytes)
 static cl_int build(@NAME@ *self, cl_context context, cl_device_id device, const char *folder, char *log, size_t log_bytes)
 {
     size_t bytes = 0;
+    cl_device_fp_config singles = 0;
     cl_int error;
     const char *text = read_file(folder, "@NAME@.cl", &bytes);
     if (!text) return @NAME@_NO_SOURCE;
     self->program = clCreateProgramWithSource(context, 1, &text, &bytes, &error);
     free((void *)text);
     if (error) return error;
-    error = clBuildProgram(self->program, 1, &device, build_options, NULL, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof singles, &singles, NULL);
+    error = clBuildProgram(self->program, 1, &device, singles & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? rounded_options :
+                           build_options, NULL, NULL);
     if (error && log && log_bytes) {
         size_t needed = 0;
         char *whole;

@@ -35,7 +35,10 @@ class Program:
         self.context, self.device = context, context.devices[0]
         self._check()
         text = path.with_name(self.about["source"]).read_text()
-        program = cl.Program(context, text).build(self.about["build_options"].split(), devices=[self.device])
+        options = self.about["build_options"].split()
+        if self.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT and "-cl-mad-enable" not in options:
+            options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+        program = cl.Program(context, text).build(options, devices=[self.device])
         flags = cl.mem_flags
         parts = _weights(path, self.about["weights"]) if self.about["weights"] else []
         self._weights = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=p) if p else

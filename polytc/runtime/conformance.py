@@ -20,7 +20,7 @@ from polytc.disk import cache
 from polytc.runtime import opencl_child
 from polytc.runtime.devices import Device
 
-OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+OPTIONS = ("-cl-std=CL1.2",)
 ONE_ITEM = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
 
 CARRIED = ONE_ITEM + """void carried(__global const float* restrict A, __global float* restrict T)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.disk import cache
-from polytc.runtime import devices, opencl_child
+from polytc.runtime import devices, opencl_child, opencl_rounding
 
 if TYPE_CHECKING:
     from polytc.runtime.opencl_executable import Session
@@ -27,6 +27,7 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
     if "oclgrind" in on.device.platform.lower():
         # its simulation of optimised code is wrong for some branches
         options = [*options, "-cl-opt-disable"]
+    options = opencl_rounding.options(options, text, on.device, on.context)
     key = _key(text, options, on.device)
     stored = cache.get(key)
     if stored is not None:

@@ -35,7 +35,7 @@ SPLIT = 1.0
 
 def split(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with the contractions of f32 and narrow constants on the matrix unit, where that takes fewer cycles."""
-    if not machine.multiplies_tiles("dot_bf16"):
+    if not machine.multiplies_tiles("dot_bf16") or program.direct:
         return program
     fixed = hoist.constants(program)
     for s in program.statements:

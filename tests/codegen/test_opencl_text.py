@@ -95,7 +95,7 @@ def test_sizes_names_and_options() -> None:
     assert launch.args == ("A", "B", "C")
     assert (launch.global_size, launch.local_size) == ((8, 8), (4, 4))
     assert "reqd_work_group_size(4, 4, 1)" in source.text
-    assert source.options["build"] == "-cl-std=CL1.2 -cl-mad-enable"
+    assert source.options["build"] == "-cl-std=CL1.2"
     assert "#pragma OPENCL" not in source.text
 
 

@@ -185,8 +185,6 @@ F = np.float32
      {"three": F(3), "k": F(0.044715), "r": F(np.sqrt(2 / np.pi)), "one": F(1), "h": F(0.5)}),
     ("Swish", [N("Sigmoid", ["x"], ["a"]), N("Mul", ["a", "x"], ["y"])], {}),
     ("HardSwish", [N("HardSigmoid", ["x"], ["a"], alpha=1 / 6), N("Mul", ["a", "x"], ["y"])], {}),
-    ("HardSwish", [N("Add", ["x", "three"], ["a"]), N("Clip", ["a", "zero", "six"], ["b"]), N("Mul", ["x", "b"], ["c"]),
-                   N("Div", ["c", "six"], ["y"])], {"three": F(3), "zero": F(0), "six": F(6)}),
     ("Mish", [N("Softplus", ["x"], ["a"]), N("Tanh", ["a"], ["b"]), N("Mul", ["x", "b"], ["y"])], {}),
     ("LayerNormalization", [
         N("ReduceMean", ["x"], ["m"], axes=[-1]), N("Sub", ["x", "m"], ["d"]), N("Pow", ["d", "two"], ["p"]),

@@ -22,7 +22,7 @@ def rewritten(text: str) -> str:
     ("u8(clamp(round(X[i]) + 3, 0, 255))", "u8(i32(round(clamp(X[i], -3.0, 252.0))) + 3)"),
     ("u8(clamp(round(X[i]), 0, 255))", "u8(i32(round(clamp(X[i], 0.0, 255.0))))"),
     ("i8(clamp(round(X[i]) + -7, -128, 127))", "i8(i32(round(clamp(X[i], -121.0, 134.0))) + -7)"),
-    ("f32(i32(u8(clamp(round(X[i]) + 3, 0, 255))) - 3) * 0.5", "round(clamp(X[i], -3.0, 252.0)) * 0.5"),
+    ("f32(i32(u8(clamp(round(X[i]) + 3, 0, 255))) - 3) * 0.5", "(round(clamp(X[i], -3.0, 252.0)) + 0.0) * 0.5"),
     ("f32(i32(u8(clamp(round(X[i]) + 3, 0, 255))) - 1)", "round(clamp(X[i], -3.0, 252.0)) + 2.0"),
 ])
 def test_what_is_rewritten(value: str, result: str) -> None:

@@ -26,8 +26,8 @@ def is_small(e: loops.Expr) -> bool:
 
 
 def nearest(fn: ir.Function, x: ir.Value) -> ir.Value:
-    """x, which `is_small`, rounded."""
-    return fn.binary("fsub", _shifted(fn, x), ir.constant(SHIFT, x.type))
+    """x, which `is_small`, rounded; -0.2 to -0."""
+    return fn.intrinsic("copysign", (fn.binary("fsub", _shifted(fn, x), ir.constant(SHIFT, x.type)), x))
 
 
 def nearest_integer(fn: ir.Function, x: ir.Value) -> ir.Value:

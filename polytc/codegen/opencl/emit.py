@@ -17,7 +17,7 @@ from polytc.codegen.target import Source
 from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
 
-GENERATOR = "polytc OpenCL emitter 2"
+GENERATOR = "polytc OpenCL emitter 3"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""
 DOUBLES = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
@@ -65,14 +65,17 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
 
 
 def build_options(module: loops.Module, faults: frozenset[str] = frozenset()) -> str:
-    """Compiler flags. Never -cl-fast-relaxed-math, whose functions are wrong by thousands of units in the last place.
+    """Compiler flags. Never -cl-fast-relaxed-math, whose functions are wrong by thousands of units in the last place, and
+    -cl-mad-enable, whose products may lose digits, only for fast kernels: a product and a sum may be one without it. What
+    builds the kernels adds a flag where the device can round quotients and roots (runtime.opencl_rounding).
 
     Precise kernels are built without optimisation: Intel's runtime for CPUs reassociates sums in loops else, whatever the
     flags and pragmas say.
     """
     if any(k.precise for k in module.kernels):
         return f"-cl-std=CL1.2 {workarounds.WITHOUT_OPTIMISATION}"
-    return f"-cl-std=CL1.2 -cl-mad-enable {workarounds.options(module, faults)}".strip()
+    loose = "-cl-mad-enable" if module.kernels and all(k.fast for k in module.kernels) else ""
+    return " ".join(f for f in ("-cl-std=CL1.2", loose, workarounds.options(module, faults)) if f)
 
 
 def uses_double(module: loops.Module) -> bool:

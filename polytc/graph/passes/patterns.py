@@ -75,7 +75,7 @@ def _tanh_gelus() -> list[P]:
 
 def _hard_swish(node: Node, match: Match, rank: Mapping[str, int], constants: dict[str, np.ndarray]) -> Node | None:
     given = match.labels["gate"].attributes
-    if not math.isclose(given.get("alpha", 0.2), 1 / 6, rel_tol=1e-3) or given.get("beta", 0.5) != 0.5:
+    if np.float32(given.get("alpha", 0.2)) != np.float32(1 / 6) or given.get("beta", 0.5) != 0.5:
         return None
     return replace(node, op="HardSwish", inputs=(match.values["x"],), attributes={}, opset=_NEWEST)
 
@@ -134,7 +134,6 @@ def _table() -> dict[str, list[tuple[P, Build]]]:
         *((p, _activation("Gelu", approximate="tanh")) for p in _tanh_gelus()),
         (P("Mul", "x", P("Sigmoid", "x")), _activation("Swish", alpha=1.0)),
         (P("Mul", "x", P("HardSigmoid", "x", label="gate")), _hard_swish),
-        (P("Div", P("Mul", "x", P("Clip", P("Add", "x", 3), 0, 6)), 6), _activation("HardSwish")),
         (P("Mul", "x", P("Tanh", P("Softplus", "x"))), _activation("Mish")),
         *((p, _normalisation("LayerNormalization", "scale", "shift")) for p in _layer_norms()),
         *((p, _normalisation("RMSNormalization", "scale")) for p in _rms_norms())]

@@ -4,7 +4,7 @@
     f32(i32(u8(clamp(round(x) + 3, 0, 255))) - 3)   ->   round(clamp(x, -3, 252))
 
 Quantised tensors between DequantizeLinear and QuantizeLinear are made of these. A target that knows that what it rounds is
-small has a shorter way to do it. Values are the same, but for the sign of zeros and for NaN, which no integer is.
+small has a shorter way to do it. Values are the same, but for NaN, which no integer is: here it stays NaN.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _rewritten(e: pr.Expr) -> pr.Expr:
             found = _clamped(e)
             return e if found is None else _as_float(found)
         case pr.Cast(dtype=dtype) if dtype == F32 and e.a.dtype.is_int:
-            found = _whole(e.a)
-            return e if found is None else _as_float(found)
+            found = _whole(e.a)  # integers have no -0: it is 0 after 0 is added
+            return e if found is None else pr.Binary("+", found[0], pr.Const(float(found[1]), F32), F32)
         case pr.Cast(dtype=dtype) if dtype.is_int and e.a.dtype == F32:
             found = _whole(e.a)
             if found is None or not _holds(e, found):

@@ -1,5 +1,5 @@
 /*
- * conv3x3: OpenCL C 1.2 by polytc VERSION; build options: -cl-std=CL1.2 -cl-mad-enable
+ * conv3x3: OpenCL C 1.2 by polytc VERSION; build options: -cl-std=CL1.2
  * Arrays are row-major without padding; half holds f16, ushort bf16, uchar bool as 0 or 1.
  *
  * Arguments:
