@@ -29,6 +29,7 @@ class Runner:
         self.initial = {n: np.asarray(a) for n, a in arguments.items() if n not in scalars}
         start = time.perf_counter()
         self.op = polytc.compile(kernel.text, threads=threads, schedule=schedule, scalars=scalars,
+                                 fast=True,  # as the C programs
                                  shapes={n: a.shape for n, a in self.initial.items()},
                                  dtypes={n: a.dtype for n, a in self.initial.items()})
         self.compiled = time.perf_counter() - start

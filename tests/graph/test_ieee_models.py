@@ -70,6 +70,20 @@ def test_random_chains(monkeypatch: pytest.MonkeyPatch) -> None:
         same(chain, monkeypatch)
 
 
+def test_means_are_quotients() -> None:
+    """Not products with a reciprocal: nine sevens have the mean 7."""
+    shapes = {"x": [1, 2, 5, 5], "y": [1, 2, 3, 3], "z": [1, 2, 5, 5], "m": [1, 2, 5, 5]}
+    value = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
+    nodes = [helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3]),
+             helper.make_node("AveragePool", ["x"], ["z"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+             helper.make_node("Mean", ["x", "x", "x"], ["m"])]
+    graph = helper.make_graph(nodes, "means", [value["x"]], [value["y"], value["z"], value["m"]])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for seven in (F(7), F(49)):
+        for got in polytc.load_onnx(made).compile(threads=1).run(None, {"x": np.full(shapes["x"], seven)}):
+            np.testing.assert_array_equal(got, seven)
+
+
 def test_scales_of_sums_lose_no_digits() -> None:
     """Factors behind a sum enter its weights, unless these would become too small for that."""
     rng = np.random.default_rng(0)

@@ -68,7 +68,7 @@ def variadic(entry: str, mean: bool = False) -> Binder:
             steps.append(Apply(f"elementwise.{entry}", (total, i), (result,)))
             total = result
         if mean:
-            steps.append(Apply("linear.Scale", (total,), attrs={"alpha": 1.0 / count}))
+            steps.append(Apply("linear.Share", (total,), attrs={"count": count}))
         return tuple(steps) or View(0, site.shape(0))
     return bind
 

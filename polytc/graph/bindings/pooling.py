@@ -79,10 +79,9 @@ def average(site: Site) -> Lowering:
     else:  # sums of 16 bits are rounded once
         total = (Apply("pooling.SumPool", (0,), ("t",), attrs=w.attrs("kernel", "stride", "dilation", "pad", "out")),)
     if counts.min() == counts.max() > 0:
-        return *total, Apply("linear.Scale", ("t",), attrs={"alpha": 1.0 / float(counts.flat[0])})
-    with np.errstate(divide="ignore"):  # the mean of no elements is no number
-        weights = (1.0 / counts).astype((F32 if site.dtype(0).is_half else site.dtype(0)).numpy)
-    weighed = Apply("pooling.Weigh", ("t", weights))
+        return *total, Apply("linear.Share", ("t",), attrs={"count": int(counts.flat[0])})
+    numbers = counts.astype((F32 if site.dtype(0).is_half else site.dtype(0)).numpy)  # the mean of no elements is 0 / 0
+    weighed = Apply("pooling.Weigh", ("t", numbers))
     return *total, *(narrowed(site, weighed) if site.dtype(0).is_half else (weighed,))
 
 

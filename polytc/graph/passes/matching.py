@@ -89,7 +89,7 @@ class Matcher:
                     yield replace(match, values={**match.values, term: value})
             case _:
                 number = self._number(value)
-                if number is not None and math.isclose(number, term, rel_tol=1e-3):
+                if number is not None and math.isclose(number, term, rel_tol=self._tolerance(value)):
                     yield match
 
     def _node(self, value: str, pattern: P, match: Match) -> Iterator[Match]:
@@ -108,6 +108,11 @@ class Matcher:
             return
         for found in self._term(values[0], terms[0], match):
             yield from self._args(values[1:], terms[1:], found)
+
+    def _tolerance(self, value: str) -> float:
+        """By how much a constant may differ from a number that exporters computed and rounded to its type."""
+        dtype = self.graph.constants[value].dtype
+        return 4 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
 
     def _number(self, value: str) -> float | None:
         array = self.graph.constants.get(value)
