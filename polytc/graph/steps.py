@@ -43,9 +43,10 @@ def make(step: Apply, given: Sequence[Given], local: frozenset[str]) -> Made:
                  tuple(sorted(step.packs.items())))
     plain = program(*arguments)
     types = [plain.tensor(n).dtype for n in plain.outputs]
-    own = signature(text, step.entry.rpartition(".")[2])
-    unrounded = [p.name for p, g in zip(own.inputs, given, strict=True) if g.held]
-    unrounded += [n for n, ref, t in zip(plain.outputs, step.outputs, types, strict=True) if ref in local and t.is_half]
+    unrounded = [n for n, ref, t in zip(plain.outputs, step.outputs, types, strict=True) if ref in local and t.is_half]
+    if any(g.held for g in given):
+        own = signature(text, step.entry.rpartition(".")[2])
+        unrounded += [p.name for p, g in zip(own.inputs, given, strict=True) if g.held]
     made = program(*arguments, tuple(unrounded)) if unrounded else plain
     results = tuple(Array(made.tensor(n).dtype, made.tensor(n).shape) for n in made.outputs)
     return Made(made, results, tuple(t if r.dtype != t else None for t, r in zip(types, results, strict=True)))

@@ -37,6 +37,14 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
+def pooled(x: np.ndarray) -> np.ndarray:
+    """Means of what windows of 63 x 63 meet, three beyond the borders."""
+    def sums(a: np.ndarray) -> np.ndarray:
+        padded = np.pad(a, ((0, 0), (0, 0), (3, 3), (3, 3)))
+        return np.lib.stride_tricks.sliding_window_view(padded, (63, 63), (2, 3)).sum((4, 5))
+    return sums(x) / sums(np.ones_like(x))
+
+
 ones, zeros = np.ones, np.zeros
 OPERATORS: dict[str, tuple[list, np.ndarray, dict[str, np.ndarray], Callable[[np.ndarray], np.ndarray]]] = {
     "LayerNormalization": ([N("LayerNormalization", ["x", "s", "b"], ["y"])], ROWS, {"s": ones(4096), "b": zeros(4096)},
@@ -59,6 +67,7 @@ OPERATORS: dict[str, tuple[list, np.ndarray, dict[str, np.ndarray], Callable[[np
     "GlobalAveragePool": ([N("GlobalAveragePool", ["x"], ["y"])], IMAGES, {}, lambda x: x.mean((2, 3), keepdims=True)),
     "AveragePool": ([N("AveragePool", ["x"], ["y"], kernel_shape=[64, 64])], IMAGES, {},
                     lambda x: x.mean((2, 3), keepdims=True)),
+    "AveragePoolPadded": ([N("AveragePool", ["x"], ["y"], kernel_shape=[63, 63], pads=[3, 3, 3, 3])], IMAGES, {}, pooled),
     "Softmax": ([N("Softmax", ["x"], ["y"])], LONG, {}, softmax),
     "LogSoftmax": ([N("LogSoftmax", ["x"], ["y"])], LONG, {}, lambda x: np.log(softmax(x))),
     "Gemm": ([N("Gemm", ["x", "w", "c"], ["y"], alpha=0.001)], ROWS, {"w": ones((4096, 3)), "c": ones(3)},
