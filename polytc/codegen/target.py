@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -144,8 +144,8 @@ class Native(Protocol):
 class Resizable(Protocol):
     """Code for all sizes that makes itself executables for given ones."""
 
-    def at(self, sizes: Sequence[int]) -> Executable:
-        """The code for these values of the sizes, in order."""
+    def at(self, sizes: Mapping[str, int]) -> Executable:
+        """The code for these values of the sizes, in the order in which the program names them."""
         ...
 
 

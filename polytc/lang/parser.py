@@ -8,6 +8,7 @@ import importlib.resources
 import io
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,13 +34,15 @@ _UNFINISHED = {"ASSIGN", "UPDATE", "OR", "AND", "BAR", "CARET", "AMP", "EQ", "NE
 
 
 class _Lines:
-    """Drops the newlines that do not end a statement, and the doubled ones (lark's postlex protocol)."""
+    """Drops the newlines that do not end a statement, and the doubled ones; names have one form (lark's postlex protocol)."""
 
     always_accept = ("_NL",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         depth, previous, pending = 0, "LBRACE", None
         for token in stream:
+            if token.type == "NAME" and not token.isascii():
+                token = token.update(value=unicodedata.normalize("NFKC", token))  # as in Python
             if token.type == "_NL":
                 pending = pending or token
                 continue
@@ -102,10 +105,25 @@ def parse(text: str) -> tuple[syntax.Function, ...]:
 
 
 def _check_names(text: str) -> None:
-    """Names end up in generated code and in the names of files, so their length is limited (E007)."""
-    for long in re.finditer(rf"#[^\n]*|[^\W\d]\w{{{NAME_LENGTH},}}", text):
-        if not long[0].startswith("#"):
-            start = text.rfind("\n", 0, long.start()) + 1
-            span = Span(long.start(), long.end(), text.count("\n", 0, start) + 1, long.start() - start + 1)
-            raise errors.fail("E007", f"this name has {len(long[0])} characters", span,
+    """Names are identifiers of Python (E003). They end up in generated code and in the names of files, so their length is
+    limited (E007)."""
+    for found in re.finditer(rf"#[^\n]*|[^\W\d]\w{{{NAME_LENGTH},}}" + ("" if text.isascii() else "|" + _NAME), text):
+        name = found[0]
+        if name.startswith("#"):
+            continue
+        if len(name) > NAME_LENGTH:
+            raise errors.fail("E007", f"this name has {len(name)} characters", _span(text, found.start(), found.end()),
                               [f"a name has at most {NAME_LENGTH}"], source=text)
+        known = "_" if found.start() and re.match(r"\d", text[found.start() - 1]) else ""
+        for k in range(len(name)):
+            if not (known + name[:k + 1]).isidentifier():
+                raise foreign(_span(text, found.start() + k, found.start() + k + 1), text)
+
+
+_NAME = r"([A-Za-z_]|[^\x00-\x7f\s])(\w|[^\x00-\x7f\s])*"
+"""As in the grammar: what stands outside of ASCII belongs to a name, or to nothing."""
+
+
+def _span(text: str, start: int, end: int) -> Span:
+    line = text.rfind("\n", 0, start) + 1
+    return Span(start, end, text.count("\n", 0, line) + 1, start - line + 1)

@@ -14,6 +14,7 @@ from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Atom, Quotient
 from polytc.lang.scalars import BOOL, I64
 from polytc.lang.sizes import Size
+from polytc.lang.spelling import ascii_name
 
 R = TypeVar("R")
 VERSION = str(islpy.version.VERSION_TEXT)
@@ -91,8 +92,10 @@ def schedule(constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
 
 
 def name(identifier: str) -> str:
-    """An identifier that isl's parser takes: its reserved words, with or without underscores behind them, get one more."""
-    return identifier + "_" if identifier.rstrip("_").lower() in _RESERVED else identifier
+    """An identifier that isl's parser takes: its reserved words, with or without underscores behind them, get one more, and
+    letters outside of ASCII are spelled by their numbers."""
+    plain = ascii_name(identifier)
+    return plain + "_" if plain.rstrip("_").lower() in _RESERVED else plain
 
 
 def number(n: int) -> str:

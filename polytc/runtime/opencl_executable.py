@@ -344,17 +344,17 @@ class Open:
         self.binary, self.device = binary, device
         self._program = _build(binary, session(device))
 
-    def at(self, sizes: Sequence[int]) -> OpenCLExecutable:
+    def at(self, sizes: Mapping[str, int]) -> OpenCLExecutable:
         """The kernels for these sizes. Raises TargetError E505 if the device cannot hold the arrays."""
-        numbers = dict(zip(json.loads(self.binary.options["sizes"]), sizes, strict=True))
+        spelled = dict(zip(json.loads(self.binary.options["sizes"]), sizes.values(), strict=True))  # as the kernels call them
 
         def fixed(b: Buffer) -> Buffer:
-            return replace(b, shape=tuple(formulas.at(n, numbers) for n in b.shape))
-        launches = tuple(replace(x, global_size=tuple(max(0, extents.at(n, numbers)) for n in x.global_size))
+            return replace(b, shape=tuple(formulas.at(n, sizes) for n in b.shape))
+        launches = tuple(replace(x, global_size=tuple(max(0, extents.at(n, {**sizes, **spelled})) for n in x.global_size))
                          for x in self.binary.launches)
         m = replace(self.binary, args=tuple(map(fixed, self.binary.args)), scratch=tuple(map(fixed, self.binary.scratch)),
                     launches=launches)
-        return OpenCLExecutable(m, self.device, numbers, self._program)
+        return OpenCLExecutable(m, self.device, spelled, self._program)
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """There are no sizes to run with."""

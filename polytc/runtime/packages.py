@@ -88,7 +88,7 @@ class WithPrologue:
 class ResizableWithPrologue(WithPrologue):
     """One whose main part has sizes that are not fixed."""
 
-    def at(self, sizes: Sequence[int]) -> Executable:
+    def at(self, sizes: Mapping[str, int]) -> Executable:
         """Both parts for these sizes."""
         assert isinstance(self.main, Resizable)
         return WithPrologue(self.package, self.once, self.main.at(sizes), self.known)

@@ -35,7 +35,7 @@ def terms(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
 def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:
     """The executable for given sizes. options: of its binary."""
     if isinstance(executable, Resizable):
-        return executable.at(list(sizes.values()))
+        return executable.at(sizes)
     rows = json.loads(options["workspace"])
     parts = [(DTYPES[dtype].numpy, math.prod(at(from_data(n), sizes) for n in shape)) for dtype, shape in rows]
     return Sized(executable, np.array(list(sizes.values()), np.int64), tuple(parts))

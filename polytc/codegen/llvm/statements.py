@@ -60,7 +60,7 @@ def entry_of(k: loops.Kernel) -> str:
 
 def symbol(name: str) -> str:
     """A name as LLVM identifiers take it."""
-    return "".join(c if c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
+    return "".join(c if c.isascii() and c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
 
 
 def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
