@@ -11,6 +11,7 @@ Algorithms, SIAM J. Sci. Comput. 31, 2008.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,6 +21,7 @@ from polytc.lang.linear import Linear, expression
 from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import BOOL, I64
 from polytc.lang.sizes import Size
+from polytc.lang.words import DOTS
 from polytc.schedule.groups import about, coincident_indices, is_contraction
 from polytc.schedule.lanes import rest_start
 from polytc.schedule.names import Names
@@ -81,13 +83,17 @@ def split_sums(program: pr.Program, chosen: frozenset[str] | None = None) -> pr.
 
 
 def cut(program: pr.Program, s: pr.Statement) -> Cut | None:
-    """How a statement's sums are cut; None if they are short, no sums of floats, or made where memory says."""
+    """How a statement's sums are cut; None if they are short, no sums of floats, or made where memory says. Of contractions the
+    longest index is cut, of plain sums one that leaves neighbours in memory together."""
     reduced = summed(program, s)
-    if prod(r.extent for r in reduced) <= LIMIT:
+    if prod(terms(s, reduced)) <= LIMIT:
         return None
-    most, step = (LIMIT, STEP) if is_contraction(s) else (min(LIMIT, max(BLOCK, NARROW // _width(s))), 1)
-    inner = [prod(r.extent for r in reduced[k + 1:]) for k in range(len(reduced))]
-    at = next(k for k, terms in enumerate(inner) if terms <= most)
+    most, step = min(LIMIT, max(BLOCK, NARROW // _width(s))), 1
+    if is_contraction(s):
+        most, step = LIMIT, STEP
+        reduced = tuple(sorted(reduced, key=lambda r: -r.extent))
+    inner = [prod(terms(s, reduced[k + 1:])) for k in range(len(reduced))]
+    at = next(k for k, count in enumerate(inner) if count <= most)
     blocks, length = _blocks(reduced[at].extent, most // inner[at], step)
     return Cut(tuple(r.index for r in reduced[:at]), reduced[at].index, blocks, length)
 
@@ -104,19 +110,26 @@ def summed(program: pr.Program, s: pr.Statement) -> tuple[pr.Range, ...]:
     return () if own or placed & {r.index for r in reduced} else reduced
 
 
+def terms(s: pr.Statement, over: Sequence[pr.Range]) -> tuple[int, ...]:
+    """Numbers whose product is how many terms a statement adds up over some indices. A dot product of words (schedule.dots)
+    adds as many as a word has numbers."""
+    dots = (DOTS[e.fn].group for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn in DOTS)
+    return (*(r.extent for r in over), *dots)
+
+
 def long(program: pr.Program, staged: pr.Program) -> frozenset[str]:
     """The sums of a program that are long in what a strategy for GPUs has made of it, whose statements bear their names, or
     those of the partial sums that groups make (schedule.partials)."""
     typical = numeric(staged)
-    found = [s.name for s in typical.statements if not program.precise and prod(r.extent for r in summed(typical, s)) > LIMIT]
+    found = [s.name for s in typical.statements if not program.precise and prod(terms(s, summed(typical, s))) > LIMIT]
     return frozenset(s.name for s in program.statements if any(n == s.name or n.startswith(f"{s.name}_parts") for n in found))
 
 
 def conditions(program: pr.Program) -> list[tuple[int, ...]]:
     """Extents of open sizes, and others, whose products are the terms of the program's accumulators: LIMIT at most, or the sums
     are long for these sizes."""
-    found = [tuple(r.extent for r in summed(program, s)) for s in program.statements if not program.precise]
-    return [extents for extents in dict.fromkeys(found) if any(isinstance(n, Size) for n in extents)]
+    found = [terms(s, summed(program, s)) for s in program.statements if not program.precise]
+    return [numbers for numbers in dict.fromkeys(found) if any(isinstance(n, Size) for n in numbers)]
 
 
 def _width(s: pr.Statement) -> int:
@@ -132,7 +145,7 @@ def _blocks(extent: int, most: int, step: int) -> tuple[int, int]:
     step = step if most >= 4 * step else 1
     counts = range(-(-least // full) * full, min(2 * least + full, BRANCHES * full + 1), full)
     found = [(count, extent // count // step * step) for count in counts]
-    return min((x for x in found if x[1]), key=lambda x: (extent - x[0] * x[1], x[0]), default=(least, most))
+    return min((x for x in found if x[1]), key=lambda x: (extent - x[0] * x[1], x[0]), default=(extent // most, most))
 
 
 class _Split:

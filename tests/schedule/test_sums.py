@@ -6,6 +6,7 @@ them, so that n terms of an accumulator cost up to n/2 roundings.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -171,6 +172,15 @@ def test_terms(name: str, machine: str) -> None:
     found = compiler.lower_program(program, target(MACHINES[machine]))
     assert "refused" not in found.schedule.how
     assert terms(program) > 4096 >= terms(found.rewritten)
+
+
+def test_dot_products_of_words_add_two_terms_at_once() -> None:
+    machine = dataclasses.replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
+    for k, parts in ((4096, False), (4128, True)):
+        program = api.build("C[i,j] += f32(A[i,k])*f32(B[k,j])", {"A": (32, k), "B": (k, 32)}, {"A": "bf16", "B": "bf16"})
+        made = compiler.lower_program(program, LLVMTarget(machine)).rewritten
+        assert "dot_bf16" in str(made)
+        assert ("sums" in str(made)) == parts
 
 
 SHORT = {
