@@ -12,6 +12,7 @@ from polytc import errors
 from polytc.poly import isl, legality
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
+from polytc.schedule import yaml
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
                 E703="the schedule belongs to another program", E704="a loop cannot run its iterations at once")
@@ -54,16 +55,21 @@ def from_yaml(text: str, scop: Scop, deps: Dependences) -> Schedule:
 
     Raises E702 if it is no schedule, E703 if its domain is not the program's, E701 if it is illegal.
     """
-    try:
-        tree = islpy.Schedule.read_from_str(scop.ctx, text)
-    except islpy.Error as e:
-        why = _SOURCE.sub("", str(e).partition("\n")[0])
-        raise errors.fail("E702", f"this is no schedule in isl's YAML: {why}",
-                          notes=["print a schedule with `polytc emit --stage schedule` to see the form"]) from None
+    tree = read(text, scop)
     if not tree.get_domain().is_equal(scop.domain):
         raise errors.fail("E703", "the schedule was made for another program",
                           notes=_differences(tree.get_domain(), scop.domain))
     return checked(Schedule(tree, "given as YAML"), deps)
+
+
+def read(text: str, scop: Scop) -> islpy.Schedule:
+    """The schedule tree of a text, which is well-formed for whatever domain it has (E702)."""
+    try:
+        return islpy.Schedule.read_from_str(scop.ctx, yaml.well_formed(text, scop.ctx))
+    except (islpy.Error, yaml.Malformed) as e:
+        why = _SOURCE.sub("", str(e).partition("\n")[0])
+        raise errors.fail("E702", f"this is no schedule in isl's YAML: {why}",
+                          notes=["print a schedule with `polytc emit --stage schedule` to see the form"]) from None
 
 
 def _differences(given: islpy.UnionSet, domain: islpy.UnionSet) -> list[str]:
@@ -83,8 +89,8 @@ def _differences(given: islpy.UnionSet, domain: islpy.UnionSet) -> list[str]:
 def made_for(text: str, scop: Scop) -> bool:
     """Is the text a schedule of exactly this program's instances?"""
     try:
-        domain = islpy.Schedule.read_from_str(scop.ctx, text).get_domain()
-    except islpy.Error:
+        domain = read(text, scop).get_domain()
+    except errors.CompileError:
         return False
     return bool(domain.is_equal(scop.domain))
 
