@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from polytc import errors
 from polytc.errors import Span
@@ -12,6 +12,8 @@ from polytc.lang import program as pr
 from polytc.lang import scalars, weak
 from polytc.lang import syntax as sx
 from polytc.lang.affine import affine
+from polytc.lang.expand import names
+from polytc.lang.linear import expression, linear
 from polytc.lang.lowered import Scope
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import BOOL, DTYPES, I64, UNKNOWN
@@ -23,7 +25,16 @@ errors.register(
     E105="wrong number of subscripts", E111="subscript or bound that is not quasi-affine", E113="misplaced `else`",
     E212="read before it is written", E303="arithmetic on bool", E304="operator needs integers",
     E305="condition that is not bool", E306="number does not fit its type", E307="unknown type",
-    E308="subscript that is not an integer", E309="integer division by zero")
+    E308="subscript that is not an integer", E309="integer division by zero", E311="definition that is too large")
+
+LONG = 32
+"""Operations from which the definition of a sum of indices is kept as the sum that it is."""
+
+DEEP = 16
+"""Definitions inside of each other from which on those below are computed first, so that no stack limits them."""
+
+LARGEST = 10_000
+"""Operations of what a `where` clause defines, all that it uses written out."""
 
 
 class Failed(Exception):
@@ -37,6 +48,7 @@ class Expressions:
     def __init__(self, s: sx.Statement, scope: Scope, report: Report) -> None:
         self.s, self.scope, self.report = s, scope, report
         self.lets: dict[str, sx.Expr] = {c.name: c.value for c in s.clauses if isinstance(c, sx.LetClause)}
+        self.let_values: dict[str, Value | None] = {}  # None: being computed, or refused
         self.open_lets: set[str] = set()
         self.spans: dict[pr.Read, Span] = {}
         self.skipped: list[pr.Read] = []
@@ -102,13 +114,9 @@ class Expressions:
     def name(self, e: sx.Name) -> Value:
         scope = self.scope
         if e.id in self.lets:
-            if e.id in self.open_lets:
-                raise self.fail("E114", f"`{e.id}` is defined by itself", e.span)
-            self.open_lets.add(e.id)
-            try:
-                return self.value(self.lets[e.id])
-            finally:
-                self.open_lets.discard(e.id)
+            for name in self.below(e.id) if len(self.open_lets) > DEEP else ():
+                self.let(sx.Name(name, e.span))
+            return self.let(e)
         if e.id in scope.numbers:
             value = weak.number(scope.numbers[e.id])
             return weak.cast(value, scope.typed[e.id]) if e.id in scope.typed else value
@@ -120,6 +128,47 @@ class Expressions:
             return Value(negative(pr.Index(self.down[e.id])), weak=True)
         self.order.setdefault(e.id)
         return Value(pr.Index(e.id), weak=True)
+
+    def let(self, e: sx.Name) -> Value:
+        """The value of what `where` defines, computed once, and reported once."""
+        if e.id not in self.let_values:
+            self.open_lets.add(e.id)
+            self.let_values[e.id] = None
+            try:
+                self.let_values[e.id] = self.short(self.value(self.lets[e.id]), e)
+            finally:
+                self.open_lets.discard(e.id)
+        found = self.let_values[e.id]
+        if found is None:
+            raise self.fail("E114", f"`{e.id}` is defined by itself", e.span) if e.id in self.open_lets else Failed
+        return found
+
+    def below(self, name: str) -> list[str]:
+        """The definitions that one is made of, each behind those that it is made of itself."""
+        found: list[str] = []
+        rest = [(name, False)]
+        seen = set(self.open_lets)
+        while rest:
+            last, done = rest.pop()
+            if done:
+                found.append(last)
+            elif last not in seen and last not in self.let_values:
+                seen.add(last)
+                rest += [(last, True), *((n, False) for n in names(self.lets[last]) if n in self.lets)]
+        return found
+
+    def short(self, value: Value, e: sx.Name) -> Value:
+        """The value of a definition, which others may use again and again: a long sum of indices as the sum that it is."""
+        size = sum(1 for _ in islice(pr.walk(value.expr), LARGEST + 1))
+        form = linear(value.expr) if LONG < size <= LARGEST and value.dtype == I64 and value.weak else None
+        if form is not None:
+            if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= 1 << 62:
+                raise self.fail("E306", f"`{e.id}` has a coefficient beyond 2**62", e.span, "indices are i64")
+            return Value(expression(form), weak=True)
+        if size > LARGEST:
+            raise self.fail("E311", f"`{e.id}`, written out, has more than {LARGEST} operations", e.span,
+                            "compute a part of it in a statement of its own, and read that")
+        return value
 
     def access(self, tensor: str, dims: Iterable[sx.Expr], span: Span) -> Value:
         scope = self.scope
