@@ -210,6 +210,8 @@ ROWS = [
     ("E309", "C[i] = v[i] * (i % 0)", "i % 0", "another number"),
     ("E309", "C[i] = n[i] // s", "n[i] // s", "another number", dict(scalars={"s": 0})),
     ("E309", "C[i] = v[i % 0]", "i % 0", "another number"),
+    ("E311", "C[i] = k14 where k0 = v[i], " + ", ".join(f"k{n} = k{n - 1} * k{n - 1}" for n in range(1, 15)), None,
+     "a statement of its own"),
 ]
 
 
