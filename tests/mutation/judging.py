@@ -1,0 +1,67 @@
+"""Judging faults: each is put into a copy of the checkout and meets the tests of its line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResult
+
+from tests.mutation.covering import Covering
+from tests.mutation.faults import SESSION
+
+START = 20.0
+"""Seconds that pytest gets besides those of the tests: to start, and for a machine with other work."""
+UNCOVERED = "no test runs this line"
+
+
+def run(folder: Path, processes: int, minutes: float, seconds: float) -> None:
+    """Judge what is not judged yet, until the time is over."""
+    end = time.monotonic() + 60 * minutes
+    covering = Covering(folder)
+    with use_db(str(folder / SESSION), WorkDB.Mode.open) as session, tempfile.TemporaryDirectory() as scratch:
+        pending = sorted(session.pending_work_items, key=lambda i: i.job_id)
+        places = [_copy(Path(scratch) / str(n)) for n in range(processes)]
+        with ProcessPoolExecutor(processes) as pool:
+            under_way = {}
+            while (pending or under_way) and (under_way or time.monotonic() < end):
+                while pending and places and time.monotonic() < end:
+                    item, place = pending.pop(0), places.pop()
+                    (fault,) = item.mutations
+                    tests = covering.tests(fault.module_path, fault.start_pos[0], fault.end_pos[0], seconds)
+                    under_way[pool.submit(judged, item, tests, place, seconds)] = item, place
+                for done in as_completed(list(under_way)):
+                    item, place = under_way.pop(done)
+                    places.append(place)
+                    session.set_result(item.job_id, done.result())
+                    break
+
+
+def _copy(place: Path) -> Path:
+    """A copy of the checkout, with what is not committed, and the trained models."""
+    subprocess.run(["git", "clone", "--quiet", "--local", ".", str(place)], check=True)
+    changed = subprocess.run(["git", "diff", "HEAD"], check=True, capture_output=True).stdout
+    if changed:
+        subprocess.run(["git", "apply"], cwd=place, input=changed, check=True)
+    if Path(".models").exists():
+        (place / ".models").symlink_to(Path(".models").resolve())
+    return place
+
+
+def judged(item: WorkItem, tests: list[str], place: Path, seconds: float) -> WorkResult:
+    """What became of a fault in a copy of the checkout."""
+    if not tests:
+        return WorkResult(WorkerOutcome.NO_TEST, UNCOVERED, TestOutcome.SURVIVED)
+    os.chdir(place)
+    names = place / "judges.txt"
+    names.write_text("\n".join(tests))
+    os.environ.update(POLYTC_CACHE="0", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
+    command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -p no:xdist @{names}"
+    return mutate_and_test(item.mutations, command, seconds + START)
