@@ -7,8 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
 
 import polytc
+from polytc.cli import app
 from polytc.errors import ArgumentError, CompileError
 
 F = np.float32
@@ -123,6 +126,19 @@ def test_what_is_precise_is_not_fast() -> None:
                           {"A": (3,)}, entry="f")
     assert called.precise
     assert not called.fast
+
+
+def test_models_and_commands_are_fast_when_asked() -> None:
+    nodes = [helper.make_node("Add", ["x", "c"], ["s"]), helper.make_node("Sub", ["s", "c"], ["y"])]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [40]) for n in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(np.array(12582912, F), "c")])
+    loaded = polytc.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    a = np.full(40, 2.6, "f4")
+    for options, expected in (({}, F(3)), ({"fast": True}, F(2.6)), ({}, F(3))):
+        assert (loaded.compile(threads=1, **options).run(None, {"x": a})[0] == expected).all()
+    for arguments, reordered in (([], False), (["--fast"], True)):
+        found = CliRunner().invoke(app, ["emit", "C[i] = (A[i] + 3.5) - 3.5", "--shape", "A=64", *arguments])
+        assert ("reassoc" in found.output) == reordered
 
 
 def test_fast_is_a_name_like_others() -> None:

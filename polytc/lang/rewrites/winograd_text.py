@@ -4,8 +4,8 @@ For 28 x 28 places, that is 7 x 7 tiles of 4 x 4 results, in the names of the te
 x places, u and v points of the two transforms, b block of tiles, t tile of a block):
 
     P[y,x,c] = X[c,y-1,x-1];  P[0,x,c] = 0;  ...                               padded, channels last
-    R[0,v,t,c] = 81/64*P[4*(t//7),4*(t%7)+v,c] - 45/16*P[...] + P[...]         B along the first dimension, a row a statement
-    V[u,0,t,c] = 81/64*R[u,0,t,c] - 45/16*R[u,2,t,c] + R[u,4,t,c]              B along the second
+    R[0,v,t,c] = P[4*(t//7)+4,4*(t%7)+v,c] + 81/64*P[...] - 45/16*P[...]       B along the first dimension, a row a statement
+    V[u,0,t,c] = R[u,4,t,c] + 81/64*R[u,0,t,c] - 45/16*R[u,2,t,c]              B along the second
     F, U                                                                       G on the weights, in the same way
     Q[u,v,t,m] += V[u,v,t,c] * U[u,v,c,m]
     N[0,v,t,m] = Q[0,v,t,m] + Q[1,v,t,m] + ...                                 A along the first
@@ -230,8 +230,9 @@ def _rows(matrix: Matrix, term: Callable[[int], str]) -> list[str]:
 
 
 def _sum(terms: list[tuple[Fraction, str]]) -> str:
+    """Terms without a factor come first, so that each of the others is one multiply-add."""
     text = ""
-    for coefficient, term in terms:
+    for coefficient, term in sorted(terms, key=lambda t: (abs(t[0]) != 1, t[0] == -1)):
         sign = "-" if coefficient < 0 else "+" if text else ""
         factor = "" if abs(coefficient) == 1 else f"{float(abs(coefficient))!r}*"
         text += f" {sign} {factor}{term}" if text else f"{sign}{factor}{term}"
