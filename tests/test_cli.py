@@ -207,6 +207,23 @@ def test_verify_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.load(tmp_path / "wrong.npz")["a"].shape == (4, 6)
 
 
+def test_emit_and_explain_the_kernels_of_a_model(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6])
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"], name="last")]
+    weights = [numpy_helper.from_array(np.ones((6, 5), np.float32), "w")]
+    graph = helper.make_graph(nodes, "g", [x], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 5])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert "# kernel 0 of " in good("emit", "m.onnx", "--stage", "program", cwd=tmp_path)
+    assert "define" in good("emit", "m.onnx", "--kernel", "0", cwd=tmp_path)
+    assert "OpenCL emitter" in good("emit", "m.onnx", "--kernel", "0", "--target", "opencl", cwd=tmp_path)
+    assert "exp(" in good("emit", "m.onnx", "--kernel", "Softmax", "--stage", "program", cwd=tmp_path)
+    assert "Cost" in good("explain", "m.onnx", "--kernel", "0", "--no-roofline", cwd=tmp_path)
+    done = polytc("explain", "m.onnx", "--kernel", "nowhere", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "kernel 0 of" in done.stderr
+    assert polytc("emit", "m.onnx", "--dtype", "x=f64", cwd=tmp_path).returncode == 2
+
+
 def test_verify_names_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "xy")
     nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])]

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import polytc
+from polytc import compiler
 from polytc.cli import options
+from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
+from polytc.lang.program import Program
+from polytc.options import check_licence
 from polytc.schedule import automatic
 
 if TYPE_CHECKING:
@@ -30,14 +34,21 @@ class Stage(str, Enum):
     all = "all"
 
 
-def emit(program: options.Program,
+def emit(program: options.Source,
          stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
          target: options.Target = "cpu",
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
+         kernel: Kernel = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
+    if is_model(program):
+        refuse_for_models(dtype, attr, scalar, schedule)
+        printed = "\n\n".join(f"{title}\n{_of_program(made, target, stage, schedule)}" for title, made in chosen(
+            program, options.shapes(shape), target, check_licence(algebra, fast), kernel))
+        _write(printed, output)
+        return
     text = options.read_text(program)
     arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
@@ -46,10 +57,21 @@ def emit(program: options.Program,
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast), stage)
+    _write(printed, output)
+
+
+def _write(printed: str, output: Path | None) -> None:
     if output is None:
         print(printed)
     else:
         output.write_text(printed + "\n", encoding="utf-8")
+
+
+def _of_program(program: Program, target: str, stage: Stage, schedule: str | None) -> str:
+    """A stage of one kernel of a model."""
+    if stage is Stage.program:
+        return str(program)
+    return _stage(compiler.lower_program(program, target, schedule), stage)
 
 
 def _stage(lowered: Lowered, stage: Stage) -> str:

@@ -10,23 +10,37 @@ import typer
 import polytc
 from polytc import compiler
 from polytc.cli import options
+from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
 from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.explanation import explain as explained
 from polytc.machine import DEVICES
+from polytc.options import check_licence
+from polytc.runtime.threads import default_threads
 from polytc.schedule import automatic
 
 
-def explain(program: options.Program, target: options.Target = "cpu",
+def explain(program: options.Source, target: options.Target = "cpu",
             shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None,
             scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
             threads: options.Threads = None,
             schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
+            kernel: Kernel = None,
             html: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
             roofline: Annotated[bool, typer.Option(help="Measure this machine's two roofs.")] = True) -> None:
     """Say what was decided, what forbade the rest, and what the program costs. No device is needed.
 
     For nvidia-sm90 and amd-gfx90a: what kernels use there, as clang and ptxas say it.
     """
+    if is_model(program):
+        if html is not None or target in static.CHECKS:
+            raise typer.BadParameter("of a model explain prints text, for targets that run here")
+        refuse_for_models(dtype, attr, scalar, schedule)
+        for title, of_kernel in chosen(program, options.shapes(shape), target, check_licence(algebra, fast), kernel):
+            lowered = compiler.lower_program(of_kernel, target, schedule)
+            cores = threads or default_threads(lowered.target.machine.cores)
+            print(f"{title}\n{explained(lowered, cores, roofline)}\n")
+        return
     if target in static.CHECKS:
         arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                      "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}

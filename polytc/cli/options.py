@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
+Source = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
+                                       help="A file of polytc text, the text, - for standard input, or an ONNX model.")]
 Target = Annotated[str, typer.Option(help="cpu, opencl, interp or evaluate; emit prints c, too.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=N,M,...", help="Extents of an input.")]
 OpenShape = Annotated[list[str] | None, typer.Option(

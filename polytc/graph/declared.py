@@ -12,10 +12,10 @@ from polytc.graph.plan import Array, type_of
 
 
 def check_outputs(graph: Graph, types: Mapping[str, Array], known: Mapping[str, np.ndarray]) -> None:
-    """Outputs are of the types that the graph declares; of its shapes too, if it declares numbers for those of its inputs. No
+    """Outputs are of the types that the graph declares; of its shapes too, if its inputs have the shapes that it declares. No
     dimensions at all are what exporters write for those they do not know. types: of what is computed; known: values that are
     computed already. Raises ModelError E606."""
-    static = all(v.static_shape is not None for v in graph.inputs)
+    static = all(v.name in types and v.static_shape == types[v.name].shape for v in graph.inputs)
     for v in graph.outputs:
         found = type_of(known[v.name]) if v.name in known else types.get(v.name)
         if found is not None and not _agrees(v, found, static):

@@ -146,17 +146,15 @@ class Specialisation:
         except CompileError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError, RuntimeError) as error:
-            attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items())
-            inputs = ", ".join(f"{n}: {self.described(n)}" for n in node.inputs)
-            raise fail("E608", f"{node.label} cannot be used with these inputs and attributes "
-                       f"({type(error).__name__}: {error})", kind=ModelError,
-                       notes=[f"inputs: {inputs or 'none'}", f"attributes: {attributes or 'none'}",
-                              "check them against the operator's definition, and export the model again"]) from error
+            attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items()) or "none"
+            inputs = ", ".join(f"{n}: {self.described(n)}" for n in node.inputs) or "none"
+            notes = [f"inputs: {inputs}", f"attributes: {attributes}", "check them, and export the model again"]
+            why = f"cannot be used with these inputs and attributes ({type(error).__name__}: {error})"
+            raise fail("E608", f"{node.label} {why}", kind=ModelError, notes=notes) from error
 
     def described(self, name: str) -> str:
-        if name in self.known:
-            return f"{self.known[name].dtype}{list(self.known[name].shape)}"
-        return str(self.types.get(name, "not computed"))
+        a = self.known.get(name)
+        return str(self.types.get(name, "not computed")) if a is None else f"{a.dtype}{list(a.shape)}"
 
     def define(self, name: str, t: Array, label: str) -> None:
         """Say the type of a value, one that memory can hold."""

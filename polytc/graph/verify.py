@@ -86,11 +86,8 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
         try:
             expected: Sequence[np.ndarray] = reference(node, values)
         except CompileError as error:
-            other = _by_runtime(node, values)
-            if other is None:
-                yield Finding(node, None, remark=f"the reference fails: {error.diagnostics[0].message}", stuck=True)
-                return
-            expected = other
+            yield Finding(node, None, remark=f"the reference fails: {error.diagnostics[0].message}", stuck=True)
+            return
         finding, expected = _alone(node, values, expected, target, set(graph.constants))
         yield finding
         values |= {n: a for n, a in zip(node.outputs, expected, strict=True) if n}
@@ -101,7 +98,17 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
 
 def reference(node: Node, values: Mapping[str, np.ndarray], widened: Callable[[Any], bool] = is_half) -> list[np.ndarray]:
     """The outputs of a node by onnx's reference evaluator, which also runs each node of a body; halves, and whatever else is
-    `widened`, by way of f64."""
+    `widened`, by way of f64. Where that fails, by ONNX Runtime. Raises CompileError where neither has any."""
+    try:
+        return _by_evaluator(node, values, widened)
+    except CompileError:
+        other = _by_runtime(node, values)
+        if other is None:
+            raise
+        return list(other)
+
+
+def _by_evaluator(node: Node, values: Mapping[str, np.ndarray], widened: Callable[[Any], bool]) -> list[np.ndarray]:
     given = [values[n] if n else None for n in node.inputs]
     try:
         if node.op == "If":

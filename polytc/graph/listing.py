@@ -1,0 +1,28 @@
+"""The programs of a model without their code: what its kernels are made from, fused and laid out as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from polytc.graph import bands, instance, layouts
+from polytc.graph.executables import machine_for
+from polytc.graph.ir import Graph
+from polytc.graph.partition import fuse
+from polytc.graph.plan import Array
+from polytc.graph.specialise import specialise
+from polytc.lang.program import Program
+from polytc.options import Licence
+
+
+def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, licence: Licence
+            ) -> tuple[list[tuple[str, Program]], bool]:
+    """The label of the nodes and the program of each kernel, in order, for inputs of these shapes, else of those declared; and
+    whether that is all: what follows a value that only a run has is left out. Raises CompileError for a model that does not
+    compile."""
+    types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes.get(v.name) or v.static_shape or ()))
+             for v in graph.inputs}
+    part = specialise(graph, types, by_value=lambda name: False, guards=target != "opencl")
+    machine, plan = machine_for(target), bands.computed(part.plan)
+    plan = fuse(layouts.choose(plan, machine) if machine is not None else plan)
+    programs = instance.programs(plan, licence)
+    return [(c.label, p) for c, p in zip(plan.calls, programs, strict=True)], part.rest is None and not part.hosts
