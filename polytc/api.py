@@ -72,7 +72,7 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate'.
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
-    threads: how many may work on one call; None is all of the machine's.
+    threads: how many may work on one call, at most 1024; None is all of the machine's.
     schedule: what `polytc.schedule` gave, completed where it says nothing; or the YAML of a schedule, taken as it is; 'isl' for
     isl's own scheduler; 'program' for the order of the text; None for the automatic one.
     fusion: 'min', 'smart' or 'max', how many statements the automatic schedule puts into common loops; None is what its

@@ -37,10 +37,16 @@ def check_typical(typical: Any, sizes: Collection[str]) -> dict[str, int]:
     return {str(n): int(v) for n, v in typical.items()}
 
 
+THREADS = 1024
+"""How many threads may work on one call: more than any processor has, few enough to be started."""
+
+
 def check_threads(threads: int | None) -> int | None:
-    """`threads` if it is None or a positive int; E410 else."""
+    """`threads` if it is None or an int from 1 to THREADS; E410 else."""
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
         raise _refused(f"threads must be a positive integer, not {threads!r}")
+    if threads is not None and threads > THREADS:
+        raise _refused(f"threads={threads} is more than {THREADS}", "one for each of the machine's cores is most useful")
     return None if threads is None else int(threads)
 
 

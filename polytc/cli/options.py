@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from polytc.options import THREADS
+
 Program = Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file of polytc text, the text, or - for standard input.")]
 Source = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
                                        help="A file of polytc text, the text, - for standard input, or an ONNX model.")]
@@ -25,7 +27,7 @@ Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", 
 Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
 Algebra = Annotated[str | None, typer.Option(metavar="fast|direct", help="direct: no algorithm with fewer products.")]
 Fast = Annotated[bool, typer.Option("--fast", help="Float operations may be reassociated, divisions be products.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="How many threads; all of the machine's if not said.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=THREADS, help="How many threads; all of the machine's if not said.")]
 
 
 def read_text(program: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from polytc.errors import ArgumentError, fail
+from polytc.options import THREADS
 from polytc.runtime import forks, regions
 from polytc.runtime.linking import scalar_code
 
@@ -28,11 +29,11 @@ _WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 def default_threads(cores: int) -> int:
     """POLYTC_NUM_THREADS if it is set, else `cores`, or fewer if OMP_NUM_THREADS says so, as launchers of many processes do.
 
-    Raises ArgumentError E410 if POLYTC_NUM_THREADS is no positive integer.
+    Raises ArgumentError E410 if POLYTC_NUM_THREADS is no integer from 1 to THREADS.
     """
     text = os.environ.get("POLYTC_NUM_THREADS", "").strip()
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise fail("E410", f"POLYTC_NUM_THREADS is {text!r}, not a positive integer", kind=ArgumentError,
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= THREADS):
+        raise fail("E410", f"POLYTC_NUM_THREADS is {text!r}, not an integer from 1 to {THREADS}", kind=ArgumentError,
                    notes=["set it to a number such as 4, or unset it for all of the machine's threads"])
     if text:
         return int(text)

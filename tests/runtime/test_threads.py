@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import polytc
 from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
@@ -301,3 +302,20 @@ assert any(len(os.sched_getaffinity(t)) == len(everything) - 1 for t in workers)
 assert os.sched_getaffinity(os.getpid()) == everything, "the caller itself may run anywhere"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1025, 10**9, 2**70, 2.0, True, "2", float("nan")])
+def test_numbers_of_threads_that_make_no_sense(count: object) -> None:
+    """Nothing is started: a thousand million once began to be."""
+    text, a = "C[i] = 2 * A[i]", np.ones(9, np.float32)
+    for use in (lambda: polytc.compile(text, threads=count), lambda: polytc.run(text, a, threads=count),
+                lambda: polytc.explain(text, shapes={"A": (9,)}, threads=count)):
+        with pytest.raises(polytc.ArgumentError, match="E410"):
+            use()
+
+
+@pytest.mark.parametrize("text", ["1000000000", "1025", "0", "-1", "1.5"])
+def test_the_number_of_threads_of_the_environment(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("POLYTC_NUM_THREADS", text)
+    with pytest.raises(polytc.ArgumentError, match="E410"):
+        threads.default_threads(2)
