@@ -45,6 +45,7 @@ class Program:
                              if isinstance(x, Plan) and x.s.accumulator}
         self.types: dict[str, str] = {}
         self.hulls: dict[str, Hull] = {}
+        self.guess: dict[str, str] = {}
         self.callees: dict[Any, Program] = {}
         self.analyse()
 
@@ -128,7 +129,7 @@ class Program:
                 return self.check()
             if seeded:
                 raise Unsupported("a type that only its own values tell")
-            self.types = self.types | dict.fromkeys(unknown, "i64")
+            self.types = self.types | {n: self.guess[n] for n in unknown}
             seeded = True
         raise Refused("types or bounds that do not settle")
 
@@ -138,8 +139,7 @@ class Program:
         hulls: dict[str, Hull] = {n: tuple((0, k - 1) for k in s) for n, s in self.shapes.items()}
         problem: Refused | None = None
         for x in self.items:
-            known = {n: self.fixed.get(n) or self.types.get(n) or (types.joined(joined[n]) if n in joined else types.UNKNOWN)
-                     for n in self.ranks}
+            known = {n: self.fixed.get(n) or self.types.get(n) or types.UNKNOWN for n in self.ranks}
             before = {**self.hulls, **hulls} if x.loops else hulls
             try:
                 found = self.called(x, known, before) if isinstance(x, Invoke) else self.planned(x, known, before)
@@ -153,6 +153,8 @@ class Program:
                     hulls |= {} if merged is None else {name: merged}
         self.types = {n: self.fixed.get(n) or types.joined(kinds) for n, kinds in joined.items()} | {
             n: self.fixed[n] for n in self.shapes}
+        self.guess = {n: types.promote(*(t for t, weak in kinds if weak)) for n, kinds in joined.items()}
+        self.guess = {n: "i64" if t == types.UNKNOWN else t for n, t in self.guess.items()}
         self.hulls = hulls
         return problem
 

@@ -108,6 +108,9 @@ class Run:
         """Runs a definition on copies of its arguments, from 0 each; what it declares `inout` is written in place."""
         held = {name: settled(self.tensors[name]) for _, name in x.tensors}
         callee = self.program.callee(x, held)
+        if any(last - first > high for t, o in zip(x.targets, callee.outputs)
+               for (first, last), (_, high) in zip(callee.hulls[o], self.program.hulls[t], strict=True)):
+            raise Unsupported("a call on a tensor that is larger behind it")
         given = {p.name: Stored(t.type, (0,) * t.data.ndim, t.data if p.inout else t.data.copy(), t.error, t.slack)
                  for p, t in ((p, held[name]) for p, name in x.tensors)}
         found = Run(callee, given).run()

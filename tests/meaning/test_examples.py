@@ -213,6 +213,8 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("for t in 0:5 { P[t] = 3*(P[t-1] else 1) + A[t] }", {"A": np.ones(5, "u1")}, {"P": np.array([4, 13, 40, 121, 108], "u1")}),
     ("Z[i] = X[i]; for t in 0:2 { P[t] = 3*(P[t-1] else 1) + A[t] }", {"A": np.ones(2, "u1"), "X": np.ones(1, "f4")},
      {"Z": np.ones(1, "f4"), "P": np.array([4, 13], "u1")}),
+    ("T[i] = 2 where i in 0:2; T[i] = T[i] + A[i] where i in 0:1", {"A": np.ones(1, "f4")}, {"T": np.array([3, 2], "f4")}),
+    ("T = 0.0; for t in 0:2 { T = max(T, A[t]) }", {"A": np.ones(2, "f2")}, {"T": np.array(1, "f2")}),
     # arithmetic
     ("C[i] = A[i] // 2 + A[i] % 3", {"A": np.array([-5, 5])}, {"C": [-3 + 1, 2 + 2]}),
     ("C[i] = (A[i] + 12582912.0) - 12582912.0", {"A": np.array([2.6], "f4")}, {"C": np.array([3], "f4")}),

@@ -73,12 +73,12 @@ def common(a: tuple[str, bool], b: tuple[str, bool]) -> tuple[str, bool]:
 
 
 def joined(writers: list[tuple[str, bool]]) -> str:
-    """The type of a tensor: that of all of its writers at once."""
+    """The type of a tensor: that of all of its writers at once. Numbers alone do not tell it while a writer is unknown."""
     strong, weak = [t for t, w in writers if not w], [t for t, w in writers if w]
     if not strong or not weak:
         return promote(*strong, *weak)
     of = promote(*strong)
-    return promote(*weak) if of == UNKNOWN else common((of, False), (promote(*weak), True))[0]
+    return of if of == UNKNOWN else common((of, False), (promote(*weak), True))[0]
 
 
 def identity(op: str, name: str) -> int | float | bool:
