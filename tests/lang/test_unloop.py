@@ -16,9 +16,15 @@ FLAT = {
     "the next row": "for i in 0:6 { B[i,j] = B[i+1,j]*2 + B[i,j] }",
     "a condition": "for i in 0:7 { B[i,j] += B[k,j] where k > i }",
     "rows of two tensors": "for i in 0:6 { A[i,j] = B[i+1,j]\n B[i,j] = A[i,j] + A[i+1,j] }",
+    "a nest": "for i in 0:7 { for j in 0:7 { A[i,j] = A[i,j]*2 + B[i,j] } }",
+    "a nest with two statements and a sum": "for i in 0:7 { B[i,j] = 3*A[i,j]\n for j in 0:i+1 { A[i,j] +=! B[i,k]*k } }",
+    "a nest that reads later rows": "for i in 0:6 { for j in 0:7 { B[i,j] = B[i+1,j] - A[i,j] } }",
     "nothing but the own row": "for i in 0:7 { B[i,j] = B[i,j]*A[i,j] }",
 }
 ORDERED = {
+    "a nest with a row before": "for i in 1:7 { for j in 0:7 { B[i,j] = B[i-1,j]*2 } }",
+    "a nest with a column before": "for i in 0:7 { for j in 1:7 { B[i,j] = B[i,j-1]*2 } }",
+    "a nest with a later column": "for i in 0:7 { for j in 0:6 { B[i,j] = B[i,j+1]*2 } }",
     "the row before": "for i in 1:7 { B[i,j] = B[i-1,j]*2 }",
     "all rows from the own on": "for i in 0:7 { A[i,j] += B[k,j] where k >= i\n B[i,j] = A[i,j] }",
     "one element for all": "for i in 0:7 { A[0,j] = B[i,j]\n B[i,j] = A[0,j] + B[i,j] }",
@@ -60,3 +66,12 @@ def test_a_copy_is_made_of_what_later_iterations_overwrite() -> None:
     copies = [s for s in unloop(program(FLAT["rows of two tensors"])).statements if s.target.endswith("_before")]
     assert [s.target for s in copies] == ["B_before", "A_before"]
     assert len(unloop(program(FLAT["nothing but the own row"])).statements) == 1
+
+
+def test_deep_nests_take_little_more_than_flat_ones() -> None:
+    """Eight levels without order are one statement, of one loop."""
+    names = "abcdefgh"
+    body = "".join(f"for {x} in 0:3 {{ " for x in names) + f"T[{','.join(names)}] = X[{','.join(names)}]*2" + " }" * 8
+    lowered = compiler.lower_program(build(body, {"X": (3,) * 8}), "cpu")
+    assert not lowered.rewritten.sequential
+    assert len(lowered.rewritten.statements[0].ranges) == 1

@@ -21,11 +21,11 @@ from polytc.lang.rewrites.pad import fresh
 
 
 def unloop(program: pr.Program) -> pr.Program:
-    """The program with such loops gone; loops in loops, and around data-dependent ranges, stay."""
+    """The program with such loops gone, and with nests of them gone as a whole; loops around data-dependent ranges stay."""
     statements: list[pr.Statement] = []
     for loops, group in groupby(program.statements, lambda s: s.loops[:1]):
         members = tuple(group)
-        flat = _flat(program, members) if loops else None
+        flat = _nest(program, members) if loops else None
         if flat is None:
             statements += members
         else:
@@ -34,9 +34,26 @@ def unloop(program: pr.Program) -> pr.Program:
     return replace(program, statements=tuple(statements))
 
 
-def _flat(program: pr.Program, members: tuple[pr.Statement, ...]) -> tuple[pr.Program, tuple[pr.Statement, ...]] | None:
-    """The program with the copies among its tensors, and the flat statements of one loop; None if its order matters."""
-    if any(len(s.loops) > 1 or s.bounds for s in members):
+def _nest(program: pr.Program, members: tuple[pr.Statement, ...]) -> tuple[pr.Program, tuple[pr.Statement, ...]] | None:
+    """The same as `_flat` for loops in loops, the innermost ones first; None if the order of some loop matters."""
+    for depth in range(max(len(s.loops) for s in members), 0, -1):
+        inside: list[pr.Statement] = []
+        for loops, group in groupby(members, lambda s: s.loops[:depth]):  # noqa: B023
+            one = tuple(group)
+            found = _flat(program, one, depth) if len(loops) == depth else (program, one)
+            if found is None:
+                return None
+            program, one = found
+            inside += one
+        members = tuple(inside)
+    return program, members
+
+
+def _flat(program: pr.Program, members: tuple[pr.Statement, ...], depth: int
+          ) -> tuple[pr.Program, tuple[pr.Statement, ...]] | None:
+    """The program with the copies among its tensors, and the flat statements of one loop, in which there is none; None if its
+    order matters. depth: of the loop; copies are made for outermost loops only, as each iteration around would make them."""
+    if any(s.bounds for s in members):
         return None
     written = dict.fromkeys(s.target for s in members)
     decides = (e for s in members for c in (*s.where, *s.subscripts) for e in pr.walk(c))
@@ -45,39 +62,35 @@ def _flat(program: pr.Program, members: tuple[pr.Statement, ...]) -> tuple[pr.Pr
     copied: dict[str, str] = {}
     places: dict[str, int] = {}
     for name in written:
-        place = _own_dimension(members, name)
+        place = _own_dimension(members, name, depth)
         if place is None:
             return None
         places[name] = place
     result = []
     for s in members:
         for read in pr.reads(s):
-            if read.tensor not in written or _same(read, places[read.tensor], s):
+            if read.tensor not in written or read.subscripts[places[read.tensor]] == pr.Index(s.indices[depth - 1]):
                 continue
-            if read.default is not None or not _later(read, places[read.tensor], s):
+            if depth > 1 or read.default is not None or not _later(read, places[read.tensor], s):
                 return None
             if read.tensor not in copied:
                 copied[read.tensor] = fresh(f"{read.tensor}_before", {t.name for t in program.tensors} | set(copied.values()))
             s = _redirected(s, read, copied[read.tensor])
-        result.append(replace(s, loops=()))
+        result.append(replace(s, loops=s.loops[:-1]))
     copies = [_copy(program, old, new) for old, new in copied.items()]
     tensors = tuple(replace(program.tensor(old), name=new) for old, new in copied.items())
     return replace(program, tensors=(*program.tensors, *tensors)), (*copies, *result)
 
 
-def _own_dimension(members: Sequence[pr.Statement], tensor: str) -> int | None:
-    """The dimension in which all writes to a tensor have the loop's index."""
-    found = [{d for d, sub in enumerate(s.subscripts) if sub == pr.Index(s.indices[0])} for s in members if s.target == tensor]
+def _own_dimension(members: Sequence[pr.Statement], tensor: str, depth: int) -> int | None:
+    """The dimension in which all writes to a tensor have the index of the loop at that depth."""
+    found = [{d for d, sub in enumerate(s.subscripts) if sub == pr.Index(s.indices[depth - 1])}
+             for s in members if s.target == tensor]
     return min(set.intersection(*found), default=None)
 
 
-def _same(read: pr.Read, place: int, s: pr.Statement) -> bool:
-    """Does it read what its own iteration writes?"""
-    return read.subscripts[place] == pr.Index(s.indices[0])
-
-
 def _later(read: pr.Read, place: int, s: pr.Statement) -> bool:
-    """Is what it reads provably written in later iterations alone?"""
+    """Is what it reads provably written in later iterations of the outermost loop alone?"""
     form = affine(read.subscripts[place])
     if form is None:
         return False
