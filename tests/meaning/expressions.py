@@ -217,7 +217,8 @@ class Expressions:
         if to is not None:
             a = args[0]
             if a.number is not None and a.weak and types.is_float(to):
-                return Value(np.asarray(a.number).astype(types.computed(to)), to, number=float(a.number))
+                made = values.half(Value(np.asarray(a.number).astype(types.computed(to)), to))
+                return replace(made, number=float(made.data))
             return values.cast(a, to)
         if fn not in intrinsics.NAMES:
             raise Refused(f"there is no function `{fn}`")

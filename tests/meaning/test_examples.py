@@ -215,6 +215,7 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
      {"Z": np.ones(1, "f4"), "P": np.array([4, 13], "u1")}),
     ("T[i] = 2 where i in 0:2; T[i] = T[i] + A[i] where i in 0:1", {"A": np.ones(1, "f4")}, {"T": np.array([3, 2], "f4")}),
     ("T = 0.0; for t in 0:2 { T = max(T, A[t]) }", {"A": np.ones(2, "f2")}, {"T": np.array(1, "f2")}),
+    ("C[i] = A[i] * f16(0.1)", {"A": np.ones(1, "f4")}, {"C": np.array([np.float16(0.1)], "f4")}),
     # arithmetic
     ("C[i] = A[i] // 2 + A[i] % 3", {"A": np.array([-5, 5])}, {"C": [-3 + 1, 2 + 2]}),
     ("C[i] = (A[i] + 12582912.0) - 12582912.0", {"A": np.array([2.6], "f4")}, {"C": np.array([3], "f4")}),
