@@ -47,7 +47,7 @@ class Plan:
         stated = [c for c in own if isinstance(c, sx.RangeClause)]
         around = [c for c in s.clauses[:len(s.loops)] if isinstance(c, sx.RangeClause)]
         conditions = [p for c in own if isinstance(c, sx.Condition) for p in ranges.conjuncts(c.value)]
-        self.values = s.components or (s.value,)
+        self.values = tuple(map(self.taken, s.components or (s.value,)))
         self.where = Clauses(
             tuple(c for c in (*around, *stated) if not self.remembers(c)), tuple(c for c in stated if self.remembers(c)),
             tuple(c for c in conditions if not self.reads(c)), tuple(c for c in conditions if self.reads(c)))
@@ -60,6 +60,15 @@ class Plan:
         self.scattered = [self.reads(e) for e in s.subscripts]
         self.box: Box = {}
         self._base: Points | None = None
+
+    def taken(self, e: sx.Expr) -> sx.Expr:
+        """The expression without the branches that conditions of numbers alone leave out."""
+        open_ = self.names(e.condition) or any(isinstance(n, sx.Extent) for n in walk(e.condition)) \
+            if isinstance(e, sx.Ternary) else True
+        if isinstance(e, sx.Ternary) and not open_ and not self.reads(e.condition):
+            c = Expressions(self.numbers, self.lets, {}, {}, {}).value(e.condition).number  # type: ignore[arg-type]
+            return self.taken(e.a if c else e.b)
+        return sx.rebuild(e, tuple(map(self.taken, sx.operands(e))))
 
     def reads(self, e: sx.Expr) -> bool:
         return reads(e, self.tensors) or any(

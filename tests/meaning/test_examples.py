@@ -202,6 +202,7 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("O[i] = I[3*i]", {"I": "1 2 3 4 5"}, {"O": [1, 4]}),
     ("O[j] += A[i,i+j]", {"A": np.arange(8.0).reshape(2, 4)}, {"O": [5, 7, 9]}),
     ("P[i] += X[k] where k <= i, i in 0:4, k in 2:4", {"X": "1 2 3 4"}, {"P": [3, 7]}),
+    ("O[i] = 1 > 2 ? I[i-1] : I[i]", {"I": "1 2"}, {"O": [1, 2]}),
     # types
     ("C[i] = A[i] + B[i]", {"A": np.array([250], "u1"), "B": np.array([100], "i1")}, {"C": np.array([350], "i2")}),
     ("C[i] = A[i] * 2", {"A": np.array([200], "u1")}, {"C": np.array([144], "u1")}),

@@ -87,7 +87,9 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
     np.add.at(relative, at, np.where(terms > 0, terms / np.abs(given), 0.0) + 2.0 ** -digits)
     final = np.abs(held)
     np.multiply.at(final, at, np.abs(given))
-    return values.some(np.where(relative > 0, 2 * relative * final, 0.0).reshape(t.data.shape))
+    error = np.where(relative > 0, 2 * relative * final, 0.0)
+    large = total > np.finfo(memory.dtype).max  # in another order it may have been infinite on the way
+    return values.some(np.where(large & (not precise), np.inf, error).reshape(t.data.shape))
 
 
 def _whole(x: np.ndarray, k: int) -> bool:
