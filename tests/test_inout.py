@@ -108,7 +108,7 @@ def test_constants_are_refused():
 
 def test_all_stages_print():
     low = polytc.lower(ADD, shapes={"A": (5,), "B": (5,)}, dtypes={"A": "f64", "B": "f64"})
-    assert "(f64[5] A, f64[5] B) -> (f64[5] A)" in str(low.program)
+    assert "(inout f64[5] A, f64[5] B) -> (f64[5] A)" in str(low.program)
     assert low.program.inouts == ("A",)
     assert [b.name for b in low.loops.args] == ["A", "B"]
 

@@ -23,7 +23,7 @@ from dataclasses import replace
 from polytc.lang import program as pr
 from polytc.lang import scalars, weak
 from polytc.lang.scalars import BOOL, I64, DType
-from polytc.lang.sizes import Undecided
+from polytc.lang.sizes import Size, Undecided
 from polytc.lang.splice import fresh
 from polytc.lang.typenames import CONSTANTS, dtype_of
 from polytc.lang.weak import TypeProblem, Value
@@ -120,11 +120,19 @@ def _typed(e: pr.Expr) -> pr.Expr:
 
 def _means(text: pr.Expr, e: pr.Expr, place: DType | None) -> bool:
     """Is `e` what the front end makes of the text of an expression?"""
+    text, e = pr.map_expr(text, _as_index), pr.map_expr(e, _as_index)
     try:
         found = _meaning(text)
         return _same(found.expr if place is None else weak.adapt(found, place), e)
     except (TypeProblem, KeyError, Undecided):
         return False
+
+
+def _as_index(e: pr.Expr) -> pr.Expr:
+    """A formula of open sizes as what has its type and no number: an index."""
+    if not (isinstance(e, pr.Const) and isinstance(e.value, Size)):
+        return e
+    return pr.Index(str(e.value)) if e.dtype == I64 else pr.Cast(pr.Index(str(e.value)), e.dtype)
 
 
 def _meaning(e: pr.Expr) -> Value:

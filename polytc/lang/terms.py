@@ -157,6 +157,8 @@ def format_expr(e: Expr, level: int = 0) -> str:
     match e:
         case Const():
             text, own = number_text(e), 12
+            if text.startswith("("):  # a formula of sizes, which may be any operation
+                text, own = text[1:-1], 0
         case Index():
             text, own = e.name, 12
         case Read():

@@ -279,7 +279,7 @@ def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.M
         numbers = {"sizes": json.dumps(list(low.loops.sizes))}
         opened = low.target.load(replace(built, options={**built.options, **numbers}), 1)
         assert isinstance(opened, Open)
-        opened.at([sizes[n] for n in low.loops.sizes]).run(arrays)
+        opened.at({n: sizes[n] for n in low.loops.sizes}).run(arrays)
         expected = PROGRAMS[name][1](**given)
         assert_equal({b.name: a for b, a in zip(low.loops.args, arrays)}, expected)
 
