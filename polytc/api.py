@@ -132,7 +132,7 @@ def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, d
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
     dtypes: f32 where nothing is said; algebra, entry, fusion, fast: see `compile`. checked: each gather and scatter adds an
-    output of i64, which is 2**63 - 1 where all of its indices are inside. Raises CompileError.
+    output, see docs/language.md. Raises CompileError.
     """
     check_target(target)
     program = build(text, shapes, dtypes, attrs, scalars, entry).licensed(check_licence(algebra, fast))

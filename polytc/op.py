@@ -26,7 +26,7 @@ from polytc.arguments import (
 from polytc.codegen.target import Executable
 from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import check_indices
+from polytc.lang.rewrites.checked import check_indices, decides
 from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.machine import Machine
 from polytc.options import check_checked, check_licence, check_threads, check_typical
@@ -223,7 +223,9 @@ class Op:
             raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "the others take open ones")
         found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), typical, self._fixed)
         if set(found.dims) == {n for n in self.inputs if n not in self._numbers} and not self._numbers:
-            found.add(found.general(lambda s: self.program(s, self._dtypes)), self.load)
+            general = found.general(lambda s: self.program(s, self._dtypes))
+            if not general.checked:
+                found.add(general, self.load)
         return found
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
@@ -234,7 +236,7 @@ class Op:
                 if self._open is not None:
                     self._open.sizes(shapes)
                 program = self.program(shapes, dtypes, scalars)
-                executable = self.load(program) if self._open is None else self._open.load(
+                executable = self.load(program) if self._open is None or program.checked else self._open.load(
                     program, lambda s: self.program({**shapes, **s}, dtypes, scalars), self.load)
                 outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
                 inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
@@ -250,7 +252,7 @@ class Op:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
                              entry=self._entry, prover=Proofs())
-        return replace(program.licensed(self._licence), checked=self._checked)
+        return replace(program.licensed(self._licence), checked=self._checked and decides(program))
 
     def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
         """The checked program for shapes and types of the inputs, with this Op's where nothing is said."""
@@ -396,9 +398,10 @@ def load(program: Program, target: str, threads: int | None, schedule: str | Rec
             raise argument_error("E410", "checked=True adds statements, of which a given schedule says nothing",
                                  "leave schedule= away, or check with the automatic schedule first")
         made = load(whole, target, threads, schedule)
-        return Checked(made, whole, checks) if checks else made
+        return Checked(made, program, checks, lambda p: load(p, target, threads, schedule)) if checks else made
     if target == "evaluate":
-        return Reference(program)
+        made = Reference(program)
+        return Checked(made, program, (), Reference) if decides(program) else made
     wanted = request(schedule, compiler.target(target).here().machine) if isinstance(schedule, Recipe) else schedule
     return compiler.compile_program(program, target, threads, wanted)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -107,12 +109,70 @@ def test_constants_and_the_reference_check_too() -> None:
         polytc.compile("H[I[i]] += 1 -> (i64[3] H)", target="evaluate", checked=True)(index)
 
 
-def test_open_sizes_and_given_schedules_are_refused() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_open_sizes_get_code_for_each(target: str) -> None:
+    op = polytc.compile("O[i] = X[I[i]]", shapes={"X": ("N",), "I": ("M",)}, dtypes={"I": "i64"}, target=target, checked=True)
+    for n in (3, 8):
+        x, index = np.arange(n, dtype="f4"), RANDOM.integers(0, n, n + 2)
+        np.testing.assert_array_equal(op(x, index), x[index])
+        index[n] = n
+        with pytest.raises(errors.IndexOutOfBounds, match=rf"I\[{n}\] = {n} is no index of dimension 0 of X, 0:{n}"):
+            op(x, index)
+
+
+def test_open_sizes_without_an_index_in_memory_share_their_code() -> None:
+    op = polytc.compile("O[i] = X[i] + 1", shapes={"X": ("N",)}, checked=True)
+    op(np.ones(50, "f4"))
+    op(np.ones(70, "f4"))
+    assert op._open is not None
+    assert op._open.kernels == 1
+
+
+def test_lowered_open_sizes_and_given_schedules_are_refused() -> None:
     with pytest.raises(errors.CompileError, match="E412"):
-        polytc.compile("O[i] = X[I[i]]", shapes={"X": ("N",), "I": ("M",)}, dtypes={"I": "i64"}, checked=True)
+        polytc.lower("O[i] = X[I[i]]", shapes={"X": ("N",), "I": ("M",)}, dtypes={"I": "i64"}, checked=True)
     recipe = api.schedule("O[i] = X[I[i]]", {"X": (8,), "I": (8,)}, {"I": "i64"})
     with pytest.raises(errors.ArgumentError, match="E410"):
         polytc.compile("O[i] = X[I[i]]", shapes={"X": (8,), "I": (8,)}, dtypes={"I": "i64"}, schedule=recipe, checked=True)
+
+
+@pytest.mark.parametrize("run", [polytc.evaluate, lambda *a, **k: polytc.run(*a, **k, target="evaluate", checked=True)])
+def test_the_evaluator_names_the_element(run: Callable[..., np.ndarray]) -> None:
+    for bad in (-1, 3):
+        with pytest.raises(errors.IndexOutOfBounds, match=rf"I\[1\] = {bad} is no index"):
+            run("O[i] = X[I[i]]", X=np.arange(3.0), I=np.array([0, bad, 7]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_no_instance_uses_may_be_anywhere(target: str) -> None:
+    """The tests look at all nonzeros; those of no row, and padding, are no errors."""
+    text = "Y[i] += X[I[i,p]] where p in 0:n[i]"
+    op, index = polytc.compile(text, target=target, checked=True), np.array([[0, 9, -1], [2, 1, 7]])
+    x = np.arange(1.0, 4.0)
+    np.testing.assert_array_equal(op(X=x, I=index, n=np.array([1, 2])), [1, 5])
+    with pytest.raises(errors.IndexOutOfBounds, match=r"I\[1, 2\] = 7"):
+        op(X=x, I=index, n=np.array([1, 3]))
+    op = polytc.compile("O[i,j] += X[I[j]] where j <= i, i in 0:2, j in 0:3", target=target, checked=True)
+    np.testing.assert_array_equal(op(X=x, I=np.array([2, 0, 9])), [[3, 0], [3, 1]])
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_type_of_index(target: str, dtype: str) -> None:
+    """The extremes of each, against tensors shorter and longer than the type counts; dimensions that begin elsewhere."""
+    about = np.iinfo(dtype)
+    values = np.array(sorted({about.min, about.min + 1, 0, 1, 126, 127, about.max - 1, about.max}), object)
+    for extent in (1, 127, 128, 300):
+        for shift in (0, 5):
+            text = f"T[q] = X[q-{shift}] where q in {shift}:{extent + shift}; O[i] = T[I[i]+0]" if shift else "O[i] = X[I[i]]"
+            op = polytc.compile(text, target=target, checked=True)
+            x = np.arange(extent, dtype="f4")
+            for value in values:
+                if shift <= value < extent + shift:
+                    assert op(X=x, I=np.array([value], dtype))[0] == value - shift
+                else:
+                    with pytest.raises(errors.IndexOutOfBounds, match=rf"I\[0\].* = {value} "):
+                        op(X=x, I=np.array([value], dtype))
 
 
 @pytest.mark.parametrize("target", ["c", "opencl"])

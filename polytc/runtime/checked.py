@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from polytc import errors
-from polytc.codegen.target import Bound, Executable, Held
+from polytc.codegen.target import Bound, Executable, Held, Quick, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
 from polytc.lang import evaluator
 from polytc.lang import program as pr
 from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import NONE, Check
+from polytc.lang.rewrites.checked import NONE, Check, locating
 from polytc.lang.scalars import I64
 
 errors.register(E418="index outside of its tensor")
@@ -21,25 +24,83 @@ errors.register(E418="index outside of its tensor")
 
 @dataclass(frozen=True)
 class Checked:
-    """An Executable for the arrays of the program before `check_indices` added its outputs. Several threads may run it."""
+    """An Executable for the arrays of the program before `check_indices` added its outputs. Several threads may run it.
+
+    program: the one without them; compiled: a program as code, for the one that says which index it was."""
 
     executable: Executable
     program: Program
     checks: tuple[Check, ...]
+    compiled: Callable[[Program], Executable]
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
-        """Run on the arrays. Raises IndexOutOfBounds E418, when all results are written, if an index left its tensor."""
-        found = [np.empty(c.output.shape, np.int64) for c in self.checks]
-        self.executable.run([*buffers, *found])
-        for check, numbers in zip(self.checks, found, strict=True):
-            rows = np.flatnonzero(numbers != NONE)
-            if len(rows):
-                number = int(rows[0]) * check.width + int(numbers.flat[rows[0]])
-                raise self._outside(check, check.point(number), dict(zip(self.program.arrays, buffers, strict=False)))
+        """Run on the arrays. Raises IndexOutOfBounds E418, when all results are written, if an index left its tensor. The
+        evaluator stops at it."""
+        found = self._empty()
+        try:
+            self.executable.run([*buffers, *found])
+        except IndexError:
+            arrays = dict(zip(self.program.arrays, buffers, strict=False))
+            read = list[tuple[Check, np.ndarray]]()
+            with suppress(IndexError):  # the index of an index
+                read += [(c, numbers) for c, numbers in self._located(arrays) if not c.write]
+            self._raise_first(read, arrays)
+            raise
+        self._judge(buffers, found)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these arrays as a function."""
         return Held(self.run, buffers)
+
+    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See `codegen.target.Quick`; it raises as `run` does."""
+        own = [(c.output.shape, c.output.dtype.numpy) for c in self.checks]
+        call = self.executable.quick(inputs, (*outputs, *own)) if isinstance(self.executable, Quick) else None
+        if call is None:
+            return None
+
+        def run(*arrays: Any) -> bool:
+            found = self._empty()
+            ran = call(*arrays, *found)
+            if ran:
+                self._judge(arrays, found)
+            return ran
+        return run
+
+    def _empty(self) -> list[np.ndarray]:
+        return [np.empty(c.output.shape, c.output.dtype.numpy) for c in self.checks]
+
+    def _judge(self, buffers: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
+        """Raises for the first subscript, in the order of the text, of which an output tells."""
+        known, doubtful = list[tuple[Check, np.ndarray]](), False
+        for check, output in zip(self.checks, found, strict=True):
+            if check.limit is None:
+                known.append((check, output))
+            elif output.max() >= check.limit:
+                doubtful = True
+        arrays = dict(zip(self.program.arrays, buffers, strict=False))
+        if doubtful:
+            known += self._located(arrays)
+        self._raise_first(known, arrays)
+
+    def _raise_first(self, known: Sequence[tuple[Check, np.ndarray]], arrays: Mapping[str, np.ndarray]) -> None:
+        for check, numbers in sorted(known, key=lambda pair: pair[0].place):
+            rows = np.flatnonzero(numbers != NONE)
+            if len(rows):
+                number = int(rows[0]) * check.width + int(numbers.flat[rows[0]])
+                raise self._outside(check, check.point(number), arrays)
+
+    @cached_property
+    def _locating(self) -> tuple[Executable, Program, tuple[Check, ...]]:
+        program, checks = locating(self.program)
+        return self.compiled(program), program, checks
+
+    def _located(self, arrays: Mapping[str, np.ndarray]) -> list[tuple[Check, np.ndarray]]:
+        """The numbers of the first instances outside."""
+        executable, program, checks = self._locating
+        numbers = [np.empty(c.output.shape, np.int64) for c in checks]
+        executable.run([*(arrays[n] for n in program.inputs), *numbers])
+        return list(zip(checks, numbers, strict=True))
 
     def _outside(self, c: Check, point: dict[str, int], arrays: Mapping[str, np.ndarray]) -> IndexOutOfBounds:
         low, extent = c.tensor.lower[c.axis], c.tensor.shape[c.axis]

@@ -1,30 +1,34 @@
-"""Programs that find out where an index in memory leaves its tensor: one more output for each gather and scatter.
+"""Programs that find out whether an index in memory leaves its tensor: one more output for each gather and scatter.
 
-    Y[i,d] += T[I[i,k],d]   ->   outside_1[i] = 2**63 - 1                                               (of i64)
-                                 outside_1[i] min= I[i,k] < 0 || I[i,k] >= 20 ? k : 2**63 - 1
+    Y[i,d] += T[I[i,k],d]   ->   outside_1[i] = 0                                                       (of u64, or u32)
+                                 outside_1[i] max= u64(I[i,k])
                                  Y[i,d] += T[I[i,k],d]
 
-The number is that of the first instance which meets such an index, among those of the indices that the subscript needs; it
-becomes an exception when the run is over (runtime/checked.py). It is a reduction like any other: vectors, threads and devices
-compute it, each row for itself, beside the statement where that runs through the same rows.
+As a number without sign an index below its tensor is one far above it: one comparison when the run is over tells of both. Only
+where that fails, `locating` makes the program that says which instance it was (runtime/checked.py):
+
+    outside_1[i] min= I[i,k] < 0 || I[i,k] >= 20 ? k : 2**63 - 1
+
+It reads inputs, which are still there. Indices that the program computes are numbered so at once. Both are reductions like any
+other: vectors, threads and devices compute them, each row for itself, beside the statement where that takes the same rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from polytc import errors
 from polytc.lang import program as pr
 from polytc.lang import weak
 from polytc.lang.affine import affine
 from polytc.lang.domain import condition_indices
-from polytc.lang.scalars import BOOL, I64
+from polytc.lang.scalars import BOOL, I64, U32, U64, DType
 
 NONE = 2**63 - 1
-"""What an output holds where every index was in bounds."""
-
+"""What an output of numbers holds where every index was in bounds."""
 
 ROWS = 1 << 16
 """Elements of an output at most: one for each value of the outermost index."""
@@ -35,11 +39,14 @@ BLOCK = 1 << 11
 
 @dataclass(frozen=True)
 class Check:
-    """One subscript that memory decides. output: the tensor that tells of it; statement: the one that has it; tensor, axis:
-    where it points; write: is it on the left side? ranges: of the indices that number the instances, the last one fastest;
-    width: how many of them each element of the output stands for."""
+    """One subscript that memory decides. output: the tensor that tells of it; place: of the subscript among those of the
+    program; statement: the one that has it; tensor, axis: where it points; write: is it on the left side? ranges: of the
+    indices that number the instances, the last one fastest; width: how many of them each element of the output stands for.
+    limit: elements of the output from here on tell of an index that is outside, perhaps of an instance that does not run;
+    None: they are numbers of instances."""
 
     output: pr.Tensor
+    place: int
     statement: pr.Statement
     tensor: pr.Tensor
     axis: int
@@ -47,6 +54,7 @@ class Check:
     write: bool
     ranges: tuple[pr.Range, ...]
     width: int
+    limit: int | None
 
     def point(self, number: int) -> dict[str, int]:
         """The indices of a numbered instance."""
@@ -68,27 +76,93 @@ class _Subscript:
     write: bool
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """How the instances of a test are laid out in an output. own: their indices; row: the one that the output has, if any;
+    number: of an instance in its row; swapped: what stands for the statement's indices."""
+
+    suffix: str
+    own: tuple[pr.Range, ...]
+    row: pr.Range | None
+    number: pr.Expr
+    width: int
+    swapped: dict[str, pr.Expr]
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """For which instances a subscript is tested."""
+
+    ranges: tuple[pr.Range, ...]
+    where: tuple[pr.Expr, ...]
+    bounds: tuple[pr.Bound, ...]
+
+
+_Made: TypeAlias = tuple[pr.Statement, pr.Statement, Check]
+"""An output's initialisation and update, and what it tells."""
+
+
+def decides(program: pr.Program) -> bool:
+    """Has it a subscript that memory decides?"""
+    return any(True for s in program.statements for _ in _decided(program, s))
+
+
 def check_indices(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
     """The program with an output for each subscript that memory decides, behind its own ones; and what they tell. Raises
     CompileError E412 where sizes are open."""
-    if program.sizes and any(True for s in program.statements for _ in _decided(program, s)):
+    if program.sizes and decides(program):
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open where indices are checked",
-                          notes=["checked=True takes fixed sizes"])
-    taken = {t.name for t in program.tensors}
+                          notes=["lower(checked=True) takes fixed sizes"])
     checks: list[Check] = []
     firsts: list[pr.Statement] = []
     statements: list[pr.Statement] = []
-    for s in program.statements:
-        for sub in dict.fromkeys(_decided(program, s)):
-            for first, tested, check in _tested(program, s, sub, _fresh(f"outside_{len(checks) + 1}", taken)):
-                taken.add(check.output.name)
-                checks.append(check)
-                firsts.append(first)
-                statements.append(tested)
+    for s, tests in _tests(program):
+        for first, tested, check in tests:
+            checks.append(check)
+            firsts.append(first)
+            statements.append(tested)
         statements.append(s)
     made = tuple(c.output for c in checks)
     return replace(program, tensors=program.tensors + made, statements=(*firsts, *statements),
                    outputs=program.outputs + tuple(t.name for t in made), checked=False), tuple(checks)
+
+
+def locating(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
+    """The program that only numbers the first instance outside, for those subscripts of which `check_indices` tells no more
+    than that there may be one. It takes the inputs that the program does not write."""
+    made = [m for _, tests in _tests(program, numbered=True) for m in tests]
+    lasting = _lasting(program)
+    used = {r.tensor for _, tested, _ in made for r in pr.reads(tested)}
+    inputs = tuple(n for n in program.inputs if n in lasting & used)
+    outputs = tuple(c.output for _, _, c in made)
+    return replace(program, tensors=(*map(program.tensor, inputs), *outputs), inputs=inputs, checked=False,
+                   statements=(*(first for first, _, _ in made), *(tested for _, tested, _ in made)),
+                   outputs=tuple(t.name for t in outputs),
+                   constants=tuple(n for n in program.constants if n in inputs)), tuple(c for _, _, c in made)
+
+
+def _tests(program: pr.Program, numbered: bool = False) -> Iterator[tuple[pr.Statement, list[_Made]]]:
+    """The statements with what tests their subscripts. numbered: only those that inputs decide, by number."""
+    taken = {t.name for t in program.tensors}
+    lasting, place = _lasting(program), 0
+    for s in program.statements:
+        made: list[_Made] = []
+        for sub in dict.fromkeys(_decided(program, s)):
+            place += 1
+            known = all(r.tensor in lasting for e in (sub.place, *sub.known, *(x for b in s.bounds for x in (b.lower, b.upper)))
+                        for r in pr.walk(e) if isinstance(r, pr.Read))
+            if numbered and not known:
+                continue
+            name = _fresh(f"outside_{place}", taken)
+            found = _numbered if numbered or not known else _largest
+            made += found(program, s, sub, name, place)
+            taken.update(c.output.name for _, _, c in made)
+        yield s, made
+
+
+def _lasting(program: pr.Program) -> frozenset[str]:
+    """The inputs that a run leaves as they are."""
+    return frozenset(program.inputs) - frozenset(program.outputs)
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -127,43 +201,102 @@ def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tu
         yield from _reads(x, known)
 
 
-def _tested(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str
-            ) -> Iterator[tuple[pr.Statement, pr.Statement, Check]]:
-    """(initialisation, `name[row] min= the number of an instance whose subscript is outside`, what it tells): one for all
-    instances, or one for the blocks of a single index and one for the rest."""
-    t = program.tensor(sub.tensor)
-    place = sub.place if sub.place.dtype == I64 else pr.Cast(sub.place, I64)
-    outside = pr.Binary("||", pr.Binary("<", place, pr.Const(t.lower[sub.axis], I64), BOOL),
-                        pr.Binary(">=", place, pr.Const(t.lower[sub.axis] + t.shape[sub.axis], I64), BOOL), BOOL)
+def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, place: int) -> Iterator[_Made]:
+    """`name[row] min= the number of an instance whose subscript is outside`, for the instances that run."""
+    t, none = program.tensor(sub.tensor), pr.Const(NONE, I64)
+    at = _wide(sub.place)
+    outside = pr.Binary("||", pr.Binary("<", at, pr.Const(t.lower[sub.axis], I64), BOOL),
+                        pr.Binary(">=", at, pr.Const(t.lower[sub.axis] + t.shape[sub.axis], I64), BOOL), BOOL)
     test = pr.conjunction((*sub.known, outside))
-    used = _tied(s, condition_indices(test))
-    ranges = tuple(r for r in s.ranges if r.index in used)
-    where = tuple(c for c in s.where if condition_indices(c) <= used)
+    domain = _running(s, condition_indices(test))
+    for rows in _layout(s, domain):
+        value = pr.Select(pr.substitute(test, rows.swapped), weak.fold(rows.number), none, I64)
+        yield _made(s, name, rows, domain, "min", value, none,
+                    lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, None))
 
-    def made(name: str, own: tuple[pr.Range, ...], rows: pr.Range | None, number: pr.Expr, test: pr.Expr
-             ) -> tuple[pr.Statement, pr.Statement, Check]:
-        tensor = pr.Tensor(name, I64, (rows.extent,), (rows.lower,)) if rows is not None else pr.Tensor(name, I64, (), ())
-        at: tuple[pr.Expr, ...] = (pr.Index(rows.index),) if rows is not None else ()
-        none, total = pr.Const(NONE, I64), math.prod(r.extent for r in ranges)
-        first = pr.Statement(f"{s.name}_{name}_init", name, at, None, none, (rows,) if rows is not None else (), span=s.span)
-        update = pr.Statement(f"{s.name}_{name}", name, at, "min", pr.Select(test, weak.fold(number), none, I64), own, where,
-                              s.span, s.loops, s.bounds)
-        width = total if rows is None else BLOCK if rows not in ranges else total // rows.extent
-        return first, update, Check(tensor, s, t, sub.axis, sub.place, sub.write, ranges, width)
 
+def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, place: int) -> Iterator[_Made]:
+    """`name[row] max= the subscript's distance from the tensor's first element, as a number without sign`; for all values of
+    its indices where that is simpler than for the instances that run: then it may be too large for nothing."""
+    t = program.tensor(sub.tensor)
+    distance, limit = _distance(sub.place, t.lower[sub.axis], t.shape[sub.axis])
+    zero = pr.Const(0, distance.dtype)
+    value = pr.Select(pr.conjunction(sub.known), distance, zero, distance.dtype) if sub.known else distance
+    indices = condition_indices(value)
+    domain = _everywhere(s, indices) or _running(s, indices)
+    for rows in _layout(s, domain):
+        yield _made(s, name, rows, domain, "max", pr.substitute(value, rows.swapped), zero,
+                    lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, limit))
+
+
+def _distance(place: pr.Expr, lower: int, extent: int) -> tuple[pr.Expr, int]:
+    """A subscript's distance from `lower` without sign, of 32 bits where the index has no more; the least that is outside."""
+    own = place.a if isinstance(place, pr.Cast) else place
+    if lower == 0 and own.dtype.kind in "iu" and own.dtype.bits <= 32:
+        return _cast(own, U32), min(extent, 2**31) if own.dtype.kind == "i" else extent
+    start = pr.Binary("-", _wide(place), pr.Const(lower, I64), I64) if lower else _wide(place)
+    return _cast(start, U64), extent
+
+
+def _cast(e: pr.Expr, dtype: DType) -> pr.Expr:
+    return e if e.dtype == dtype else pr.Cast(e, dtype)
+
+
+def _wide(e: pr.Expr) -> pr.Expr:
+    return _cast(e, I64)
+
+
+def _running(s: pr.Statement, indices: frozenset[str]) -> _Domain:
+    """The instances that run."""
+    used = _tied(s, indices)
+    return _domain(s, used, s.bounds)
+
+
+def _domain(s: pr.Statement, indices: frozenset[str], bounds: tuple[pr.Bound, ...]) -> _Domain:
+    """The values of these indices under the conditions on them alone."""
+    return _Domain(tuple(r for r in s.ranges if r.index in indices),
+                   tuple(c for c in s.where if condition_indices(c) <= indices), bounds)
+
+
+def _everywhere(s: pr.Statement, indices: frozenset[str]) -> _Domain | None:
+    """All values of these indices, whatever those of others are: all nonzeros of a sparse matrix, not those row by row. None
+    where others decide which of them are in bounds, or where they alone decide which run."""
+    ends = [(b, condition_indices(b.lower) | condition_indices(b.upper)) for b in s.bounds]
+    if s.loops or any(b.index in indices and of <= indices for b, of in ends):
+        return None
+    if any(condition_indices(c) & indices and not condition_indices(c) <= indices for c in s.where):
+        return None
+    return _domain(s, indices, ())
+
+
+def _layout(s: pr.Statement, domain: _Domain) -> Iterator[_Rows]:
+    """One output for all instances, or one for the blocks of a single index and one for the rest."""
+    ranges = domain.ranges
+    total = math.prod(r.extent for r in ranges)
     if len(ranges) > 1 and ranges[0].extent <= ROWS:
-        yield made(name, ranges, ranges[0], _number(ranges[1:]), test)
-    elif len(ranges) == 1 and ranges[0].extent >= 2 * BLOCK and not (where or s.loops or s.bounds):
+        yield _Rows("", ranges, ranges[0], _number(ranges[1:]), total // ranges[0].extent, {})
+    elif len(ranges) == 1 and ranges[0].extent >= 2 * BLOCK and not (domain.where or s.loops or domain.bounds):
         (r,) = ranges
         block, inner = pr.Range(f"{r.index}_block", 0, r.extent // BLOCK), pr.Range(f"{r.index}_inner", 0, BLOCK)
         start = pr.Binary("+", pr.Binary("*", pr.Index(block.index), pr.Const(BLOCK, I64), I64), pr.Const(r.lower, I64), I64)
-        whole = pr.Binary("+", start, pr.Index(inner.index), I64)
-        yield made(name, (block, inner), block, pr.Index(inner.index), pr.substitute(test, {r.index: weak.fold(whole)}))
+        whole = weak.fold(pr.Binary("+", start, pr.Index(inner.index), I64))
+        yield _Rows("", (block, inner), block, pr.Index(inner.index), BLOCK, {r.index: whole})
         if r.extent % BLOCK:
             rest = pr.Range(r.index, r.lower + block.upper * BLOCK, r.upper)
-            yield made(f"{name}_rest", (rest,), None, _number(ranges), test)
+            yield _Rows("_rest", (rest,), None, _number(ranges), total, {})
     else:
-        yield made(name, ranges, None, _number(ranges), test)
+        yield _Rows("", ranges, None, _number(ranges), total, {})
+
+
+def _made(s: pr.Statement, name: str, rows: _Rows, domain: _Domain, op: str, value: pr.Expr, first: pr.Const,
+          check: Callable[[pr.Tensor, int], Check]) -> _Made:
+    """The statements that compute an output."""
+    name, row = name + rows.suffix, rows.row
+    at: tuple[pr.Expr, ...] = (pr.Index(row.index),) if row is not None else ()
+    tensor = pr.Tensor(name, first.dtype, (row.extent,) if row is not None else (), (row.lower,) if row is not None else ())
+    init = pr.Statement(f"{s.name}_{name}_init", name, at, None, first, (row,) if row is not None else (), span=s.span)
+    update = pr.Statement(f"{s.name}_{name}", name, at, op, value, rows.own, domain.where, s.span, s.loops, domain.bounds)
+    return init, update, check(tensor, rows.width)
 
 
 def _number(ranges: tuple[pr.Range, ...]) -> pr.Expr:
