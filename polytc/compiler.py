@@ -28,7 +28,7 @@ from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
 from polytc.lang import rewrites
 from polytc.lang.program import Program, format_statement
-from polytc.lang.rewrites import hoist, inline, layout, mirror, pad, scan, unit, unloop
+from polytc.lang.rewrites import coalesce, hoist, inline, layout, mirror, pad, scan, unit, unloop
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
@@ -303,6 +303,8 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
     if program.sizes:
         return hoist.hoist(_general(program, machine))
     program = unloop.unloop(program)
+    if program.sequential and not program.dynamic:
+        program = coalesce.coalesce(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
         program = sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, looped.stage)

@@ -7,11 +7,16 @@ Tensors change shape, not memory: the caller's arrays are viewed in the new shap
 reductions keeps its own indices, and writes where they say:
 
     P[c,h,w] = X[c,2*h,2*w];   O[m,h,w] += W[m,c]*P[c,h,w]   ->   P[c,W*h+w] = X[c,2*h,2*w];   O[m,i] += W[m,c]*P[c,i]
+
+Two `for` loops become one if the inner one is all that is in the outer one; the order of the iterations stays:
+
+    for i in 0:M { for j in 0:N { s[0] = s[0]*r + X[i,j] } }   ->   for k in 0:M*N { s[0] = s[0]*r + X[k] }
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
@@ -19,10 +24,13 @@ from polytc.lang.scalars import I64
 
 Pair = tuple[str, str]
 """Two indices of a statement, outer first."""
+LONGEST = 1 << 31
+"""Iterations of a loop that no tensor bounds: any target's integers hold its index."""
 
 
 def coalesce(program: pr.Program) -> pr.Program:
-    """The program with as few indices as its accesses allow."""
+    """The program with as few indices as its accesses allow; where there are `for` loops, with as few loops. (Other indices
+    stay there, but for those of tensors that loops walk along.) Ranges in memory are not looked at: there must be none."""
     while True:
         merged = _merge_some(program)
         if merged is None:
@@ -46,19 +54,22 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
     changed = True
     while changed:
         good = {p for p in places if _place_ok(program, p, pairs)}
-        kept = {(n, pair) for n, pair in pairs if _pair_ok(program.statement(n), pair, good)}
+        kept = {(n, pair) for n, pair in pairs
+                if _pair_ok(program.statement(n), pair, good) and _order_ok(program, n, pair, pairs)}
         changed = (good, kept) != (places, pairs)
         places, pairs = good, kept
-    if not pairs:
-        return None
-    return _apply(program, *_component(program, min(pairs), pairs))
+    starts = {(n, pair) for n, pair in pairs if pair[0] in _loop_indices(program.statement(n))} if program.sequential else pairs
+    return _apply(program, *_component(program, min(starts), pairs)) if starts else None
 
 
 def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
-    """Neighbours in some access, with an inner index that runs over whole dimensions starting at 0."""
+    """Neighbours in some access, with an inner index that runs over whole dimensions starting at 0; and neighbouring loops that
+    no access knows of."""
     ranges = {r.index: r for r in s.ranges}
-    found: set[Pair] = set()
     used_elsewhere = _index_values(s)
+    used = used_elsewhere | {n for _, subscripts, _ in _accesses(s) for e in subscripts if (n := _plain(e)) is not None}
+    found = {(a, b) for a, b in pairwise(_loop_indices(s)) if not {a, b} & used and ranges[a].lower >= 0 == ranges[b].lower
+             and ranges[a].upper * ranges[b].upper < LONGEST}
     for tensor, subscripts, _ in _accesses(s):
         t = program.tensor(tensor)
         names = [_plain(e) for e in subscripts]
@@ -91,7 +102,8 @@ def _index_values(s: pr.Statement) -> set[str]:
 
 
 def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str, Pair]]) -> bool:
-    """Is every access of the tensor a mergeable pair in these two dimensions?"""
+    """Is every access of the tensor a mergeable pair in these two dimensions? A guard says the same of the new index, as the
+    inner one never leaves its dimension; without `for` loops it keeps its dimensions all the same."""
     tensor, d = place
     t = program.tensor(tensor)
     seen = False
@@ -101,7 +113,7 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
                 continue
             seen = True
             a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
-            if guarded or a is None or b is None:
+            if guarded and not program.sequential or a is None or b is None:
                 return False
             if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor):
                 return False
@@ -128,34 +140,68 @@ def _pair_ok(s: pr.Statement, pair: Pair, places: set[tuple[str, int]]) -> bool:
     return True
 
 
+def _loop_indices(s: pr.Statement) -> tuple[str, ...]:
+    return s.indices[:s.depth]
+
+
+def _order_ok(program: pr.Program, name: str, pair: Pair, pairs: set[tuple[str, Pair]]) -> bool:
+    """Do the instances keep their order, if that matters, and is a pair of loops one for all statements in the outer one?"""
+    if not program.sequential:
+        return True
+    s = program.statement(name)
+    outer, inner = map(s.indices.index, pair)
+    if inner != outer + 1 or (outer < s.depth) != (inner < s.depth):
+        return False
+    return all(x.loops[:inner + 1] == s.loops[:inner + 1] and (x.name, pair) in pairs
+               and (x.ranges[inner].lower, x.ranges[inner].upper) == (s.ranges[inner].lower, s.ranges[inner].upper)
+               for x in _sharing(program, s, pair))
+
+
+def _sharing(program: pr.Program, s: pr.Statement, pair: Pair) -> tuple[pr.Statement, ...]:
+    """The statements in the loop of the outer index of a pair; none if that is no loop's."""
+    depth = s.indices.index(pair[0]) + 1
+    return tuple(x for x in program.statements if x.loops[:depth] == s.loops[:depth]) if depth <= s.depth else ()
+
+
 def _component(program: pr.Program, start: tuple[str, Pair], pairs: set[tuple[str, Pair]]) \
         -> tuple[dict[str, Pair], set[tuple[str, int]]]:
-    """All pairs and dimensions that must be merged with `start`, but one pair a statement and one place a tensor."""
+    """All pairs and dimensions that must be merged with `start`, but one pair a statement and one place a tensor; nothing if
+    some statement would need two pairs."""
     chosen: dict[str, Pair] = {start[0]: start[1]}
     places: set[tuple[str, int]] = set()
-    todo = [start]
+    todo, done = [start], {start}
     while todo:
         name, pair = todo.pop()
-        for tensor, subscripts, _ in _accesses(program.statement(name)):
+        s = program.statement(name)
+        needed = [(x.name, pair) for x in _sharing(program, s, pair)]
+        for tensor, subscripts, _ in _accesses(s):
             names = [_plain(e) for e in subscripts]
-            if pair[0] not in names:
+            if pair[0] in names:
+                d = names.index(pair[0])
+                places.add((tensor, d))
+                needed += _there(program, tensor, d)
+        for found in needed:
+            if found not in pairs:  # it fills a temporary
                 continue
-            d = names.index(pair[0])
-            places.add((tensor, d))
-            for s in program.statements:
-                for other, subs, _ in _accesses(s):
-                    if other == tensor:
-                        a, b = _plain(subs[d]), _plain(subs[d + 1])
-                        assert a is not None
-                        assert b is not None
-                        if (s.name, (a, b)) not in pairs:  # it fills a temporary
-                            continue
-                        if chosen.get(s.name, (a, b)) != (a, b):
-                            return {}, set()
-                        if s.name not in chosen:
-                            chosen[s.name] = (a, b)
-                            todo.append((s.name, (a, b)))
+            if chosen.setdefault(*found) != found[1]:
+                return {}, set()
+            if found not in done:
+                done.add(found)
+                todo.append(found)
     return chosen, places
+
+
+def _there(program: pr.Program, tensor: str, d: int) -> list[tuple[str, Pair]]:
+    """The pairs with which the statements access two neighbouring dimensions."""
+    result = []
+    for s in program.statements:
+        for other, subscripts, _ in _accesses(s):
+            if other == tensor:
+                a, b = _plain(subscripts[d]), _plain(subscripts[d + 1])
+                assert a is not None
+                assert b is not None
+                result.append((s.name, (a, b)))
+    return result
 
 
 def _apply(program: pr.Program, chosen: dict[str, Pair], places: set[tuple[str, int]]) -> pr.Program | None:
@@ -171,7 +217,7 @@ def _apply(program: pr.Program, chosen: dict[str, Pair], places: set[tuple[str, 
                        lower=(*t.lower[:d], 0, *t.lower[d + 2:]))
 
     shapes = {t.name: t.shape for t in program.tensors}
-    statements = tuple(_merged(s, chosen[s.name], dims) if s.name in chosen else _filling(s, dims, shapes)
+    statements = tuple(_merged(program, s, chosen[s.name], dims) if s.name in chosen else _filling(s, dims, shapes)
                        for s in program.statements)
     return replace(program, tensors=tuple(map(tensor, program.tensors)), statements=statements)
 
@@ -186,10 +232,10 @@ def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int,
     return replace(s, subscripts=(*s.subscripts[:d], place, *s.subscripts[d + 2:]))
 
 
-def _merged(s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
+def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
     outer, inner = pair
     new = f"{outer}_{inner}"
-    while new in s.indices:
+    while any(new in x.indices for x in (s, *_sharing(program, s, pair))):
         new += "_"
 
     def cut(tensor: str, subscripts: tuple[pr.Expr, ...]) -> tuple[pr.Expr, ...]:
@@ -205,4 +251,6 @@ def _merged(s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
     extent = by_name[inner].extent
     whole = pr.Range(new, by_name[outer].lower * extent, by_name[outer].upper * extent)
     ranges = tuple(whole if r.index == outer else r for r in s.ranges if r.index != inner)
-    return replace(s, subscripts=cut(s.target, tuple(map(go, s.subscripts))), value=go(s.value), ranges=ranges)
+    place = s.indices.index(inner)
+    return replace(s, subscripts=cut(s.target, tuple(map(go, s.subscripts))), value=go(s.value), ranges=ranges,
+                   loops=(*s.loops[:place], *s.loops[place + 1:]))
