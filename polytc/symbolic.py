@@ -1,7 +1,7 @@
 """Open sizes: one kernel of a program for all sizes, compiled once.
 
 The program for given sizes is built, and so checked, at their first call; the kernel is used if the program that it was made
-from is the same for these sizes (lang.generalise), which it is but for rare small ones, which get a kernel of their own.
+from is the same for these sizes (lang.generalise), which it is but for 0 and rare small ones, which get a kernel of their own.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ class OpenSizes:
         """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program. No kernel
         runs whose accumulators would add up too many terms for these sizes (schedule.sums)."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
+        if 0 in sizes.values():  # what kernels for all sizes know of them is that they are 1 at least
+            return compiled(program)
         agreeing = [k for k in self._kernels if agrees(k.program, program, sizes)]
         for k in agreeing:
             if _too_large(program, k.options):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from polytc.lang import check, resets, scalars, tuples, weak
 from polytc.lang import program as pr
-from polytc.lang import resets, scalars, tuples, weak
 from polytc.lang import syntax as sx
 from polytc.lang.affine import affine, indices, interval
 from polytc.lang.check import Placed
@@ -27,6 +27,10 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     written = set(d.inputs)
     for k, s in enumerate(placed):
         components, target = s.lowered.source.components, s.lowered.target
+        nothing = check.idle(s, hulls)
+        if check.without_elements(hulls[target]) or (components and nothing):
+            written.add(target)
+            continue
         if components and s.lowered.source.member == 0:
             found, places = tuples.statements(placed[k:k + len(components)], _lead(s, hulls, types), hulls, types)
             if s.lowered.loops and resets.limits(s):
@@ -43,14 +47,16 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
         if s.lowered.op is not None and s.lowered.source.reset and (s.lowered.loops or target in written):
             if resets.limits(s) and target not in written:
                 statements.insert(_outside(statements, s), _first(s, target, hulls[target], dtype))
-            statements.append(_restart(s, dtype))
+            statements += [_restart(s, dtype)] if not resets.restarted(s).vacant else []
         elif s.lowered.op is not None and target not in written:
             statements.insert(_outside(statements, s), _init(s, hulls[target], dtype))
-        statements.append(_statement(s, hulls, dtype))
+        statements += [_statement(s, hulls, dtype)] if not nothing else []
         written.add(target)
+    statements = [_without_reads(s, hulls) for s in statements]
     if drop:
         statements = [_drop(s) for s in statements]
-    order = dict.fromkeys((*d.inputs, *(s.target for s in statements)))
+    read = (r.tensor for s in statements for r in pr.reads(s))  # what has no elements has no writer
+    order = dict.fromkeys((*d.inputs, *(s.target for s in statements), *read, *d.outputs))
     tensors = tuple(pr.Tensor(n, types[n], tuple(high - low + 1 for low, high in hulls[n]), tuple(low for low, _ in hulls[n]))
                     for n in order if n in hulls) + tuple(made)
     return pr.Program(name, tensors, tuple(statements), tuple(d.inputs), tuple(d.outputs), of.precise,
@@ -204,6 +210,17 @@ def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:
         if last > high:
             found.append(pr.Binary("<=", e, pr.Const(high, I64), BOOL))
     return found
+
+
+def _without_reads(s: pr.Statement, hulls: Mapping[str, Hull]) -> pr.Statement:
+    """The statement with their defaults for the guarded reads of tensors without elements."""
+    def put(e: pr.Expr) -> pr.Expr:
+        if isinstance(e, pr.Read) and e.default is not None and check.without_elements(hulls.get(e.tensor, ())):
+            return e.default
+        return e
+
+    return replace(s, value=pr.map_expr(s.value, put), subscripts=tuple(pr.map_expr(e, put) for e in s.subscripts),
+                   bounds=tuple(replace(b, lower=pr.map_expr(b.lower, put), upper=pr.map_expr(b.upper, put)) for b in s.bounds))
 
 
 def _drop(s: pr.Statement) -> pr.Statement:

@@ -273,6 +273,7 @@ def _check_sizes(hulls: Mapping[str, ranges.Hull], d: Declarations, types: Mappi
 def _check(found: Placing, d: Declarations, prover: Prover | None, report: Report) -> bool:
     """The proofs that look at points, for programs that run from top to bottom. Is there something left for the prover?"""
     _check_declared(found.hulls, d, report)
+    _check_winners(found, report)
     if any(s is not None and s.lowered.loops for s in found.placed):
         return True
     trial = Report(report.source)
@@ -304,6 +305,12 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
         own = coverage[s.lowered.target]
         fresh = s.lowered.target not in started
         started.add(s.lowered.target)
+        if s.vacant:
+            if s.lowered.op is not None and fresh:
+                own.add(Image(own.hull))
+            elif resets.restarts(s.lowered) and not resets.restarted(s).vacant:
+                own.add(written)
+            continue
         check.check_independent(s, report)
         for read in dict.fromkeys(n for e in s.lowered.expressions for n in pr.walk(e) if isinstance(n, pr.Read)):
             if complete and read.tensor != s.lowered.target:
@@ -325,6 +332,19 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
             own.add(written)
     for n in d.outputs if complete else ():
         check.check_complete(n, coverage[n], d.spans.get(n), report)
+
+
+def _check_winners(found: Placing, report: Report) -> None:
+    """A tuple reduction that writes elements has something to choose from (E202)."""
+    for s in found.placed:
+        if s is None or not s.lowered.source.components or s.lowered.source.member or not check.idle(s, found.hulls):
+            continue
+        iterations = set(s.lowered.indices[:len(s.lowered.loops)])
+        if not s.vacant & iterations and not check.without_elements(found.hulls[s.lowered.target]):
+            names = ", ".join(f"`{i}`" for i in s.domain.box if i in s.vacant)
+            report.add("E202", f"`arg{s.lowered.op}=` over nothing: {f'{names} has no values' if names else 'nothing is read'}",
+                       s.lowered.source.span, "there is no winner: call it with arrays that have elements, or take the "
+                       f"extremum alone, `{s.lowered.op}=`, which gives its identity")
 
 
 def _check_declared(hulls: Mapping[str, ranges.Hull], d: Declarations, report: Report) -> None:

@@ -39,6 +39,22 @@ class Placed:
     scattered: tuple[str, ...]
     ranges: Box
 
+    @property
+    def vacant(self) -> frozenset[str]:
+        """The indices that have no values; with one the statement has no instances."""
+        return frozenset(i for i, (low, high) in self.domain.box.items() if low > high)
+
+
+def without_elements(hull: Hull) -> bool:
+    """Is the extent of a dimension 0?"""
+    return any(low > high for low, high in hull)
+
+
+def idle(s: Placed, hulls: Mapping[str, Hull]) -> bool:
+    """Does nothing that the statement says happen? It has no instances, or they are all skipped, as `else identity` reads a
+    tensor without elements."""
+    return bool(s.vacant) or any(without_elements(hulls[r.tensor]) for r in s.lowered.skipped)
+
 
 def _point(point: Mapping[str, int], names: Iterable[str]) -> str:
     """`i=1, j=0`."""
@@ -54,7 +70,9 @@ def _element(tensor: str, coordinates: Iterable[object]) -> str:
 
 def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, object], report: Report) -> bool:
     """Every unguarded read stays inside its tensor (E203 with a point, E204 if the domain is too large to look at)."""
-    good = True
+    if s.vacant:
+        return True
+    good = _check_gathers(s, hulls, report)
     for c in constraints(s.lowered, hulls):
         low, high = interval(c.form, s.domain.box)
         if c.low <= low and high <= c.high:
@@ -76,6 +94,17 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         report.add("E203", f"{read} is read out of bounds", c.span,
                    f"{f'with {known}: ' if known else ''}{where} reads {_element(c.tensor, place)}, {extent}",
                    "narrow the range with `where`, or guard the read: `(" + c.tensor + "[...] else 0)`")
+    return good
+
+
+def _check_gathers(s: Placed, hulls: Mapping[str, Hull], report: Report) -> bool:
+    """What is read at places that memory tells has elements."""
+    good = True
+    for read in dict.fromkeys(n for e in s.lowered.expressions for n in pr.walk(e) if isinstance(n, pr.Read)):
+        if read.default is None and None in map(affine, read.subscripts) and without_elements(hulls[read.tensor]):
+            good = False
+            report.add("E203", f"`{read.tensor}` has no elements that could be read", s.lowered.span(read),
+                       f"guard the read: `({read.tensor}[...] else 0)`")
     return good
 
 
@@ -306,7 +335,7 @@ def _all_written(tensor: str, forms: list[Affine | None], points: Mapping[str, n
 
 def check_complete(tensor: str, coverage: Coverage, span: Span | None, report: Report) -> bool:
     """An output has no holes (E214 with a coordinate)."""
-    if coverage.contains(coverage.hull):
+    if without_elements(coverage.hull) or coverage.contains(coverage.hull):
         return True
     raster = coverage.raster()
     if raster is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from polytc.lang import check, ranges, resets
 from polytc.lang import program as pr
-from polytc.lang.affine import Affine, Box, affine, interval
+from polytc.lang.affine import Affine, Box, affine, indices, interval
 from polytc.lang.coverage import Image, bounding_box, image
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain
@@ -104,6 +104,8 @@ class Placing:
         where the prover knows it. What starts again in an iteration is written too, whether a term meets it or not."""
         if resets.restarts(s.lowered):
             s = resets.restarted(s)
+        if s.vacant:
+            return Image(_of_none(s))
         if s.lowered.loops or (s.lowered.op is not None and not s.lowered.source.reset):
             box = bounding_box(s.forms, s.domain)
             if box is None and s.lowered.loops and self.prover is not None:
@@ -134,6 +136,17 @@ def _reached(s: check.Placed) -> ranges.Hull:
     return tuple(interval(f, domain.box) for f in s.forms)
 
 
+def _of_none(s: check.Placed) -> ranges.Hull:
+    """The bounds of what a statement without instances writes: a subscript of an index without values has none, the others have
+    those that the other indices give them."""
+    box = {i: ends for i, ends in s.domain.box.items() if i not in s.vacant}
+    own = [f for f in s.forms if not indices(f) & s.vacant]
+    found = image(own, Domain(box, s.domain.conditions))
+    rest = iter(found.hull if found is not None else [interval(f, box) for f in own])
+    lows = (interval(f, s.domain.box)[0] for f in s.forms)
+    return tuple((low, low - 1) if indices(f) & s.vacant else next(rest) for f, low in zip(s.forms, lows, strict=True))
+
+
 def _left_forms(s: Lowered, domain: Domain, known: Box, target: ranges.Hull | None, report: Report) -> check.Placed | None:
     """The statement with the forms of its left side, see Placed. known: the ranges of its indices; target: the bounds of what
     it writes, if they are known."""
@@ -154,6 +167,9 @@ def _left_forms(s: Lowered, domain: Domain, known: Box, target: ranges.Hull | No
 
 
 def _union(a: ranges.Hull, b: ranges.Hull) -> ranges.Hull:
+    """The smallest box around both; what has no elements does not make the other one larger."""
+    if check.without_elements(a) != check.without_elements(b):
+        return b if check.without_elements(a) else a
     return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
 
 

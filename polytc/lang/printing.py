@@ -42,8 +42,18 @@ def format_program(p: pr.Program) -> str:
     lines += [f"    # open: {', '.join(p.sizes)}"] if p.sizes else []
     lines += [f"    # constant: {n}" for n in p.constants]
     lines += [f"    temp {_declaration(p.tensor(n))}" for n in p.temporaries]
-    lines += _lines(pr.nested(p.statements), (), p)
+    lines += _lines(pr.nested((*p.statements, *_without_elements(p))), (), p)
     return "\n".join([*lines, "}"])
+
+
+def _without_elements(p: pr.Program) -> Iterator[pr.Statement]:
+    """A statement without instances for each output that has no elements, and so no other: the language wants a writer."""
+    written = {s.target for s in p.statements}
+    for t in (p.tensor(n) for n in p.outputs if n not in written and n not in p.inputs):
+        if not t.size:
+            ranges = tuple(pr.Range(f"d{k}", low, low + n) for k, (low, n) in enumerate(zip(t.lower, t.shape, strict=True)))
+            yield pr.Statement(f"{t.name}_empty", t.name, tuple(pr.Index(r.index) for r in ranges), None,
+                               pr.Const(scalars.identity("+", t.dtype), t.dtype), ranges)
 
 
 def _declaration(t: pr.Tensor) -> str:

@@ -4,11 +4,15 @@ Note: the rule. Indices are solved in rounds. In a round, each unsolved index ta
 reads with no other unsolved index allow *for all* values of the solved ones (Tensor Comprehensions' rule). `where` ranges
 are solved first. If no read helps, conditions bound an index, then the declared (or already written) target does, then a
 guarded read that has the bare index as a subscript (the batch index of a padded convolution).
+
+An index has no values where its stated range is empty, where a dimension that it alone reads has extent 0, or where the plain
+reads of it leave exactly none (`A[i+1] - A[i]` of one element). The statement has no instances then. A range that is stated in
+terms of such an index is empty, too; a read of it and others tells nothing about the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +20,7 @@ from polytc import errors
 from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, Box, affine, indices, interval, solve
-from polytc.lang.domain import Domain, as_bounds, tighten
+from polytc.lang.domain import Domain, as_bounds, condition_indices, tighten
 from polytc.lang.lowered import Bound, Lowered
 from polytc.lang.report import Report
 from polytc.lang.scalars import BOOL, I64
@@ -63,13 +67,22 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
                    f"state it: `where {index} in 0:...`")
     if missing:
         return None
-    domain = tighten(Domain(box, tuple(dict.fromkeys((*solver.conditions, *(c for c, _ in s.conditions))))))
+    box = {i: (low, max(high, low - 1)) for i, (low, high) in box.items()}
+    if _narrowed(box, solver.conditions).empty:  # ranges that depend on one another
+        box |= {i: (box[i][0], box[i][0] - 1) for i in solver.stated if not solver.fixed(i)}
+    domain = _narrowed(box, (*solver.conditions, *(c for c, _ in s.conditions)))
     if not domain.empty:
-        return domain, box
+        return Domain({i: domain.box.get(i, ends) for i, ends in box.items()}, domain.conditions), box
     empty = [f"the range of `{index}` is empty" for index, (low, high) in domain.box.items() if low > high]
     for message in empty or ["no point of the domain is left"]:
         report.add("E202", message, s.source.span, "the `where` conditions exclude every value")
     return None
+
+
+def _narrowed(box: Box, conditions: Iterable[pr.Expr]) -> Domain:
+    """The domain of the indices that have values, under the conditions that name no others."""
+    own = {i: ends for i, ends in box.items() if ends[0] <= ends[1]}
+    return tighten(Domain(own, tuple(dict.fromkeys(c for c in conditions if condition_indices(c) <= own.keys()))))
 
 
 def constraints(s: Lowered, hulls: Mapping[str, Hull], *, guarded: bool = False) -> list[Constraint]:
@@ -101,18 +114,29 @@ class _Solver:
             self.stated.setdefault(b.index, []).append(b)
         self.conditions = [c for b in s.limits for c in _affine_ends(b)] + [c for b in s.bounds for c in conditions(b)]
         self.used: dict[str, list[Constraint]] = {}
+        self.vacant: set[str] = set()
+        """Indices without values, which is no error."""
 
     def run(self) -> dict[str, tuple[int, int]]:
         while len(self.box) < len(self.s.indices) and (
                 self.by_clauses() or self.by_constraints(self.reads) or self.by_conditions()
                 or self.by_constraints(self.left) or self.by_constraints(self.guards)):
-            if any(low > high for low, high in self.box.values()):
+            if self.contradicted():
                 break
         return {i: self.box[i] for i in self.s.indices if i in self.box}
 
     def ready(self, form: Affine, index: str) -> bool:
         """Is `index` the only unsolved index of the form?"""
-        return index in indices(form) and all(i == index or i in self.box for i in indices(form))
+        others = indices(form) - {index}
+        return index in indices(form) and others <= self.box.keys() and not others & self.vacant
+
+    def fixed(self, index: str) -> bool:
+        """Are the ends of a stated range numbers?"""
+        return all(isinstance(e, pr.Const) for b in self.stated[index] for e in (b.lower, b.upper))
+
+    def contradicted(self) -> list[str]:
+        """Indices that have no values because what bounds them does not go together."""
+        return [index for index, (low, high) in self.box.items() if low > high and index not in self.vacant]
 
     def by_clauses(self) -> bool:
         found: dict[str, tuple[int, int]] = {}
@@ -121,8 +145,14 @@ class _Solver:
             ends = [(low, high) for low, high in forms if low is not None and high is not None]
             if index in self.box or not all(i in self.box for pair in ends for f in pair for i in indices(f)):
                 continue
-            found[index] = (max(interval(low, self.box)[0] for low, _ in ends),
-                            min(interval(high, self.box)[1] for _, high in ends) - 1)
+            if any(i in self.vacant for pair in ends for f in pair for i in indices(f)):
+                found[index] = (0, -1)
+                self.vacant.add(index)
+                continue
+            spans = [(interval(low, self.box)[0], interval(high, self.box)[1] - 1) for low, high in ends]
+            found[index] = max(low for low, _ in spans), min(high for _, high in spans)
+            if any(low > high for low, high in spans):
+                self.vacant.add(index)
         self.box |= found
         return bool(found)
 
@@ -138,8 +168,15 @@ class _Solver:
                 low, high = found.get(index, (ends[0], ends[1]))
                 found[index] = (max(low, ends[0]), min(high, ends[1]))
                 self.used.setdefault(index, []).append(c)
+        self.vacant |= {index for index, ends in found.items() if self.exhausted(index, *ends)}
         self.box |= found
         return bool(found)
+
+    def exhausted(self, index: str, low: int, high: int) -> bool:
+        """Do reads without elements, or plain reads with one element too few, leave an index no value?"""
+        used = self.used[index]
+        plain = high == low - 1 and all(indices(c.form) == {index} for c in used)
+        return low > high and (plain or any(c.low > c.high for c in used))
 
     def by_conditions(self) -> bool:
         for index in self.s.indices:
@@ -177,14 +214,11 @@ class _Solver:
         return notes
 
     def sources(self, index: str) -> list[str]:
-        """Where an empty range comes from."""
+        """Where a range without values comes from."""
         notes: list[str] = []
         for c in self.used.get(index, [])[:3]:
             others = sorted(indices(c.form) - {index})
             values = ", ".join(f"{i} in {self.box[i][0]}:{self.box[i][1] + 1}" for i in others if i in self.box)
-            if c.low > c.high:
-                notes.append(f"dimension {c.axis} of `{c.tensor}` has extent 0: tensors without elements are not supported")
-                continue
             notes.append(f"dimension {c.axis} of `{c.tensor}` allows the coordinates {c.low}:{c.high + 1}"
                          + (f", for all of {values}" if values else ""))
         for b in self.stated.get(index, []):
@@ -192,8 +226,8 @@ class _Solver:
         return notes
 
     def report_empty(self, report: Report) -> bool:
-        """Report the solved indices that have no value; the others could not be solved because of them."""
-        empty = [index for index, (low, high) in self.box.items() if low > high]
+        """Report the solved indices that should have a value; the others could not be solved because of them."""
+        empty = self.contradicted()
         for index in empty:
             report.add("E202", f"the range of `{index}` is empty", self.s.source.span, *self.sources(index))
         return bool(empty)

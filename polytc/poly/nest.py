@@ -106,7 +106,7 @@ def _child(n: Nest, known: dict[str, pr.Statement]) -> str:
 
 def _node(n: Nest, known: dict[str, pr.Statement]) -> str:
     match n:
-        case Leaf():
+        case Leaf() | Sequence(children=()):
             return ""
         case Sequence():
             return f"{{ sequence: [ {', '.join(_filter(c, known) for c in n.children)} ] }}"

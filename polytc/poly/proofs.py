@@ -240,7 +240,7 @@ class _Proof:
         point = _values(left)
         if point is None:
             return None
-        last = next(s for s in reversed(self.program.statements) if s.target == t.name)
+        last = next((s for s in reversed(self.program.statements) if s.target == t.name), None)
         return self.refusal("E214", last, None, f"nothing writes some elements of the output `{t.name}`",
                             f"one is {_element(t.name, point)}; its bounds are "
                             + ", ".join(f"{lo}:{lo + n}" for lo, n in zip(t.lower, t.shape, strict=True)),

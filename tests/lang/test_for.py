@@ -128,7 +128,7 @@ REFUSED = [
     ("E114", "for i in 0:3:0 { Y[i] = X[i] }", "other than 0"),
     ("E114", "for i in 3:0:-1 { Y[i] = X[i] where i in 0:2 }", "counts down"),
     ("E212", "for i in 0:3 { Y[i] = Z[i] + Y[i-1] }; Z[i] = X[i]", "`Z`"),
-    ("E202", "for i in 3:0 { Y[i] = X[i] }", "empty"),
+    ("E202", "for i in 0:3 { Y[i] = X[i] where i > 5 }", "exclude every value"),
     ("E106", "def f(f64[N] X) -> (Y) { for i in 0:6 { X[i] = 2; Y[i] = X[i] } }", "inout"),
     ("E109", "def f(f64[N] X) { Y[i] = X[i] }", "inout"),
     ("E106", "op f(inout X[i]) -> Y[i] { Y[i] = X[i] }", "inout"),

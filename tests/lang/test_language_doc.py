@@ -33,7 +33,7 @@ def build(given, text):
 def regular(tensor):
     """Ones; a regular matrix, for those who divide by pivots."""
     ones = np.ones(tensor.shape, tensor.dtype.numpy)
-    return ones + len(ones) * np.eye(len(ones), dtype=ones.dtype) if ones.ndim == 2 and len(ones) == len(ones[0]) else ones
+    return ones + len(ones) * np.eye(len(ones), dtype=ones.dtype) if ones.ndim == 2 and ones.shape[0] == ones.shape[1] else ones
 
 
 @pytest.mark.parametrize(("given", "expected", "text"), EXAMPLES, ids=[e[2].split("\n")[0][:50] for e in EXAMPLES])

@@ -168,13 +168,17 @@ class Plan:
     def hull(self, target: Hull | None, make: Callable[[Points], Expressions], *, restarted: bool) -> Hull | None:
         """What the statement writes, or starts again: the bounds of it. target: of what memory decides."""
         used = {n for e in self.s.subscripts for n in self.names(e)} | self.around
-        tests = [t for t in self.tests if not t.memory and (not restarted or t.names <= used)]
+        none = {i for i, (low, high) in self.box.items() if low > high}
+        tests = [t for t in self.tests if not t.memory and not t.names & none and (not restarted or t.names <= used)]
         found = []
         for e, scattered, d in zip(self.s.subscripts, self.scattered, range(len(self.scattered))):
             if scattered:
                 if target is None:
                     raise Refused("a scatter of unknown extent")
                 found.append(target[d])
+                continue
+            if self.names(e) & none:
+                found.append((0, -1))
                 continue
             of = self.closure(self.names(e), tests)
             points = self.narrowed(self.grid(of), [t for t in tests if t.names <= of], make)

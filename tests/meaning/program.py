@@ -183,6 +183,9 @@ class Program:
         found = x.hull(target, make, restarted=False)
         if x.s.reset or x.s.components:
             found = union(found, x.hull(target, make, restarted=True))
+        none = {i for i, (low, high) in x.box.items() if low > high}
+        if x.s.components and none and not none & set(x.counters) and found is not None and not nothing(found):
+            raise Refused("nothing to choose from")
         return [(s.target, kind, found) for s, kind in zip(x.group, kinds, strict=True)]
 
     def called(self, x: Invoke, known: Mapping[str, str], hulls: Mapping[str, Hull]) -> Found:
@@ -214,4 +217,11 @@ class Program:
 def union(a: Hull | None, b: Hull | None) -> Hull | None:
     if a is None or b is None:
         return a or b if a != () and b != () else ()
+    if nothing(a) != nothing(b):
+        return b if nothing(a) else a
     return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
+
+
+def nothing(hull: Hull) -> bool:
+    """Is the extent of a dimension 0?"""
+    return any(low > high for low, high in hull)

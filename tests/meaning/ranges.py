@@ -45,6 +45,8 @@ class Solver:
         self.guards = [(e, b) for e, b in guards if isinstance(e, sx.Name)]
         self.stated = {c.index for c in clauses.ranges}
         self.box: Box = {}
+        self.none: set[str] = set()
+        """Indices that have no values, rightly."""
         ends = [abs(x) for _, b in (*reads, *guards, *left) for x in b]
         numbers = [abs(n.value) for e in (*(e for e, _ in (*reads, *left)), *clauses.conditions) for n in walk(e)
                    if isinstance(n, sx.Number) and isinstance(n.value, int)]
@@ -54,7 +56,7 @@ class Solver:
         while len(self.box) < len(self.indices) and (
                 self.by_ranges() or self.by_reads(self.reads) or self.by_conditions() or self.by_reads(self.left)
                 or self.by_reads(self.guards)):
-            empty = [i for i, (low, high) in self.box.items() if low > high]
+            empty = [i for i, (low, high) in self.box.items() if low > high and i not in self.none]
             if empty:
                 raise Refused(f"the range of {empty} is empty")
         missing = [i for i in self.indices if i not in self.box]
@@ -83,7 +85,12 @@ class Solver:
         for index in self.stated - self.box.keys():
             own = [c for c in self.clauses.ranges if c.index == index]
             if all(n in self.box for c in own for e in (c.lower, c.upper) for n in self.names(e)):
+                if any(n in self.none for c in own for e in (c.lower, c.upper) for n in self.names(e)):
+                    found[index] = (0, -1)
+                    self.none.add(index)
+                    continue
                 found[index] = (max(self.first(c) for c in own), min(self.last(c) for c in own))
+                self.none |= {index} if any(self.first(c) > self.last(c) for c in own) else set()
         self.box |= found
         return bool(found)
 
@@ -98,15 +105,22 @@ class Solver:
 
     def by_reads(self, reads: list[tuple[sx.Expr, tuple[int, int]]]) -> bool:
         found: Box = {}
+        plain: dict[str, bool] = {}
         for index in (i for i in self.indices if i not in self.box and i not in self.stated):
             for e, (low, high) in reads:
                 names = self.names(e)
-                if index not in names or any(n != index and n not in self.box for n in names):
+                if index not in names or any(n != index and (n not in self.box or n in self.none) for n in names):
                     continue
+                if low > high:
+                    found[index] = (0, -1)
+                    self.none.add(index)
+                    continue
+                plain[index] = plain.get(index, True) and names == {index}
                 ends = (low, high) if isinstance(e, sx.Name) and e.id == index else self.inside(e, index, low, high)
                 if ends is not None:
                     a, b = found.get(index, ends)
                     found[index] = (max(a, ends[0]), min(b, ends[1]))
+        self.none |= {i for i, (low, high) in found.items() if high == low - 1 and plain.get(i)}
         self.box |= found
         return bool(found)
 
@@ -138,7 +152,8 @@ class Solver:
             lows, highs = [], []
             for e in self.clauses.conditions:
                 names = self.names(e)
-                if not isinstance(e, sx.Binary) or index not in names or any(n != index and n not in self.box for n in names):
+                if not isinstance(e, sx.Binary) or index not in names or any(
+                        n != index and (n not in self.box or n in self.none) for n in names):
                     continue
                 axis, found = self.tried(e, index)
                 good = np.nonzero(found.any(0))[0]
