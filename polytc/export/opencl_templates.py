@@ -48,10 +48,9 @@ cl_int @NAME@_create(cl_context context, cl_device_id device, const char *folder
 @RESIZE@/* Bytes of argument `number`, counted from 0; 0 while the sizes are not set. */
 size_t @NAME@_bytes(const @NAME@ *self, int number);
 
-/* Enqueues one run on an in-order queue.@SIZED@ No array that is written may share memory with another.
- * It begins when the events of wait_list are complete; done, if it is not NULL,
- * is an event that is complete when the run is, for the caller to release. Runs of one object share its memory: enqueue them on
- * one queue. Not to be called by two threads at once. */
+/* Enqueues one run on an in-order queue.@SIZED@ No array that is written may share memory with another. It begins when
+ * the events of wait_list are complete; done, if it is not NULL, is an event that is complete when the run is, for the caller
+ * to release. Runs of one object share its memory: enqueue them on one queue. Not to be called by two threads at once. */
 cl_int @NAME@_enqueue(@NAME@ *self, cl_command_queue queue, @MEMS@,
                       cl_uint waits, const cl_event *wait_list, cl_event *done);
 
