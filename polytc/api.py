@@ -21,6 +21,7 @@ from polytc.arguments import (
     check_text,
     open_shapes,
 )
+from polytc.codegen.target import Target
 from polytc.contraction import einsum
 from polytc.errors import TargetError
 from polytc.explanation import Explanation
@@ -45,7 +46,7 @@ __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "
 
 
 @overload
-def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: None = None, symbolic: bool = False,
@@ -54,14 +55,14 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
 
 
 @overload
-def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any], symbolic: bool = False,
             typical: Mapping[str, int] | None = None, fast: bool = False, checked: bool | None = None) -> FixedOp: ...
 
 
-def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
+def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
@@ -69,7 +70,8 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
             checked: bool | None = None) -> Op | FixedOp:
     """A program as a callable.
 
-    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate'.
+    text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate', for the
+    device that is here; or a Target such as OpenCLTarget(machine), whose code is for that machine.
     shapes, dtypes: of the inputs, by name; when all shapes are given, code is made now, else at the first call.
     attrs: values of an op's attributes.  scalars: values of scalar arguments, which are then no arguments any more.
     threads: how many may work on one call, at most 1024; None is all of the machine's.
@@ -100,8 +102,9 @@ def compile(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None,
     return op if constants is None else FixedOp(op, constants)
 
 
-def run(text: str, /, *args: Any, target: str = "cpu", threads: int | None = None, schedule: str | Recipe | None = None,
-        entry: str | None = None, fast: bool = False, checked: bool | None = None, out: Any = None, **arrays: Any) -> Any:
+def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | None = None,
+        schedule: str | Recipe | None = None, entry: str | None = None, fast: bool = False, checked: bool | None = None,
+        out: Any = None, **arrays: Any) -> Any:
     """Run a program on arrays, by position or by name; compiled once for each text and combination of shapes and dtypes.
 
         C = polytc.run("C[i,j] += A[i,k]*B[k,j]", A=A, B=B)
@@ -114,7 +117,7 @@ def run(text: str, /, *args: Any, target: str = "cpu", threads: int | None = Non
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
+def _op(text: str, target: str | Target, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
         entry: str | None = None, fast: bool = False, checked: bool = False) -> Op:
     return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry, fast=fast,
               checked=checked)
@@ -125,7 +128,7 @@ def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
     return _op(check_text(text), "evaluate", None, "direct")(*args, **arrays)
 
 
-def lower(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
+def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
           schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
           fusion: str | None = None, fast: bool = False, checked: bool | None = None) -> compiler.Lowered:
@@ -162,12 +165,12 @@ def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: 
     return replace(recipe.start(built, exact), machine_of=_machine)
 
 
-def _machine(target: str) -> Machine:
+def _machine(target: str | Target) -> Machine:
     """What recipes are completed for."""
-    return compiler.target(target).here().machine
+    return compiler.here(check_target(target)).machine
 
 
-def explain(text: str, target: str = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
+def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
             entry: str | None = None, fusion: str | None = None, fast: bool = False) -> Explanation:

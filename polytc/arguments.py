@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from polytc import compiler, errors, lang
+from polytc.codegen.target import Loads, Target
 from polytc.lang.report import closest
 from polytc.lang.scalars import DTYPES, DType
 from polytc.lang.signatures import Signature
+from polytc.machine import Machine
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.schedule.fusion import POLICIES
 from polytc.schedule.recipe import Recipe
@@ -27,14 +29,38 @@ def check_text(text: Any) -> str:
     return text.removeprefix("\ufeff")  # the mark that some editors put before a file's text
 
 
-def check_target(target: Any) -> str:
-    """`target` if it is the name of one; E502 else."""
+def check_target(target: Any) -> str | Target:
+    """`target` if it is the name of one, or a Target; E502 else."""
     known = [*compiler.TARGETS, "evaluate"]
-    kind, colon, device = target.partition(":") if isinstance(target, str) else ("", "", "")
+    if not isinstance(target, str):
+        return _check_target_object(target, known)
+    kind, colon, device = target.partition(":")
     if kind not in known or colon and (kind != "opencl" or not device):
         raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
                           notes=[f"the targets are {', '.join(known)}", "opencl:1 or opencl:NAME chooses a device"])
     return target
+
+
+def _check_target_object(target: Any, known: Sequence[str]) -> Target:
+    """A Target that can be told from others: what is compiled is kept by it."""
+    if isinstance(target, type) and issubclass(target, Loads):
+        cure = f"{target.__name__} is a class: {target.__name__}() is a target"
+    elif isinstance(target, Machine):
+        cure = "a Machine is what a target is made for: OpenCLTarget(machine), LLVMTarget(machine)"
+    elif isinstance(target, Target):
+        return target
+    elif isinstance(target, Loads) and type(target).__hash__ is None:
+        cure = "what is compiled is kept by its target, which must have a hash: a frozen dataclass has one"
+    else:
+        cure = f"a target is a name, or a Target such as polytc.compiler.target({known[0]!r}) gives"
+    shown = repr(target) if len(repr(target)) < 60 else f"a {type(target).__name__}"
+    raise errors.fail("E502", f"{shown} is no target", kind=errors.TargetError,
+                      notes=[cure, f"the names of targets are {', '.join(known)}"])
+
+
+def named_target(target: str | Target) -> str:
+    """What a target is called."""
+    return target if isinstance(target, str) else target.name
 
 
 def open_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:

@@ -98,9 +98,11 @@ class Lowered:
         return lower_program, (self.program, self.target, self.asked)
 
 
-def target(name: str) -> Target:
-    """The target of that name; `opencl:1` and `opencl:NAME` are those of one device. Raises TargetError E502 with the names
-    there are."""
+def target(name: str | Target) -> Target:
+    """The target of that name, or the one that is given; `opencl:1` and `opencl:NAME` are those of one device. Raises
+    TargetError E502 with the names there are."""
+    if not isinstance(name, str):
+        return name
     kind, colon, device = name.partition(":")
     made = _target(kind) if kind in TARGETS else None
     if made is not None and not colon:
@@ -111,6 +113,14 @@ def target(name: str) -> Target:
     if name == "evaluate":
         notes = ["'evaluate' runs programs without compiling them, so that there is no code of it", *notes]
     raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError, notes=notes)
+
+
+def here(wanted: str | Target) -> Target:
+    """The target that code is made for where it is to run: for a name the one for the device that is here, which knows most of
+    it; a Target as it is, without what the device's driver compiles wrongly."""
+    if isinstance(wanted, str):
+        return target(wanted).here()
+    return wanted.driven() if isinstance(wanted, OfDevices) else wanted
 
 
 @functools.cache
@@ -125,7 +135,7 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
 
     target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`.
     """
-    to = target(target_name) if isinstance(target_name, str) else target_name
+    to = target(target_name)
     seconds: dict[str, float] = {}
     asked = schedule
     once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
@@ -209,7 +219,8 @@ def compile_program(program: Program, target_name: str | Target = "cpu", threads
                     schedule: str | None = None) -> Executable:
     """Code that runs the program on arrays for its inputs, then its outputs, in order (see codegen.target.Executable).
 
-    target_name: a registered name, for code made for the device that is here; or a Target, taken as it is. What follows from
+    target_name: a registered name, for code made for the device that is here; or a Target, taken as it is, but for what the
+    device's driver compiles wrongly. What follows from
     `program.constants` alone is computed when arrays are bound. Programs that differ in names only share what was made for the
     same target, threads and schedule: the executable in a process, what it is loaded from on disk (see disk/cache.py).
     """
@@ -225,14 +236,14 @@ def start_program(program: Program, target_name: str | Target = "cpu", threads: 
                   schedule: str | None = None) -> Future[Executable]:
     """As compile_program, but what follows the source goes on in the background: it is native work that leaves Python free, so
     that the stages of the next program run beside it."""
-    to = target(target_name).here() if isinstance(target_name, str) else target_name
+    to = here(target_name)
     count = threads or default_threads(to.machine.cores)
     key = keys.key(program, to, schedule)
 
     def begin() -> Callable[[], Executable]:
         made = _package(program, to, schedule, key)
         return lambda: packages.load(made(), to, count)
-    return _EXECUTABLES.get((key, count), begin)
+    return _EXECUTABLES.get((key, to, count), begin)
 
 
 def package(program: Program, to: Target, schedule: str | None = None) -> Package:
@@ -250,7 +261,7 @@ def _package(program: Program, to: Target, schedule: str | None, key: str) -> Ca
     return lambda: _build(lowered, key if lasting else None)
 
 
-_EXECUTABLES: Pending[tuple[str, int], Executable] = Pending(1024)
+_EXECUTABLES: Pending[tuple[str, Target, int], Executable] = Pending(1024)
 
 
 def _stored(key: str) -> Package | None:

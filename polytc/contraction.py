@@ -13,6 +13,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.arguments import check_target
+from polytc.codegen.target import Target
 from polytc.errors import ArgumentError
 from polytc.lang.scalars import DType, from_numpy
 from polytc.op import Op
@@ -42,7 +43,7 @@ class EinsumPathError(ArgumentError, RuntimeError):
 
 
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe",
-           optimize: Any = False, target: str = "cpu", threads: int | None = None) -> Any:
+           optimize: Any = False, target: str | Target = "cpu", threads: int | None = None) -> Any:
     """numpy.einsum: Einstein's summation convention on the operands, compiled.
 
         polytc.einsum("bij,bjk->bik", A, B)     polytc.einsum("ii", A)     polytc.einsum("...ij->...ji", A)
@@ -54,6 +55,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     order: 'F' and 'C' lay out the result in memory; 'A' is 'F' if all operands are; 'K' is 'C' here.  optimize: a path as
     numpy.einsum_path gives it is followed; anything else leaves the order of the products to polytc, and lets `out` have any
     type, as numpy does then.
+    target, threads: see `compile`.
     One operand without a sum gives a view of it, as in numpy.
     Raises ArgumentError E411 (also a ValueError, TypeError or RuntimeError, as numpy does) where the arguments do not fit.
     """
@@ -180,7 +182,7 @@ def _as_view(term: Term, result: tuple[str, ...], array: np.ndarray) -> np.ndarr
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str, threads: int | None) -> Op:
+def _op(text: str, target: str | Target, threads: int | None) -> Op:
     return Op(text, target=target, threads=threads)
 
 

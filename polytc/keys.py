@@ -6,11 +6,13 @@ libraries that make code, and polytc's own source files, so that code made by ot
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import polytc
 from polytc.codegen.target import Target
@@ -29,9 +31,16 @@ def key(program: Program, target: Target, schedule: str | None) -> str:
     """The key, in hexadecimal. A schedule in YAML refers to statements and indices by name, so that these count then."""
     named = schedule not in automatic.REQUESTS
     kind = type(target)
-    around = _surroundings(f"{kind.__module__}.{kind.__qualname__} {target.name}", target.machine)
+    around = _surroundings(f"{kind.__module__}.{kind.__qualname__} {target.name}{_choices(target)}", target.machine)
     text = "\n".join([around, repr(schedule), canonical(program, names=named)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _choices(target: Target) -> str:
+    """What a target that was made by hand says besides its name and its machine."""
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(target) if dataclasses.is_dataclass(target) else ()
+    values = {f.name: getattr(target, f.name) for f in fields if f.name != "name"}
+    return "".join(f" {n}={v!r}" for n, v in values.items() if v is not None and not isinstance(v, Machine))
 
 
 def lasting(target: Target) -> bool:

@@ -21,9 +21,10 @@ from polytc.arguments import (
     check_shapes,
     check_target,
     check_text,
+    named_target,
     open_shapes,
 )
-from polytc.codegen.target import Executable
+from polytc.codegen.target import Executable, Target
 from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
 from polytc.lang.rewrites.checked import check_indices, decides
@@ -75,11 +76,12 @@ class Op:
     threads are safe.
     """
 
-    def __init__(self, text: str, *, target: str = "cpu", shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-                 attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-                 threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-                 entry: str | None = None, symbolic: bool = False, typical: Mapping[str, int] | None = None,
-                 fast: bool = False, checked: bool | None = None) -> None:
+    def __init__(self, text: str, *, target: str | Target = "cpu", shapes: OpenShapes | None = None,
+                 dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
+                 scalars: Mapping[str, int | float] | None = None, threads: int | None = None,
+                 schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
+                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False,
+                 checked: bool | None = None) -> None:
         text, target = check_text(text), check_target(target)
         signature = lang.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
@@ -121,7 +123,8 @@ class Op:
                 "entry": self._entry, "fast": self._licence.fast, "checked": self._checked}
 
     def __repr__(self) -> str:
-        return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {self.target}>"
+        called = named_target(self.target)
+        return f"<polytc.Op {self.name}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), target {called}>"
 
     def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """Run on arrays. out: the array to write (a tuple or a dict by name for several outputs); an input called so is given
@@ -390,7 +393,7 @@ def _again(text: str, options: dict[str, Any]) -> Op:
     return Op(text, **options)
 
 
-def load(program: Program, target: str, threads: int | None, schedule: str | Recipe | None) -> Executable:
+def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:
     """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
     if program.checked:
         whole, checks = check_indices(program)
@@ -402,7 +405,7 @@ def load(program: Program, target: str, threads: int | None, schedule: str | Rec
     if target == "evaluate":
         made = Reference(program)
         return Checked(made, program, (), Reference) if decides(program) else made
-    wanted = request(schedule, compiler.target(target).here().machine) if isinstance(schedule, Recipe) else schedule
+    wanted = request(schedule, compiler.here(target).machine) if isinstance(schedule, Recipe) else schedule
     return compiler.compile_program(program, target, threads, wanted)
 
 

@@ -163,6 +163,7 @@ class Held:
         self._buffers[position] = array
 
 
+@runtime_checkable
 class Loads(Protocol):
     """What makes binaries run."""
 
@@ -171,8 +172,12 @@ class Loads(Protocol):
         ...
 
 
+@runtime_checkable
 class Target(Loads, Protocol):
-    """A row of the target registry."""
+    """A row of the target registry. Equal ones make the same code."""
+
+    def __hash__(self) -> int:
+        ...
 
     @property
     def name(self) -> str:
@@ -206,4 +211,9 @@ class OfDevices(Target, Protocol):
 
     def on(self, device: str) -> Target:
         """The target for another device: a number in the order of `polytc devices`, or a part of a name."""
+        ...
+
+    def driven(self) -> Target:
+        """The same target, which leaves out what the driver of the device that `load` would use compiles wrongly. Raises
+        TargetError without a device."""
         ...

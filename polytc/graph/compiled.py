@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from polytc import processors
+from polytc.arguments import check_target
 from polytc.graph import keeping, profiling
 from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import compiler_for, machine_for
+from polytc.graph.executables import compiler_for, machine_for, tests_on_host
 from polytc.graph.ir import Graph
 from polytc.graph.opening import OpenKernels
 from polytc.graph.plan import Array
@@ -29,11 +30,12 @@ class Compiled:
 
     def __init__(self, graph: Graph, choices: Choices) -> None:
         self.graph, self.choices = graph, choices
+        check_target(choices.target)
         c, start = choices, compiler_for(choices.target, choices.threads)
         self.kernels = OpenKernels(start) if c.symbolic and c.target != "evaluate" else None
         self.options = Options(start if self.kernels is None else self.kernels.compile, c.licence, c.fusion,
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
-                               guards=c.target != "opencl")  # conditions would have to come back from the device
+                               guards=tests_on_host(c.target))
         self.staged = Staged(graph, self.options)
 
     def again(self) -> Compiled:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from polytc.codegen.target import Bound
+from polytc.codegen.target import Bound, Target
 from polytc.lang.program import Program
 from polytc.machine import Machine
 from polytc.runtime.reference import Reference
@@ -26,7 +26,7 @@ Compile: TypeAlias = Callable[[Program], "Future[Any]"]
 """Begins to compile a program; the result is a Bindable."""
 
 
-def compiler_for(target: str, threads: int | None) -> Compile:
+def compiler_for(target: str | Target, threads: int | None) -> Compile:
     """The function that compiles programs for a target."""
     if target == "evaluate":
         return _evaluated
@@ -37,12 +37,18 @@ def compiler_for(target: str, threads: int | None) -> Compile:
     return start
 
 
-def machine_for(target: str) -> Machine | None:
+def machine_for(target: str | Target) -> Machine | None:
     """What decisions about whole plans look at; None for the reference, which runs programs as they are."""
     if target == "evaluate":
         return None
-    from polytc.compiler import target as found  # as above
-    return found(target).here().machine
+    from polytc.compiler import here  # as above
+    return here(target).machine
+
+
+def tests_on_host(target: str | Target) -> bool:
+    """Are conditions on values, which decide whether a program runs, tested where it runs? From a device they would have to
+    come back."""
+    return (target if isinstance(target, str) else target.name).partition(":")[0] != "opencl"
 
 
 def _evaluated(program: Program) -> Future[Any]:

@@ -18,6 +18,7 @@ from polytc.graph import drawing
 from polytc.lang.scalars import DType, from_numpy
 
 if TYPE_CHECKING:
+    from polytc.codegen.target import Target
     from polytc.graph.model import Model
 
 Dim: TypeAlias = int | str | None
@@ -102,7 +103,7 @@ class Graph:
         """The graph as a picture: the text of an SVG document (see graph.drawing)."""
         return drawing.draw(self)
 
-    def compile(self, target: str = "cpu", threads: int | None = None,
+    def compile(self, target: str | Target = "cpu", threads: int | None = None,
                 shapes: Mapping[str, tuple[int, ...]] | Sequence[Mapping[str, tuple[int, ...]]] | None = None,
                 **options: Any) -> Model:
         """A Model that runs this graph; see `polytc.graph.model.compile_graph`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polytc.graph import bands, instance, layouts
-from polytc.graph.executables import machine_for
+from polytc.graph.executables import machine_for, tests_on_host
 from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array
@@ -21,7 +21,7 @@ def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, lice
     compile."""
     types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes.get(v.name) or v.static_shape or ()))
              for v in graph.inputs}
-    part = specialise(graph, types, by_value=lambda name: False, guards=target != "opencl")
+    part = specialise(graph, types, by_value=lambda name: False, guards=tests_on_host(target))
     machine, plan = machine_for(target), bands.computed(part.plan)
     plan = fuse(layouts.choose(plan, machine) if machine is not None else plan)
     programs = instance.programs(plan, licence)

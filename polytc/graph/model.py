@@ -21,6 +21,7 @@ from polytc.options import check_licence, check_threads, check_typical
 from polytc.runtime import forks
 
 if TYPE_CHECKING:
+    from polytc.codegen.target import Target
     from polytc.graph.compiled import Compiled
     from polytc.graph.profiling import Profile
     from polytc.graph.staging import Ready, Staged
@@ -37,7 +38,7 @@ class Model:
     inputs, outputs: what the graph declares, with names, types and shapes.
     """
 
-    def __init__(self, graph: Graph, target: str = "cpu", threads: int | None = None, *, fusion: bool = True,
+    def __init__(self, graph: Graph, target: str | Target = "cpu", threads: int | None = None, *, fusion: bool = True,
                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False, layouts: bool = True,
                  symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False) -> None:
         self.graph, self.target, self.threads = graph, target, threads
@@ -217,7 +218,7 @@ class Model:
     def report(self) -> str:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values; what runs
         between the parts of a model whose data decide shapes; and every node left to onnx's evaluator, with the reason."""
-        lines = [f"model {self.graph.name} for {self.target}"]
+        lines = [f"model {self.graph.name} for {self.target if isinstance(self.target, str) else self.target.name}"]
         kernels = self._compiled.kernels
         for depth, ready in self._staged.parts():
             lines += ["  " * (depth + 1) + line for line in _described(ready)]
@@ -276,14 +277,15 @@ def _described(ready: Ready) -> list[str]:
     return lines + [f"then {', '.join(steps)}"] * bool(steps)
 
 
-def compile_graph(graph: Graph, target: str = "cpu", threads: int | None = None,
+def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | None = None,
                   shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
                   fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
                   layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None,
                   fast: bool = False) -> Model:
     """A Model for `graph`.
 
-    target: 'cpu', 'opencl', 'c', 'interp', or 'evaluate' (the slow reference). threads: None for all.
+    target: 'cpu', 'opencl', 'c', 'interp', 'evaluate' (the slow reference), or a Target (see polytc.compile).
+    threads: None for all.
     shapes: input -> concrete shape, for inputs whose declared shape has names in it; where all shapes are then known the
     model is compiled at once, otherwise at the first run (and again for each new set of shapes). A list of them: for each.
     symbolic: kernels are made for all sizes, so that a run with new ones compiles nothing (see docs/onnx.md). typical: sizes by

@@ -24,7 +24,7 @@ import numpy as np
 from polytc import processors
 from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.package import Package
-from polytc.codegen.target import Binary
+from polytc.codegen.target import Binary, Target
 from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
 from polytc.graph import memory
@@ -50,7 +50,7 @@ LENGTH = struct.Struct("<Q")
 class Choices:
     """How a graph becomes a model; see `model.compile_graph`."""
 
-    target: str
+    target: str | Target
     threads: int | None = None
     fusion: bool = True
     licence: Licence = NONE

@@ -34,7 +34,7 @@ class Recipe(Steps):
     exact: bool = False
     copied: tuple[copies.Copy, ...] = ()
     base: pr.Program | None = None
-    machine_of: Callable[[str], Machine] | None = None
+    machine_of: Callable[[Any], Machine] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.program, self.body, self.steps, self.exact, self.copied, self.base, self.machine_of)

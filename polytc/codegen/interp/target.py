@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,13 @@ class InterpExecutable:
         return Held(self.run, buffers)
 
 
+@dataclass(frozen=True)
 class InterpTarget:
-    """Runs a module in Python; the text of its source is the printed Loop AST."""
+    """Runs a module in Python; the text of its source is the printed Loop AST. machine: what strategies read."""
 
-    name = "interp"
-    takes_sizes = False
-
-    def __init__(self, machine: Machine = GENERIC_CPU) -> None:
-        self.machine = machine
+    machine: Machine = GENERIC_CPU
+    name: str = "interp"
+    takes_sizes: bool = False
 
     def here(self) -> InterpTarget:
         """This target: it runs everywhere alike."""

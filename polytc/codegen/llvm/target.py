@@ -16,7 +16,10 @@ from polytc.lang.scalars import F16
 from polytc.machine import Machine
 from polytc.runtime import jit
 
-errors.register(E530="f16 needs a processor that converts it")
+errors.register(E530="f16 needs a processor that converts it", E531="code for another processor cannot run here")
+
+LEVELS = {32: "avx2,bmi2,f16c,fma", 64: "avx2,avx512bw,avx512cd,avx512dq,avx512f,avx512vl,bmi2,f16c,fma"}
+"""What x86-64 processors have to have for vectors of so many bytes: the levels v3 and v4, but for what all of them have."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class LLVMTarget:
         return Binary.of(source, jit.build(source.text, cpu, features, self._tuning(source)))
 
     def load(self, binary: Binary, threads: int) -> Executable:
-        """Machine code in this process. threads: how many may run a parallel loop."""
+        """Machine code in this process. threads: how many may run a parallel loop. Raises TargetError E531 where this processor
+        does not have what the code was made for."""
+        self._refuse_foreign()
         return Executable(binary, max(1, threads))
 
     def standalone(self, sources: Sequence[tuple[str, Source | None]], triple: str = "") -> bytes:
@@ -73,6 +78,21 @@ class LLVMTarget:
         if not able and any(b.dtype == F16 for b in (*module.args, *module.scratch)):
             raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
                               notes=["use f32, or target='opencl'"])
+
+    def _refuse_foreign(self) -> None:
+        if self.given is None:
+            return
+        host = machines.detect(*jit.host())
+        asked = [f[1:] for f in self.given.features.split(",") if f.startswith("+")]
+        if self.given.architecture == host.architecture == "x86_64":
+            asked += LEVELS.get(self.given.vector_bytes, "").split(",")
+        missing = sorted({f for f in asked if f and not host.has(f)})
+        if self.given.kind != "cpu" or self.given.architecture != host.architecture or missing:
+            what = ", ".join(missing) if missing else f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
+            raise errors.fail("E531", f"this processor cannot run code for the machine that the target names: {what}",
+                              kind=errors.TargetError,
+                              notes=["polytc.lower(..., target=target) gives its stages without running it",
+                                     "target='cpu' makes code for this processor"])
 
     # Where our passes have made the vectors, the least effort gives the same code as the most.
     def _tuning(self, source: Source) -> jit.Tuning:

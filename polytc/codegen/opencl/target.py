@@ -37,6 +37,10 @@ class OpenCLTarget:
         """
         return self.made_for(devices.choose(self.device))
 
+    def driven(self) -> OpenCLTarget:
+        """This target's machine with the faults of the driver of the device that `load` will use. Raises what `here` does."""
+        return replace(self, machine=replace(self.machine, faults=conformance.faults(devices.choose(self.device))))
+
     def made_for(self, device: devices.Device) -> OpenCLTarget:
         """The target whose machine is a device, with the faults of its driver."""
         return replace(self, machine=replace(devices.machine_of(device), faults=conformance.faults(device)))
