@@ -11,7 +11,6 @@ from polytc import compiler, lang
 from polytc.arguments import (
     DTypes,
     OpenShapes,
-    Shapes,
     check_dtypes,
     check_entry,
     check_names,
@@ -147,12 +146,13 @@ def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None 
     return compiler.lower_program(program, target, wanted)
 
 
-def schedule(program: str | Op | Program, shapes: Shapes | None = None, dtypes: DTypes | None = None,
+def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
              attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None, *,
              exact: bool = False, entry: str | None = None) -> Recipe:
     """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
 
-    program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said.
+    program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said. With names of sizes
+    in shapes it is the schedule for all sizes.
     exact: compile what the schedule says and nothing more; else it is completed where it says nothing (Recipe.complete).
     It begins with program order: each statement in loops of its own, those of a `for` in its loop. Raises CompileError.
     """

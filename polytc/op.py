@@ -104,6 +104,7 @@ class Op:
         self._lock = forks.Lock()
         self._with: Recent[tuple[Any, ...], Op] = Recent(64)
         self._queued: Recent[tuple[Any, ...], enqueued.Enqueued] = Recent(64)
+        self._open: OpenSizes | None = None
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
         if self._open is None:
             check_typical(typical or {}, ())
@@ -257,14 +258,28 @@ class Op:
                              entry=self._entry, prover=Proofs())
         return replace(program.licensed(self._licence), checked=self._checked and decides(program))
 
-    def written(self, shapes: Shapes | None = None, dtypes: DTypes | None = None) -> Program:
+    def written(self, shapes: OpenShapes | None = None, dtypes: DTypes | None = None) -> Program:
         """The checked program for shapes and types of the inputs, with this Op's where nothing is said."""
-        known = {**self._shapes, **check_shapes(shapes or {}, self.inputs)}
-        return self.program(known, {**self._dtypes, **check_dtypes(dtypes or {}, self.inputs)})
+        types = {**self._dtypes, **check_dtypes(dtypes or {}, self.inputs)}
+        known: dict[str, Any] = {**(self._asked["shapes"] or {}), **(shapes or {})}
+        if open_shapes(known, self.inputs) or self._asked["symbolic"] and not shapes:
+            sizes = OpenSizes(declared(self.text, self._entry, known, self._asked["symbolic"]), self._asked["typical"] or {},
+                              self._fixed)
+            return sizes.general(lambda s: self.program(s, types))
+        return self.program(check_shapes(known, self.inputs), types)
 
     def load(self, program: Program) -> Executable:
-        """Such a program as code, with this Op's options."""
-        return load(program, self.target, self._threads, self._schedule)
+        """Such a program as code, with this Op's options. A schedule for all sizes is not that of the programs which some sizes
+        have of their own: these get the automatic one."""
+        schedule, given = self._schedule, self._schedule not in REQUESTS
+        if given and self._open is not None and not program.sizes:
+            schedule = None
+        try:
+            return load(program, self.target, self._threads, schedule)
+        except errors.CompileError as e:
+            if not given or e.code != "E703" or self._open is None or not self._open.kernels:
+                raise
+            return load(program, self.target, self._threads, None)
 
     def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of `inputs`."""

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from polytc import errors
 from polytc.lang import program as pr
+from polytc.lang.generalise import numeric
 from polytc.machine import Machine
 from polytc.poly import nest
 from polytc.schedule import cpu, extents, gpu, loopnest, reading, sharing, tiles
@@ -83,7 +84,8 @@ def _step(what: str, body: Body, s: S) -> S:
 
 
 def _planned(s: Steps, names: tuple[str, ...], machine: Machine) -> Body:
-    part = replace(s.program, statements=tuple(s.program.statement(n) for n in names))
+    program = s.program if machine.kind == "gpu" else numeric(s.program)  # work-groups must fit all sizes
+    part = replace(program, statements=tuple(program.statement(n) for n in names))
     plan = gpu.nest(part, machine) if machine.kind == "gpu" else cpu.nest(part, machine)
     return reading.body(nest.tree(s.scop.ctx, part, plan), part)
 
@@ -92,11 +94,12 @@ def _planned(s: Steps, names: tuple[str, ...], machine: Machine) -> Body:
 
 def _vectors(s: S, name: str, machine: Machine) -> S:
     """A vector loop for a statement, and an unrolled one beside it where the register tile of a contraction has one."""
-    around, statement = loopnest.loops(s.body, name), s.program.statement(name)
+    around, typical = loopnest.loops(s.body, name), numeric(s.program)
+    statement = typical.statement(name)
     if statement.where or any(x.kind in AT_ONCE[1:] for x in around):
         return s
     steps = {i: loop for loop in around if (i := _walks(loop, name)) is not None}
-    accesses, lanes = of_statement(s.program, statement), lane_width(s.program, statement, machine)
+    accesses, lanes = of_statement(typical, statement), lane_width(typical, statement, machine)
     if lanes == 1:
         return s
     if is_contraction(statement):
@@ -108,7 +111,7 @@ def _vectors(s: S, name: str, machine: Machine) -> S:
     if best is None or _score(statement, accesses, best) <= 0:
         return s
     width = 2 * lanes
-    return _attempt(s, lambda s: s.vectorize(name, steps[best].name(name), _fitting(_trips(s, steps[best]), width, lanes)))
+    return _attempt(s, lambda s: s.vectorize(name, steps[best].name(name), _fitting(s, steps[best], width, lanes)))
 
 
 def _walks(loop: Loop, name: str) -> str | None:
@@ -127,23 +130,27 @@ def _score(s: pr.Statement, accesses: tuple[AccessStrides, ...], index: str) -> 
 
 def _register_tile(s: S, name: str, chosen: tiles.RegisterTile, loops: dict[str, str], lanes: int) -> S:
     """loops: index -> the name of the loop that walks it."""
-    def trips(index: str) -> int:
-        return _trips(s, loopnest.loops(s.body, name)[loopnest.depth(s.body, name, loops[index])])
-    width = _fitting(trips(chosen.vector), chosen.width * lanes, lanes)
+    def along(index: str) -> Loop:
+        return loopnest.loops(s.body, name)[loopnest.depth(s.body, name, loops[index])]
+    width = _fitting(s, along(chosen.vector), chosen.width * lanes, lanes)
     made = _attempt(s, lambda s: s.vectorize(name, loops[chosen.vector], width))
     if made is s or chosen.jam is None:
         return made
-    rows, jam = _fitting(trips(chosen.jam), chosen.rows, 1), loops[chosen.jam]
+    rows, jam = _fitting(s, along(chosen.jam), chosen.rows, 1), loops[chosen.jam]
     return _attempt(made, lambda s: s.unroll_and_jam(name, jam, rows)) if rows > 1 else made
 
 
 def _trips(s: Steps, loop: Loop) -> int:
+    """Iterations, of open sizes for the representative ones."""
     low, high = extents.of(loop, extents.domains(s.scop))
     return high - low
 
 
-def _fitting(trips: int, most: int, lanes: int) -> int:
+def _fitting(s: Steps, loop: Loop, most: int, lanes: int) -> int:
     """Iterations of a point loop: a multiple of `lanes` that divides the trip count, if one is not far below `most`."""
+    if s.program.sizes:
+        return most
+    trips = _trips(s, loop)
     if trips <= most:
         return max(1, trips)
     return next((n for n in range(most, most // 2, -1) if n % lanes == 0 and trips % n == 0), most)
@@ -158,7 +165,8 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
     if len(loops) <= depth or _decided(loops[depth]):
         return s
     loop = loops[depth]
-    work = sharing.work(s.program, (s.program.statement(r.statement) for r in loop.rows))
+    typical = numeric(s.program)
+    work = sharing.work(typical, (typical.statement(r.statement) for r in loop.rows))
     if loop.kind != "sequential" or work // around < sharing.SHARED:
         return s
     made = _attempt(s, lambda s: s.parallel(name, loop.name(name)))

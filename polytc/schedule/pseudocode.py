@@ -31,7 +31,7 @@ def _lines(body: Body, margin: str, statements: dict[str, pr.Statement], domains
             lines.append(f"{margin}{n.statement}: {statement(statements[n.statement])}")
             continue
         kind = "" if n.kind == "sequential" else f"{n.kind} "
-        low, high = extents.of(n, domains)
+        low, high = extents.texts(n, domains)
         head = f"{margin}{kind}for {n.title} in {low}:{high}:"
         comment = _comment(n)
         lines.append(f"{head.ljust(COMMENT - 2)}  # {comment}" if comment else head)

@@ -134,6 +134,8 @@ def _expr(aff: islpy.Aff, indices: tuple[str, ...]) -> pr.Expr:
 def _scaled(aff: islpy.Aff, indices: tuple[str, ...]) -> tuple[pr.Expr, int]:
     """(expression, number): the expression over the number."""
     den = aff.get_denominator_val().to_python()
+    if any(not aff.get_coefficient_val(islpy.dim_type.param, d).is_zero() for d in range(aff.dim(islpy.dim_type.param))):
+        raise _refused("the iterations of a band depend on sizes")
     total: pr.Expr = pr.Const(_times(aff.get_constant_val(), den), I64)
     for d, index in enumerate(indices):
         total = _plus(total, _times(aff.get_coefficient_val(islpy.dim_type.in_, d), den), pr.Index(index))

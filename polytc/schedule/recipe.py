@@ -64,7 +64,7 @@ class Recipe(Steps):
         values = copies.source(program.statement(statement), make, make.target)
         instances = extents.domains(self.scop)
         each = dict(zip((p.value for p in wanted.each), make.subscripts, strict=False))
-        body = caching.place(self.body, statement, make, depth, values, lambda loop: extents.of(loop, instances)[0], each)
+        body = caching.place(self.body, statement, make, depth, values, lambda loop: _first(loop, statement, instances), each)
         made = replace(start(program), exact=self.exact, steps=self.steps, base=self.base or self.program,
                        copied=(*self.copied, wanted), machine_of=self.machine_of)
         return made.step(f"cache {tensor} of {statement}" + (f" at {at}" if at is not None else ""), body)
@@ -138,6 +138,18 @@ class Recipe(Steps):
         assert self.machine_of is not None or isinstance(target, Machine), "recipe: no targets are known here"
         machine = target if isinstance(target, Machine) else self.machine_of(target)  # type: ignore[misc]
         return completion.complete(self, machine)
+
+
+def _first(loop: loopnest.Loop, statement: str, instances: extents.Domains) -> int:
+    """The first iteration of a loop around a statement, in which an element is copied that the loop does not choose. Raises
+    E412 where that depends on sizes."""
+    found = extents.first(loop, statement, instances)
+    if found is None:
+        low, _ = extents.texts(loop, instances)
+        raise errors.fail("E412", f"the loop {loop.title} begins at {low}, which depends on the sizes: there is no first "
+                          f"iteration for the copy for {statement}", notes=[
+                              "make the copy outside of that loop, or fix the sizes"])
+    return found
 
 
 def _again(program: pr.Program, body: loopnest.Body, steps: tuple[str, ...], *rest: Any) -> Recipe:

@@ -11,7 +11,7 @@ from polytc.lang import program as pr
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
-from polytc.schedule import loopnest, tree
+from polytc.schedule import extents, loopnest, tree
 from polytc.schedule.directives import fusion, kinds, offset, order, tiling
 from polytc.schedule.loopnest import Body
 
@@ -98,7 +98,14 @@ class Steps:
     # ---- how iterations run
 
     def unroll(self, statement: str, loop: str, factor: int | None = None) -> Self:
-        """Write out a loop, or pieces of `factor` iterations. See directives.kinds.unroll."""
+        """Write out a loop, or pieces of `factor` iterations. See directives.kinds.unroll. Raises E412 for a whole loop whose
+        iterations are as many as an open size says."""
+        if factor is None and self.program.sizes:
+            found = loopnest.loops(self.body, statement)[loopnest.depth(self.body, statement, loop)]
+            instances = extents.domains(self.scop)
+            if not extents.bounded(found, instances):
+                raise errors.fail("E412", f"{loop} in {':'.join(extents.texts(found, instances))} cannot be written out while "
+                                  "its sizes stay open", notes=[f'write out pieces of it: unroll("{statement}", "{loop}", 4)'])
         return self.step(f"unroll {loop}", kinds.unroll(self.body, statement, loop, factor))
 
     def unroll_and_jam(self, statement: str, loop: str, factor: int) -> Self:
