@@ -1,4 +1,4 @@
-"""Tensors without elements, which the language does not have: results that are empty are known at once."""
+"""Tensors without elements: results that are empty are known at once, and need no kernel."""
 
 from __future__ import annotations
 
