@@ -45,6 +45,8 @@ class _Lowering(Expressions):
         subscripts = self.left_side()
         left = frozenset(self.order)
         values = self.both(*s.components) if s.components else (self.value(s.value, whole=True),)
+        for found in values if self.lets else ():
+            self.shallow(found, "this, its definitions written out,", s.span)
         value = values[s.member]
         also = tuple(v.expr for v in values[1:]) if s.member == 0 else ()
         bounds, conditions = self.clauses()

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+import polytc
 from polytc import lang
 from polytc.errors import CompileError
 
@@ -57,3 +58,27 @@ def test_a_definition_by_itself_is_refused():
     with pytest.raises(CompileError) as caught:
         lang.build("O[i] = A[a] where i in 0:5, a = b + 1, b = a - i", {"A": (5,)})
     assert caught.value.code == "E114"
+
+
+@pytest.mark.parametrize("step", ["{0} + A[i]", "-{0}", "exp({0})", "max({0}, A[i])", "f32(f64({0}))"])
+@pytest.mark.parametrize("count", [160, 400, 1000])
+def test_values_that_grow_deep_are_refused(step, count):
+    with pytest.raises(CompileError) as caught:
+        lang.build(chain(count, step, first="k0 = A[i]", use="i] + {0} + A[i"), {"A": (5,)})
+    assert {d.code for d in caught.value.diagnostics} == {"E006"}
+
+
+def test_the_levels_of_the_statement_count_too():
+    text = "O[i] = " + "A[i] + (" * 100 + "k100" + ")" * 100 + " where k0 = A[i], "
+    with pytest.raises(CompileError) as caught:
+        lang.build(text + ", ".join(f"k{n} = k{n - 1} + A[i]" for n in range(1, 101)), {"A": (5,)})
+    assert {d.code for d in caught.value.diagnostics} == {"E006"}
+
+
+@pytest.mark.parametrize("target", ["interp", "cpu", "opencl"])
+@pytest.mark.parametrize("step", ["{0} + A[i]", "max({0}, A[i])", "-{0}"])
+def test_every_target_takes_what_is_not_refused(step, target):
+    A = np.full(5, 2, dtype=np.float32)
+    lets = ", ".join(f"k{n} = " + step.format(f"k{n - 1}") for n in range(1, 147))
+    found = polytc.run(f"O[i] = k146 where k0 = A[i], {lets}", A=A, target=target)
+    np.testing.assert_array_equal(found, A * 147 if "+" in step else A)
