@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 import shutil
 import subprocess
@@ -90,5 +89,5 @@ class Loaded:
 class Open(Loaded):
     """A library that is given the sizes."""
 
-    def at(self, sizes: Sequence[int]) -> Loaded:
-        return Loaded(self.binary, dict(zip(json.loads(self.binary.options["sizes"]), sizes, strict=True)))
+    def at(self, sizes: Mapping[str, int]) -> Loaded:
+        return Loaded(self.binary, sizes)
