@@ -180,3 +180,54 @@ def test_source_has_an_output_for_it(target: str) -> None:
     text, shapes, types = "O[i] = X[I[i]]", {"X": (8,), "I": (9,)}, {"I": "i64"}
     assert polytc.lower(text, target, shapes=shapes, dtypes=types, checked=True).loops.outputs == ("O", "outside_1")
     assert polytc.lower(text, target, shapes=shapes, dtypes=types).loops.outputs == ("O",)
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
+@pytest.mark.parametrize("text", [
+    "H[b[i]] += 1 where m[i] -> (i64[10] H)", "H[b[i]] += 1 where m[i] && 0 <= b[i] < 10 -> (i64[10] H)",
+    "for i in 0:4 { H[b[i]] += 1 where m[i] } -> (i64[10] H)", "H[b[i],0] += 1 where m[i] -> (i64[10,1] H)"])
+def test_updates_that_where_leaves_out_may_point_anywhere(text: str, target: str) -> None:
+    op, mask = polytc.compile(text, target=target, checked=True), np.array([True, False, True, False])
+    found = op(b=np.array([1, -2, 9, 10]), m=mask)
+    np.testing.assert_array_equal(np.asarray(found).reshape(-1), np.bincount([1, 9], minlength=10))
+    if "<=" not in text:
+        with pytest.raises(errors.IndexOutOfBounds, match=r"b\[2\] = 10 is no index of dimension 0 of H, 0:10"):
+            op(b=np.array([1, -2, 10, 10]), m=mask)
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
+@pytest.mark.parametrize("text", ["y[i] += v[p] where p in R[q[i]]:R[q[i]+1]",
+                                  "for i in 0:2 { for p in R[q[i]]:R[q[i]+1] { y[i] += v[p] } }"])
+def test_the_ends_of_a_range_in_memory_are_checked_outside_of_it(text: str, target: str) -> None:
+    op, v, rows = polytc.compile(text, target=target, checked=True), np.arange(1.0, 6), np.array([0, 2, 5])
+    np.testing.assert_array_equal(op(v=v, R=rows, q=np.array([1, 0])), [v[2:].sum(), v[:2].sum()])
+    for q, value in (([0, 2], "= 3"), ([0, -2], "= -2"), ([0, 7], "= 7")):
+        with pytest.raises(errors.IndexOutOfBounds, match=rf"q\[1\].* {value} is no index of dimension 0 of R, 0:3"):
+            op(v=v, R=rows, q=np.array(q))
+
+
+@pytest.mark.parametrize("run", [polytc.run, polytc.evaluate])
+def test_the_reference_reads_the_ends_of_a_range_that_has_nothing(run: Callable[..., np.ndarray]) -> None:
+    given = {"checked": True} if run is polytc.run else {}
+    with pytest.raises(IndexError):
+        run("y[i] += v[p] where p in R[q[i]]:R[q[i]+1]", v=np.arange(5.0), R=np.array([0, 2, 5]), q=np.array([0, 2]), **given)
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
+def test_a_winner_is_sought_where_instances_happen(target: str) -> None:
+    op, x = polytc.compile("(m,j) argmax= (x[q[b]],b) where q[b]<3", target=target, checked=True), np.arange(3.0)
+    m, j = op(x=x, q=np.array([0, 1, 7]))
+    assert (m, j) == (1, 1)
+    with pytest.raises(errors.IndexOutOfBounds, match=r"q\[1\] = -1 is no index of dimension 0 of x, 0:3"):
+        op(x=x, q=np.array([0, -1, 7]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_place_is_told_as_it_is_written(target: str) -> None:
+    q = np.array([0, 1, 2, 20, 3])
+    with pytest.raises(errors.IndexOutOfBounds, match=r"q\[3\] = 20 (?s:.)*at t=3, (?s:.)* S\[t\] = T\[q\[t\], 0\]") as found:
+        polytc.run("for t in 4:-1:-1 { S[t] = T[q[t],0] + (S[t+1] else 0) }", T=np.ones((20, 2)), q=q, target=target,
+                   checked=True)
+    assert "minus" not in str(found.value)
+    with pytest.raises(errors.IndexOutOfBounds, match=r"I\[3\] = 3 is no index"):
+        polytc.run("O[i] += x[I[i+k]] where k in 0:2, i in 0:3", x=np.arange(3.0), I=np.arange(4), target=target, checked=True)

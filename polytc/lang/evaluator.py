@@ -100,7 +100,7 @@ def _at(x: pr.Nested, depth: int, value: int) -> pr.Nested | None:
 
 def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Iterator[Grid]:
     """The points of the statement's domain in chunks: broadcasting grids for a box, flat lists of points otherwise."""
-    conditions = (*s.where, *pr.within(s.bounds))
+    ends = pr.within(s.bounds)
     extents = [r.extent for r in s.ranges]
     if 0 in extents:
         return
@@ -116,10 +116,11 @@ def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[st
             first = r.lower + corner[d] * steps[d]
             axis = np.arange(first, min(first + steps[d], r.upper), dtype=np.int64)
             grid[r.index] = axis.reshape([-1 if k == d else 1 for k in range(len(extents))])
-        if conditions:
-            mask = np.broadcast_to(compute(pr.conjunction(conditions), grid, tensors, lower, s.name), np.broadcast_shapes(
-                *(a.shape for a in grid.values())))
-            chosen = np.nonzero(mask)
+        if s.where or ends:
+            mask = runs = compute(pr.conjunction(s.where), grid, tensors, lower, s.name) if s.where else np.True_
+            for end in ends:  # each is computed, also where another one leaves nothing
+                mask = mask & compute(end, grid, tensors, lower, s.name, runs)
+            chosen = np.nonzero(np.broadcast_to(mask, np.broadcast_shapes(*(a.shape for a in grid.values()))))
             grid = {i: a.reshape(-1)[chosen[d]] for d, (i, a) in enumerate(grid.items())}
         yield grid
 
@@ -161,10 +162,11 @@ def _inside(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: 
 
 
 def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]],
-            statement: str = "") -> Any:
-    """The value of an expression at all points of `grid`. lower: first coordinates of the tensors."""
-    def sub(operand: pr.Expr) -> Any:
-        return compute(operand, grid, tensors, lower, statement)
+            statement: str = "", needed: Any = True) -> Any:
+    """The value of an expression at all points of `grid`. lower: first coordinates of the tensors; needed: where the value
+    matters: elsewhere a read faults nowhere."""
+    def sub(operand: pr.Expr, where: Any = True) -> Any:
+        return compute(operand, grid, tensors, lower, statement, np.logical_and(needed, where))
 
     match e:
         case pr.Const():
@@ -172,9 +174,12 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
         case pr.Index():
             return grid[e.name]
         case pr.Read():
-            return _read(e, [sub(x) for x in e.subscripts], tensors[e.tensor], lower[e.tensor], statement)
+            return _read(e, [sub(x) for x in e.subscripts], tensors[e.tensor], lower[e.tensor], statement, needed)
         case pr.Unary():
             return {"-": np.negative, "!": np.logical_not, "~": np.invert}[e.op](sub(e.a))
+        case pr.Binary(op="&&" | "||"):
+            first = np.asarray(sub(e.a)).astype(bool)
+            return _BINARY[e.op](first, sub(e.b, first if e.op == "&&" else ~first))
         case pr.Binary():
             return np.asarray(_BINARY[e.op](sub(e.a), sub(e.b))).astype(e.dtype.numpy, copy=False)
         case pr.Call() if words.is_word_call(e.fn):
@@ -186,22 +191,23 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
         case pr.Cast():
             return np.asarray(sub(e.a)).astype(e.dtype.numpy)
         case pr.Select():
-            return np.where(sub(e.cond), sub(e.a), sub(e.b))
+            chosen = np.asarray(sub(e.cond)).astype(bool)
+            return np.where(chosen, sub(e.a, chosen), sub(e.b, ~chosen))
 
 
-def _read(e: pr.Read, subscripts: list[Any], array: np.ndarray, lower: tuple[int, ...], statement: str) -> Any:
+def _read(e: pr.Read, subscripts: list[Any], array: np.ndarray, lower: tuple[int, ...], statement: str, needed: Any) -> Any:
     places = [np.asarray(x) - lo for x, lo in zip(subscripts, lower, strict=True)]
     inside: Any = True
     for d, (place, extent) in enumerate(zip(places, array.shape, strict=True)):
         within = (place >= 0) & (place < extent)
-        if e.default is None and not within.all():
-            wrong = np.asarray(subscripts[d])[~within].flat[0]
-            raise IndexError(f"{statement} reads {e.tensor} at {wrong} in dimension {d}, outside of its "
+        wrong = np.logical_and(needed, ~within)
+        if e.default is None and wrong.any():
+            first = np.broadcast_to(subscripts[d], wrong.shape)[wrong].flat[0]
+            raise IndexError(f"{statement} reads {e.tensor} at {first} in dimension {d}, outside of its "
                              f"{lower[d]}:{lower[d] + extent}")
         inside = inside & within
-    if e.default is None:
-        return array[tuple(places)]
+    other = e.dtype.numpy.type(e.default.value if e.default is not None else 0)
     if array.size == 0:
-        return e.dtype.numpy.type(e.default.value)
+        return other
     clamped = tuple(np.clip(p, 0, n - 1) for p, n in zip(places, array.shape, strict=True))
-    return np.where(inside, array[clamped], e.dtype.numpy.type(e.default.value))
+    return np.where(inside, array[clamped], other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from polytc import errors
 from polytc.codegen.target import Bound, Executable, Held, Quick, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
-from polytc.lang import evaluator
+from polytc.lang import evaluator, weak
 from polytc.lang import program as pr
 from polytc.lang.program import Program
 from polytc.lang.rewrites.checked import NONE, Check, locating
@@ -104,14 +104,15 @@ class Checked:
 
     def _outside(self, c: Check, point: dict[str, int], arrays: Mapping[str, np.ndarray]) -> IndexOutOfBounds:
         low, extent = c.tensor.lower[c.axis], c.tensor.shape[c.axis]
-        at = ", ".join(f"{i}={v}" for i, v in point.items()) or "its only instance"
+        down = _downward(c.statement)
+        at = ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items()) or "its only instance"
         value = self._value(c.subscript, point, arrays)
         known = f" = {value}" if value is not None else ""
         inside = f"{low}:{low + extent}" if low else f"0:{extent}"
         without = "such an instance writes nothing" if c.write else "the nearest element is read"
         return IndexOutOfBounds([Diagnostic(
             "E418", f"{_at(c.subscript, point)}{known} is no index of dimension {c.axis} of {c.tensor.name}, {inside}",
-            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(c.statement)}",
+            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement, down))}",
                                f"without checked=True {without}"))])
 
     def _value(self, e: pr.Expr, point: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> int | None:
@@ -128,7 +129,32 @@ class Checked:
             return None
 
 
+def _downward(s: pr.Statement) -> dict[str, str]:
+    """The indices of loops that count down, with the names that they have in the text: lang.lower makes `minus_t` of `t`, of
+    which all expressions take the negative."""
+    own = {i: i.removeprefix("minus_") for i in s.indices[:s.depth] if i.startswith("minus_")}
+    return {i: name for i, name in own.items() if name not in s.indices}
+
+
+def _written(s: pr.Statement, down: Mapping[str, str]) -> pr.Statement:
+    """The statement with the indices of its text."""
+    def up(e: pr.Expr) -> pr.Expr:
+        match e:
+            case pr.Unary(op="-", a=pr.Unary(op="-", a=pr.Index() as x)):
+                return x
+        return e
+
+    swapped: dict[str, pr.Expr] = {i: pr.Unary("-", pr.Index(name), I64) for i, name in down.items()}
+
+    def own(e: pr.Expr) -> pr.Expr:
+        return pr.map_expr(pr.substitute(e, swapped), up)
+
+    return replace(s, subscripts=tuple(map(own, s.subscripts)), value=own(s.value), where=tuple(map(own, s.where)),
+                   ranges=tuple(pr.Range(down[r.index], 1 - r.upper, 1 - r.lower) if r.index in down else r for r in s.ranges),
+                   bounds=tuple(replace(b, lower=own(b.lower), upper=own(b.upper)) for b in s.bounds))
+
+
 def _at(e: pr.Expr, point: Mapping[str, int]) -> str:
     """A subscript with numbers for its indices: 'I[3]'."""
     e = e.a if isinstance(e, pr.Cast) else e
-    return pr.format_expr(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()}))
+    return pr.format_expr(weak.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))

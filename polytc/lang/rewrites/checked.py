@@ -25,7 +25,7 @@ from polytc.lang import program as pr
 from polytc.lang import weak
 from polytc.lang.affine import affine
 from polytc.lang.domain import condition_indices
-from polytc.lang.scalars import BOOL, I64, U32, U64, DType
+from polytc.lang.scalars import BOOL, I64, U32, U64, DType, identity
 
 NONE = 2**63 - 1
 """What an output of numbers holds where every index was in bounds."""
@@ -67,13 +67,15 @@ class Check:
 
 @dataclass(frozen=True)
 class _Subscript:
-    """A subscript that memory decides. known: conditions under which it counts."""
+    """A subscript that memory decides. known: conditions under which it counts; bounds: the ranges in memory inside which it
+    is computed: not those whose ends it decides."""
 
     tensor: str
     axis: int
     place: pr.Expr
     known: tuple[pr.Expr, ...]
     write: bool
+    bounds: tuple[pr.Bound, ...]
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ def _tests(program: pr.Program, numbered: bool = False) -> Iterator[tuple[pr.Sta
         made: list[_Made] = []
         for sub in dict.fromkeys(_decided(program, s)):
             place += 1
-            known = all(r.tensor in lasting for e in (sub.place, *sub.known, *(x for b in s.bounds for x in (b.lower, b.upper)))
+            ends = (x for b in sub.bounds for x in (b.lower, b.upper))
+            known = all(r.tensor in lasting for e in (sub.place, *sub.known, *ends)
                         for r in pr.walk(e) if isinstance(r, pr.Read))
             if numbered and not known:
                 continue
@@ -173,19 +176,40 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _decided(program: pr.Program, s: pr.Statement) -> Iterator[_Subscript]:
     """What memory decides in a statement. What stands behind `else` may be anywhere."""
-    for e in (*s.subscripts, s.value, *(x for b in s.bounds for x in (b.lower, b.upper))):
-        for r, known in _reads(e, ()):
+    skipped = _skipped(program, s)
+    parts = [(e, skipped, s.bounds) for e in s.subscripts] + [(s.value, (), s.bounds)]
+    parts += [(e, (), _around(s, b)) for b in s.bounds for e in (b.lower, b.upper)]
+    for e, guards, bounds in parts:
+        for r, known in _reads(e, guards):
             for axis, place in enumerate(r.subscripts):
                 if affine(place) is None:
-                    yield _Subscript(r.tensor, axis, place, known, False)
+                    yield _Subscript(r.tensor, axis, place, known, False, bounds)
     target = program.tensor(s.target)
     for axis, place in enumerate(s.subscripts):
         if affine(place) is not None:
             continue
         if isinstance(place, pr.Select) and place.b == pr.Const(target.lower[axis] - 1, I64):  # what `where` leaves out
-            yield _Subscript(s.target, axis, place.a, (place.cond,), True)
+            yield _Subscript(s.target, axis, place.a, (place.cond,), True, s.bounds)
         else:
-            yield _Subscript(s.target, axis, place, (), True)
+            yield _Subscript(s.target, axis, place, skipped, True, s.bounds)
+
+
+def _skipped(program: pr.Program, s: pr.Statement) -> tuple[pr.Expr, ...]:
+    """What `where` asks of memory for an update: the others of its instances add the identity, which does nothing anywhere."""
+    dtype = program.tensor(s.target).dtype
+    if s.op is None or not isinstance(s.value, pr.Select) or s.value.b != pr.Const(identity(s.op, dtype), dtype):
+        return ()
+    return (s.value.cond,)
+
+
+def _around(s: pr.Statement, bound: pr.Bound) -> tuple[pr.Bound, ...]:
+    """The ranges in memory around this one: neither itself nor those whose ends use an index inside of it."""
+    inside = {bound.index}
+    while True:
+        grown = inside | {b.index for b in s.bounds if inside & (condition_indices(b.lower) | condition_indices(b.upper))}
+        if grown == inside:
+            return tuple(b for b in s.bounds if b.index not in inside)
+        inside = grown
 
 
 def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tuple[pr.Expr, ...]]]:
@@ -197,6 +221,10 @@ def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tu
         yield from _reads(e.a, (*known, e.cond))
         yield from _reads(e.b, (*known, pr.Unary("!", e.cond, BOOL)))
         return
+    if isinstance(e, pr.Binary) and e.op in ("&&", "||"):
+        yield from _reads(e.a, known)
+        yield from _reads(e.b, (*known, e.a if e.op == "&&" else pr.Unary("!", e.a, BOOL)))
+        return
     for x in pr.children(e):
         yield from _reads(x, known)
 
@@ -204,11 +232,12 @@ def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tu
 def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, place: int) -> Iterator[_Made]:
     """`name[row] min= the number of an instance whose subscript is outside`, for the instances that run."""
     t, none = program.tensor(sub.tensor), pr.Const(NONE, I64)
+    inside = replace(s, bounds=sub.bounds)
     at = _wide(sub.place)
     outside = pr.Binary("||", pr.Binary("<", at, pr.Const(t.lower[sub.axis], I64), BOOL),
                         pr.Binary(">=", at, pr.Const(t.lower[sub.axis] + t.shape[sub.axis], I64), BOOL), BOOL)
     test = pr.conjunction((*sub.known, outside))
-    domain = _running(s, condition_indices(test))
+    domain = _running(inside, condition_indices(test))
     for rows in _layout(s, domain):
         value = pr.Select(pr.substitute(test, rows.swapped), weak.fold(rows.number), none, I64)
         yield _made(s, name, rows, domain, "min", value, none,
@@ -222,8 +251,8 @@ def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, p
     distance, limit = _distance(sub.place, t.lower[sub.axis], t.shape[sub.axis])
     zero = pr.Const(0, distance.dtype)
     value = pr.Select(pr.conjunction(sub.known), distance, zero, distance.dtype) if sub.known else distance
-    indices = condition_indices(value)
-    domain = _everywhere(s, indices) or _running(s, indices)
+    indices, inside = condition_indices(value), replace(s, bounds=sub.bounds)
+    domain = _everywhere(inside, indices) or _running(inside, indices)
     for rows in _layout(s, domain):
         yield _made(s, name, rows, domain, "max", pr.substitute(value, rows.swapped), zero,
                     lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, limit))
