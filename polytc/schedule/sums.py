@@ -103,11 +103,9 @@ def summed(program: pr.Program, s: pr.Statement) -> tuple[pr.Range, ...]:
     by_memory = any(isinstance(e, pr.Read) for b in s.bounds for end in (b.lower, b.upper) for e in pr.walk(end))
     if s.op != "+" or by_memory or pr.scatters(s) or not program.tensor(s.target).dtype.is_float:
         return ()
-    kept = coincident_indices(s)
-    reduced = tuple(r for r in s.ranges[s.depth:] if r.index not in kept)
-    placed = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
+    kept = _kept(s)
     own = any(r.tensor == s.target for r in pr.reads(s))
-    return () if own or placed & {r.index for r in reduced} else reduced
+    return () if own else tuple(r for r in s.ranges[s.depth:] if r.index not in kept)
 
 
 def terms(s: pr.Statement, over: Sequence[pr.Range]) -> tuple[int, ...]:
@@ -132,9 +130,17 @@ def conditions(program: pr.Program) -> list[tuple[int, ...]]:
     return [numbers for numbers in dict.fromkeys(found) if any(isinstance(n, Size) for n in numbers)]
 
 
+def _kept(s: pr.Statement) -> tuple[str, ...]:
+    """The indices that partial sums have as well: the coincident ones, and others that the target's subscripts name, as those
+    of `O[2*i] += A[i,k]` and `O[i//2] += A[i,k]`, of which the last statement adds up what meets in one place."""
+    inner = {r.index for r in s.ranges[s.depth:]}
+    named = (e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index) and e.name in inner)
+    return tuple(dict.fromkeys((*coincident_indices(s), *named)))
+
+
 def _width(s: pr.Statement) -> int:
     """Values of the index along which a statement's results lie in memory."""
-    return next((r.extent for i in reversed(coincident_indices(s)) for r in s.ranges if r.index == i), 1)
+    return next((r.extent for i in reversed(_kept(s)) for r in s.ranges if r.index == i), 1)
 
 
 def _blocks(extent: int, most: int, step: int) -> tuple[int, int]:
@@ -157,7 +163,7 @@ class _Split:
         self.tensors: list[pr.Tensor] = []
         ranges = {r.index: r for r in s.ranges}
         self.around = s.ranges[:s.depth]
-        self.kept = [ranges[i] for i in coincident_indices(s)]
+        self.kept = [ranges[i] for i in _kept(s)]
         self.cut = ranges[by.index]
         self.block = pr.Range(names.index(f"{by.index}_block"), 0, self._blocks())
         self.parts = [*(ranges[i] for i in by.whole), self.block]

@@ -65,6 +65,13 @@ CASES = {
     "every third": Case("s += A[i] where i % 3 == 0", {"A": (90_000,)}, {"A": 0}, lambda A: A[::3].sum(), 30_000),
     "a trapezoid": Case("S[i] += A[i,j] where j <= i + 9000", {"A": (99, 9100)}, {"A": 1}, lambda A: np.tril(A, 9000).sum(1),
                         9100),
+    "every second place": Case("O[2*i] += A[i,k]", {"A": (2, 300_000)}, {"A": 1},
+                               lambda A: np.stack([A.sum(1), 0*A[:, 0]], 1).reshape(-1)[:-1], 300_000),
+    "backwards": Case("O[1-i] += A[i,k]", {"A": (2, 300_000)}, {"A": 1}, lambda A: A.sum(1)[::-1], 300_000),
+    "places that two share": Case("O[i//2] += A[i,k]", {"A": (4, 200_000)}, {"A": 1},
+                                  lambda A: A.sum(1).reshape(2, 2).sum(1), 400_000),
+    "a transposed convolution": Case("O[i+k] += I[c,i]*W[c,k]", {"I": (40_000, 3), "W": (40_000, 2)}, {"I": 0},
+                                     lambda I, W: sum(np.pad((I * W[:, k:k + 1]).sum(0), (k, 1 - k)) for k in (0, 1)), 80_000),
     "in a loop": Case("for t in 0:3 { S[t] += A[t,k] + (S[t-1] else 0) * 0 }", {"A": (3, 50_000)}, {"A": 1},
                       lambda A: A.sum(1), 50_000),
 }
@@ -242,6 +249,13 @@ SMALL = {
     "where memory says": ("H[B[i]] += A[i]", {"A": (90,), "B": (90,)}, lambda A, B: np.bincount(B.astype(int), A)[:3]),
     "rows that memory bounds": ("S[i] += A[p] where p in B[i]:B[i+1]", {"A": (90,), "B": (3,)},
                                 lambda A, B: [A[:1].sum(), A[1:2].sum()]),
+    "every second place": ("S[2*i] += A[i,k]", {"A": (3, 71)},
+                           lambda A: np.stack([A.sum(1), 0*A[:, 0]], 1).reshape(-1)[:-1]),
+    "places that some share": ("S[i//3] += A[i,k]", {"A": (7, 41)}, lambda A: np.add.reduceat(A.sum(1), [0, 3, 6])),
+    "a transposed convolution": ("S[m,i+k] += A[c,i]*B[m,c,k]", {"A": (37, 9), "B": (3, 37, 2)},
+                                 lambda A, B: [sum(np.convolve(a, b) for a, b in zip(A, w, strict=True)) for w in B]),
+    "a shared triangle": ("S[i//2] += A[i,k] where k <= i", {"A": (40, 40)},
+                          lambda A: np.tril(A).sum(1).reshape(20, 2).sum(1)),
     "where indices meet": ("S[i+k] += A[i]*B[k]", {"A": (60,), "B": (20,)}, np.convolve),
 }
 
@@ -275,7 +289,8 @@ def test_results(name: str, small_blocks: None) -> None:
 @pytest.mark.parametrize(("text", "shapes"), [
     ("S[i] += A[i,k]", {"A": ("M", "N")}), ("S[j] += A[i,j]", {"A": ("N", "M")}), ("s += A[i,j,k]", {"A": ("N", "M", "K")}),
     ("S[i] += A[i,k] where k <= i", {"A": ("M", "M")}), ("s += A[i,k] where k <= i + 3", {"A": ("M", "M")}),
-    ("C[i,j] += A[i,k]*A[j,k] where j <= i", {"A": ("M", "N")})])
+    ("C[i,j] += A[i,k]*A[j,k] where j <= i", {"A": ("M", "N")}), ("S[i//2] += A[i,k]", {"A": ("M", "N")}),
+    ("S[2*i] += A[i,k]", {"A": ("N", "M")})])
 def test_results_of_open_sizes(text: str, shapes: dict[str, tuple[str, ...]], small_blocks: None) -> None:
     op = polytc.compile(text, shapes=shapes, typical={n: 40 for s in shapes.values() for n in s})
     for n in (40, 1, 2, 7, 64, 97):
