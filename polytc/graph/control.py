@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polytc.errors import ModelError, fail
 from polytc.graph import passes
 from polytc.graph.hosts import Host, Repeat
 from polytc.graph.ir import Graph, Node, Value, captured
@@ -77,9 +78,16 @@ def _scan(node: Node, body: Graph) -> dict[str, Any]:
     count = node.attributes["num_scan_inputs"]
     states = len(body.inputs) - count
     results = len(body.outputs) - states
+    given = len(node.inputs) - (node.opset < 9)
+    if not 0 < count <= given or given != len(body.inputs) or results < 0 or len(node.outputs) > len(body.outputs):
+        raise fail("E609", f"{node.label}: {given} inputs, {count} of them scanned, and {len(node.outputs)} outputs do not fit "
+                   f"a body of {len(body.inputs)} inputs and {len(body.outputs)} outputs", kind=ModelError)
 
     def numbers(name: str, n: int) -> tuple[int, ...]:
-        return tuple(node.attributes.get(name) or [0] * n)
+        found = tuple(node.attributes.get(name) or [0] * n)
+        if len(found) != n or name.endswith("directions") and not {*found} <= {0, 1}:
+            raise fail("E609", f"{node.label}: the attribute {name!r} is {list(found)}, {n} are needed", kind=ModelError)
+        return found
 
     return {"scanned": count, "batched": node.opset < 9, "in_axes": numbers("scan_input_axes", count),
             "in_backwards": tuple(map(bool, numbers("directions" if node.opset < 9 else "scan_input_directions", count))),

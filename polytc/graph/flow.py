@@ -62,8 +62,8 @@ def _unrolled(walk: Specialisation, node: Node) -> unrolling.Inlined | None:
     work = bodies.repeated(node, walk.known).work if node.op == "Scan" else None
     if not isinstance(work, Repeat) or not work.scanned:
         return None
-    first = walk.shape(node.inputs[len(node.inputs) - work.scanned]) or ()
-    return unrolling.unrolled_scan(node, work, first[work.in_axes[0]])
+    shapes = [walk.shape(n) or () for n in node.inputs[len(node.inputs) - work.scanned:]]
+    return unrolling.unrolled_scan(node, work, work.length(shapes))
 
 
 # ---- branches under guards

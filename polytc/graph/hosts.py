@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph
 from polytc.graph.plan import Array
 
@@ -31,6 +32,18 @@ class Repeat:
     out_axes: tuple[int, ...] = ()
     out_backwards: tuple[bool, ...] = ()
     batched: bool = False
+
+
+    def length(self, shapes: Sequence[Sequence[int]]) -> int:
+        """How many slices a Scan reads of arrays of these shapes. Raises ModelError E609 where they differ in that."""
+        lengths = set()
+        for shape, axis in zip(shapes, self.in_axes, strict=True):
+            if not -len(shape) <= axis < len(shape):
+                raise fail("E609", f"the body {self.body.name!r} scans axis {axis} of the shape {list(shape)}", kind=ModelError)
+            lengths.add(shape[axis])
+        if len(lengths) > 1:
+            raise fail("E609", f"the body {self.body.name!r} scans inputs of the lengths {sorted(lengths)}", kind=ModelError)
+        return lengths.pop()
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,9 @@ def scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
     """States, then arrays that are read slice by slice."""
     split = len(values) - work.scanned
     states, arrays = list(values[:split]), values[split:]
+    length = work.length([a.shape for a in arrays])
     moved = [np.moveaxis(a, axis, 0)[::-1 if back else 1]
              for a, axis, back in zip(arrays, work.in_axes, work.in_backwards, strict=True)]
-    length = min((len(a) for a in moved), default=0)
     rows: list[list[np.ndarray]] = []
     native: Rounds | None = None
     slices: dict[int, np.ndarray] = {}

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import polytc
 from polytc.errors import ModelError
@@ -46,12 +46,37 @@ MOVEMENT = [case("Transpose", IMAGE, perm=p) for p in ([0, 0, 2, 3], [0, 1, 2, 4
     case("DepthToSpace", IMAGE, blocksize=3), case("DepthToSpace", IMAGE, blocksize=2, mode="X"),
     case("SpaceToDepth", IMAGE, blocksize=4), case("OneHot", numbers(1, 2), np.array([3]), f(3), constant=(1,))]
 
+NONE = np.zeros(0, np.float32)
+LAYER = {g: [f(4, 2, 3), f(1, g * 5, 3), f(1, g * 5, 5), None, None] for g in (1, 3, 4)}
+RECURRENT = [case(op, *LAYER[g], f(*s), hidden_size=5) for op, g in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
+             for s in ((1, 3, 5), (2, 2, 5), (1, 2, 6))] + [
+    case("LSTM", *LAYER[4], f(1, 2, 5), f(1, 3, 5), hidden_size=5),
+    case("LSTM", *LAYER[4], None, None, f(1, 10), hidden_size=5),
+    case("LSTM", *LAYER[4], hidden_size=5, activations=["Sigmoid", "Tanh", "Unknown"]),
+    case("LSTM", *LAYER[4], hidden_size=5, activations=["Sigmoid", "Tanh"])]
+BYTES, ZERO, SIGNED, ONE = np.ones((1, 1, 3, 3), np.uint8), np.uint8(3), np.int8(3), np.float32(1)
+RESIZES = [case("Resize", IMAGE, NONE, np.array(s, np.float32), constant=(1, 2)) for s in (
+    [2, 2], [1, 1, -2, 2], [1, 1, 1, 2, 2])] + [
+    case("Resize", IMAGE, None, np.array([1, 1, 0, 2], np.float32), constant=(1, 2)),
+    case("Resize", IMAGE, NONE, np.array([1, 1, 2, 2], np.float32), numbers(1, 4, 12, 12), constant=(1, 2, 3)),
+    case("Resize", IMAGE, NONE, NONE, numbers(12, 12), constant=(1, 2, 3)),
+    case("Resize", IMAGE, NONE, np.array([1, 1, 2, 2], np.float32), constant=(1, 2), coordinate_transformation_mode="x")]
+OTHERS = [
+    case("NonMaxSuppression", f(1, 6, 4), f(2, 1, 6), numbers(3), constant=(1, 2)),
+    case("NonMaxSuppression", f(1, 6, 4), f(1, 1, 5), numbers(3), constant=(1, 2)),
+    case("Split", IMAGE, outputs=2, num_outputs=3, axis=1),
+    case("Pad", f(2, 3), numbers(0, 4, 0, 0), constant=(1,), mode="reflect"),
+    case("MaxPool", IMAGE, kernel_shape=[2, 2], pads=[2, 0, 0, 0]),
+    case("AveragePool", IMAGE, kernel_shape=[2, 3], pads=[0, 0, 0, 3]),
+    case("DequantizeLinear", BYTES, ONE, SIGNED, constant=(1, 2)),
+    case("QLinearConv", BYTES, ONE, SIGNED, BYTES, ONE, ZERO, ONE, ZERO, constant=(1, 2, 3, 4, 5, 6, 7))]
 
-@pytest.mark.parametrize("c", POOLS + CONVOLUTIONS + PRODUCTS + NORMS + MOVEMENT, ids=str)
+
+@pytest.mark.parametrize("c", POOLS + CONVOLUTIONS + PRODUCTS + NORMS + MOVEMENT + RECURRENT + RESIZES + OTHERS, ids=str)
 def test_nodes_that_contradict_their_operands(build, c: Case) -> None:
-    names = [f"x{i}" for i in range(len(c.inputs))]
-    given = dict(zip(names, c.inputs, strict=True))
-    feeds = {n: a for i, (n, a) in enumerate(given.items()) if not (i in c.constant or c.op not in ("Gemm",) and i)}
+    names = [f"x{i}" if a is not None else "" for i, a in enumerate(c.inputs)]
+    given = {n: a for n, a in zip(names, c.inputs, strict=True) if a is not None}
+    feeds = {n: a for n, a in given.items() if n == names[0] or c.op == "Gemm" and names.index(n) not in c.constant}
     model = build([helper.make_node(c.op, names, [f"y{i}" for i in range(c.outputs)], **c.attributes)], feeds,
                   [f"y{i}" for i in range(c.outputs)], {n: a for n, a in given.items() if n not in feeds})
     settings = onnxruntime.SessionOptions()
@@ -89,3 +114,47 @@ def test_names_given_twice() -> None:
         polytc.load_onnx(model_with([y], [x, x]))
     with pytest.raises(ModelError, match="2 outputs named 'y'"):
         polytc.load_onnx(model_with([y, y]))
+
+
+def refused(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    """By ONNX Runtime, and by polytc with a diagnostic of its own."""
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    with pytest.raises(Exception, match=r"."):
+        onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"]).run(None, feeds)
+    with pytest.raises(ModelError) as caught:
+        polytc.load_onnx(model).compile(target="evaluate").run(None, feeds)
+    assert caught.value.code in ("E606", "E609")
+
+
+def info(name: str, *shape: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+@pytest.mark.parametrize("steps", [4, 400])
+@pytest.mark.parametrize("attributes", [
+    {"num_scan_inputs": 3}, {"num_scan_inputs": 0}, {"scan_input_axes": [0, 0]}, {"scan_input_axes": [2]},
+    {"scan_input_axes": [-3]}, {"scan_input_directions": [0, 1]}, {"scan_input_directions": [2]},
+    {"scan_output_directions": [0, 0]}], ids=str)
+def test_scans_that_contradict_their_bodies(build, attributes: dict[str, object], steps: int) -> None:
+    body = helper.make_graph([helper.make_node("Add", ["s", "e"], ["t"]), helper.make_node("Identity", ["t"], ["o"])], "body",
+                             [info("s", 3), info("e", 3)], [info("t", 3), info("o", 3)])
+    node = helper.make_node("Scan", ["a", "b"], ["y", "z"], body=body, **{"num_scan_inputs": 1, **attributes})
+    feeds = {"a": f(3), "b": f(steps, 3)}
+    refused(build([node], feeds, ["y", "z"]), feeds)
+
+
+def test_constants_that_are_declared_otherwise() -> None:
+    model = model_with([info("y", 2, 3)], [info("x", 2, 3)])
+    model.graph.initializer.append(numpy_helper.from_array(f(2, 4), "x"))
+    refused(model, {})
+
+
+def test_names_given_twice_in_a_branch(build) -> None:
+    branch = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "branch", [], [info("r", 2)])
+    twice = helper.make_graph([helper.make_node("Add", ["x", "w"], ["q"])], "twice", [], [info("q", 2)],
+                              [numpy_helper.from_array(f(2), "w")] * 2)
+    feeds = {"c": np.array(True), "x": f(2)}
+    model = build([helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=twice)], feeds, ["y"])
+    with pytest.raises(ModelError, match="the graph 'twice' has 2 constants named 'w'"):
+        polytc.load_onnx(model)

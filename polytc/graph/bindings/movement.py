@@ -52,9 +52,11 @@ def concat(site: Site) -> Lowering:
 def split(site: Site) -> Lowering:
     axis = site.axis(site.attr("axis", 0), site.rank(0))
     extent, count = site.shape(0)[axis], len(site.node.outputs)
-    sizes = site.ints_of("split", 1)
+    sizes, parts = site.ints_of("split", 1), site.attr("num_outputs", count)
+    if parts != count:
+        raise site.misfit(f"num_outputs is {parts}, the node has {count} outputs")
     if sizes is None:
-        each = -(-extent // site.attr("num_outputs", count))
+        each = -(-extent // parts)
         sizes = [max(0, min(each, extent - i * each)) for i in range(count)]
     if sum(sizes) != extent or len(sizes) != count:
         raise site.misfit(f"extent {extent} does not split into {sizes}")
@@ -148,6 +150,8 @@ def pad(site: Site) -> Lowering:
     for i, a in enumerate(axes):
         before[a], after[a] = given[i], given[i + len(axes)]
     mode = site.attr("mode", "constant")
+    if mode == "reflect" and any(max(p, q) >= e for e, p, q in zip(shape, before, after) if max(p, q) > 0):
+        raise site.misfit(f"an axis of {list(shape)} is too short to be reflected in the pads {given}")
     if not any(before) and not any(after):
         return View(0, shape)
     return _constant_pad(site, before, after) if mode == "constant" else _mirror_pad(site, mode, before, after)

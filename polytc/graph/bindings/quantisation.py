@@ -33,6 +33,13 @@ def _place(site: Site, i: int, names: list[str], axis: int) -> str:
     return spell(f"{n}//{block}" if a == axis else n for a, n in enumerate(names))
 
 
+def _check_zeros(site: Site, *pairs: tuple[int, int]) -> None:
+    """Zero points have the type of their data. pairs: inputs that are data, and those that are their zero points."""
+    for data, zero in pairs:
+        if site.has(zero) and site.dtype(zero) != site.dtype(data):
+            raise site.misfit(f"the zero point, input {zero}, is {site.dtype(zero)}, its data are {site.dtype(data)}")
+
+
 def quantize(site: Site) -> Lowering:
     """The quotient is computed in `precision`, else in the type of the input, halves in f32."""
     given = site.attr("output_dtype", 0)
@@ -48,6 +55,7 @@ def quantize(site: Site) -> Lowering:
 
 
 def dequantize(site: Site) -> Lowering:
+    _check_zeros(site, (0, 2))
     names = indices(site.rank(0))
     place = _place(site, 1, names, site.attr("axis", 1))
     target = TYPES.get(site.attr("output_dtype", 0), site.dtype(1))
@@ -89,6 +97,7 @@ class _Product:
 
 
 def matmul_integer(site: Site) -> Lowering:
+    _check_zeros(site, (0, 2), (1, 3))
     return tuple(_sums(site, _Product.of(site, 0, 1), (0, 1), (2, 3), 0))
 
 
@@ -126,6 +135,7 @@ def _narrow(a: np.ndarray) -> np.ndarray:
 
 
 def qlinear_matmul(site: Site) -> Lowering:
+    _check_zeros(site, (0, 2), (3, 5))
     p = _Product.of(site, 0, 3)
     places = (p.place(site.shape(1), p.a, "i"), p.place(site.shape(4), p.b, "j"), p.place(site.shape(6), p.y, "i"))
     return (*_sums(site, p, (0, 3), (2, 5), "t"),
@@ -145,10 +155,12 @@ def _requantized(site: Site, names: list[str], scales: tuple[int, int, int], pla
 # ---- convolutions
 
 def convolution_integer(site: Site) -> Lowering:
+    _check_zeros(site, (0, 2), (1, 3))
     return tuple(_convolved(site, (0, 1), (2, 3), 0))
 
 
 def qlinear_convolution(site: Site) -> Lowering:
+    _check_zeros(site, (0, 2), (3, 5))
     steps = _convolved(site, (0, 3), (2, 5), "sums" if site.has(8) else "t")
     if site.has(8):
         steps.append(Apply("convolution.Bias", ("sums", 8), ("t",)))

@@ -87,7 +87,7 @@ def _layer(site: Site, gates: int) -> _Layer:
     words = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
     direction = site.attr("direction", "forward")
     if direction not in words:
-        raise site.unsupported(f"the direction {direction!r} is unknown")
+        raise site.misfit(f"the direction {direction!r} is unknown")
     directions = words[direction]
     d = len(directions)
     if w != (d, gates * hidden, x[2]) or r != (d, gates * hidden, hidden) or site.attr("hidden_size", hidden) != hidden:
@@ -97,6 +97,10 @@ def _layer(site: Site, gates: int) -> _Layer:
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
     if site.has(4) and site.shape(4) != (batch,):
         raise site.misfit(f"sequence_lens needs the shape {[batch]}")
+    state = (batch, d, hidden) if batch_first else (d, batch, hidden)
+    for i, name, shape in ((5, "initial_h", state), (6, "initial_c", state), (7, "P", (d, 3 * hidden))):
+        if site.has(i) and site.shape(i) != shape:
+            raise site.misfit(f"{name} needs the shape {list(shape)}")
     return _Layer(site, gates, steps, batch, hidden, directions, batch_first)
 
 
@@ -105,7 +109,7 @@ def _activations(layer: _Layer, defaults: Sequence[str]) -> list[list[Activation
     site = layer.site
     names = [str(n).lower() for n in site.attr("activations") or list(defaults) * len(layer.directions)]
     if len(names) != len(defaults) * len(layer.directions) or not set(names) <= set(_ACTIVATIONS):
-        raise site.unsupported(f"the activations {names}")
+        raise site.misfit(f"the activations {names}; {len(defaults)} known ones are needed for each direction")
     alphas, betas = list(site.attr("activation_alpha") or []), list(site.attr("activation_beta") or [])
     found = []
     for i, name in enumerate(names):

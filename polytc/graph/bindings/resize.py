@@ -29,11 +29,18 @@ class _Axis:
         return self.new != self.old or not math.isclose(self.scale, 1) or (self.begin, self.end) != (0, 1)
 
 
+TRANSFORMS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
+              "tf_half_pixel_for_nn")
+"""Words of coordinate_transformation_mode; the last one is of opset 11 alone."""
+
+
 def resize(site: Site) -> Lowering:
     """Opset 10 has scales as input 1; since opset 11 roi, scales and sizes are inputs 1, 2 and 3."""
     scales_at, sizes_at = (1, 99) if site.opset < 11 else (2, 3)
     mode, transform = site.attr("mode", "nearest"), site.attr(
         "coordinate_transformation_mode", "asymmetric" if site.opset < 11 else "half_pixel")
+    if transform not in TRANSFORMS:
+        raise site.misfit(f"coordinate_transformation_mode {transform!r} is unknown")
     axes = _axes(site, scales_at, sizes_at)
     if transform == "tf_crop_and_resize":
         share, n = site.known(1, "roi").reshape(-1), len(axes)
@@ -45,15 +52,24 @@ def resize(site: Site) -> Lowering:
 
 def upsample(site: Site) -> Lowering:
     scales = site.attr("scales") or [float(s) for s in site.known(1, "scales").reshape(-1)]
+    _one_each(site, "scales", scales, site.rank(0))
     axes = [_Axis(i, e, int(np.floor(e * s)), s) for i, (e, s) in enumerate(zip(site.shape(0), scales))]
     return _resized(site, [a for a in axes if a.changes], site.attr("mode", "nearest"), "asymmetric")
+
+
+def _one_each(site: Site, name: str, given: list[float] | list[int], count: int) -> None:
+    if len(given) != count:
+        raise site.misfit(f"{len(given)} {name} for {count} axes")
 
 
 def _axes(site: Site, scales_at: int, sizes_at: int) -> list[_Axis]:
     shape = site.shape(0)
     chosen = [site.axis(a, len(shape)) for a in site.attr("axes") or range(len(shape))]
     if site.has(sizes_at) and site.known(sizes_at, "sizes").size:
+        if site.opset >= 13 and site.has(scales_at) and site.known(scales_at, "scales").size:
+            raise site.misfit("both sizes and scales are given")
         sizes = site.ints(sizes_at, "sizes")
+        _one_each(site, "sizes", sizes, len(chosen))
         scales = [size / shape[a] for size, a in zip(sizes, chosen)]
         policy = site.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
@@ -62,6 +78,9 @@ def _axes(site: Site, scales_at: int, sizes_at: int) -> list[_Axis]:
             sizes = [int(scale * shape[a] + 0.5) for a in chosen]
     else:
         scales = [float(s) for s in site.known(scales_at, "scales").reshape(-1)]
+        _one_each(site, "scales", scales, len(chosen))
+        if not all(0 < s < math.inf for s in scales):
+            raise site.misfit(f"the scales {scales} are not all positive")
         sizes = [int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
     return [_Axis(a, shape[a], size, scale) for a, size, scale in zip(chosen, sizes, scales)]
 

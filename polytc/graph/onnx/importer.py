@@ -37,7 +37,8 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
-    problems = [*_twice(model.graph), *_problems(graph, set())]
+    bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
+    problems = [p for g in (model.graph, *bodies) for p in (*_twice(g), *_otherwise(g))] + _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
     return graph
@@ -204,9 +205,24 @@ def dtype_of(element: int) -> DType | None:
 
 def _twice(proto: onnx.GraphProto) -> list[str]:
     """Names that a graph gives to two of its inputs, outputs or constants."""
-    return [f"the graph has {count} {kind}s named {name!r}" for kind, values in (
+    return [f"the graph {proto.name!r} has {count} {kind}s named {name!r}" for kind, values in (
         ("input", proto.input), ("output", proto.output), ("constant", proto.initializer))
         for name, count in Counter(v.name for v in values).items() if count > 1]
+
+
+def _otherwise(proto: onnx.GraphProto) -> list[str]:
+    """Constants that are of another type or shape than the graph declares for the input of their name."""
+    declared = {v.name: _value(v) for v in proto.input if v.type.HasField("tensor_type")}
+    found = []
+    for t in proto.initializer:
+        v, dtype = declared.get(t.name), dtype_of(t.data_type)
+        if v is not None and (v.dtype not in (None, dtype) or v.shape and not _is_of(tuple(t.dims), v.shape)):
+            found.append(f"the constant {t.name!r} of {dtype}{list(t.dims)} is declared as {v}")
+    return found
+
+
+def _is_of(shape: tuple[int, ...], declared: tuple[Dim, ...]) -> bool:
+    return len(shape) == len(declared) and all(d == e for d, e in zip(declared, shape) if isinstance(d, int))
 
 
 def _problems(graph: Graph, outer: set[str]) -> list[str]:

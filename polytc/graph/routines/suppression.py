@@ -11,6 +11,9 @@ from polytc.runtime import boxes as native
 
 
 def non_max_suppression(site: Site) -> Routine:
+    boxes, scores = site.shape(0), site.shape(1)
+    if len(boxes) != 3 or len(scores) != 3 or boxes[2] != 4 or boxes[0] != scores[0] or boxes[1] != scores[2]:
+        raise site.misfit("boxes need the shape [batch, boxes, 4], scores [batch, classes, boxes]")
     return Routine(functools.partial(_suppress, bool(site.attr("center_point_box", 0))), (0, 1, 2, 3, 4))
 
 
