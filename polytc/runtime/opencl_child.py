@@ -123,6 +123,9 @@ def ask(device: drivers.Device, question: Build | Run) -> Any:
 def _asked(identity: tuple[str, ...], question: Build | Run) -> Any:
     for last in (False, True):
         child = _child()
+        if child.process.poll() is not None:  # it was idle, or somebody ended it: no fault of this question's
+            end()
+            child = _child()
         try:
             child.questions.send((identity, question))
             if not child.answers.poll(LIMIT):
@@ -173,9 +176,9 @@ def _context(identity: tuple[str, ...]) -> Any:
     return cl.Context([handle])
 
 
-def answer(device: drivers.Device, question: Build | Run) -> bytes | Sequence[np.ndarray] | Refused:
-    """The answer by this process itself, for systems where there is no child."""
-    return _answer(device.identity, question)
+def answer(device: drivers.Device, question: Build | Run) -> Any:
+    """What the child answers; where there is none, this process itself. Raises CrashedError."""
+    return ask(device, question) if available() else _answer(device.identity, question)
 
 
 def _answer(identity: tuple[str, ...], question: Build | Run) -> bytes | Sequence[np.ndarray] | Refused:

@@ -144,6 +144,41 @@ def test_faults_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert conformance.faults(device) == found
 
 
+def test_without_a_child_the_faults_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one process found without a child is not what another one then takes for an answer."""
+    monkeypatch.setenv("POLYTC_CACHE", "1")
+    monkeypatch.setenv("POLYTC_CACHE_DIR", str(tmp_path))
+    expected = conformance.faults(devices.choose())
+    monkeypatch.setenv("POLYTC_OPENCL_CHILD", "0")
+    monkeypatch.setattr(conformance, "_KNOWN", {})
+    assert conformance.faults(devices.choose()) == expected
+
+
+def test_what_may_not_be_the_drivers_fault_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYTC_CACHE", "1")
+    monkeypatch.setenv("POLYTC_CACHE_DIR", str(tmp_path))
+    device = devices.choose()
+    good = conformance.faults(device)
+    with monkeypatch.context() as patch:
+        patch.setattr(conformance, "_KNOWN", {})
+        patch.setattr(conformance.cache, "get", lambda key: None)
+        patch.setattr(opencl_child, "ask", lambda *a: Refused(""))
+        with pytest.warns(RuntimeWarning, match="divisions"):
+            assert len(conformance.faults(device)) == len(conformance.CASES)
+    monkeypatch.setattr(conformance, "_KNOWN", {})
+    assert conformance.faults(device) == good
+
+
+def test_a_child_that_somebody_ends_is_no_fault_of_the_next_kernel() -> None:
+    device = devices.choose()
+    opencl_child.ask(device, Build(TWICE, ()))
+    child = opencl_child._STATE["child"]
+    os.kill(child.process.pid, signal.SIGKILL)
+    while Path(f"/proc/{child.process.pid}/stat").read_text().split()[2] != "Z":
+        pass
+    assert isinstance(opencl_child.ask(device, Build(TWICE, ())), bytes)
+
+
 def test_a_driver_that_gets_divisions_wrong_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "_KNOWN", {})
     ask = opencl_child.ask
