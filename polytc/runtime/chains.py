@@ -125,8 +125,8 @@ ended:
 
 
 @functools.cache
-def _code() -> tuple[Code, Callable[..., None]]:
-    code = scalar_code(text(flushing=modes.flushing()))
+def _code(flushing: bool) -> tuple[Code, Callable[..., None]]:
+    code = scalar_code(text(flushing=flushing))
     return code, _WALK(code.address("walk"))
 
 
@@ -250,7 +250,7 @@ class _Walk:
         rows = [step.lend(memory) for step in steps]
         self.count, self.team = len(rows), max((threads for entry, *_, threads in rows if entry), default=1)
         self.table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
-        code, self._walk = _code()
+        code, self._walk = _code(modes.flushing())
         self._alive = (code, tuple(steps), memory)
 
     def __call__(self) -> None:

@@ -92,8 +92,8 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 
 @functools.cache
-def _code() -> tuple[Code, Callable[..., int]]:
-    code = scalar_code(chains.text(flushing=modes.flushing()) + TEXT)
+def _code(flushing: bool) -> tuple[Code, Callable[..., int]]:
+    code = scalar_code(chains.text(flushing=flushing) + TEXT)
     return code, _ROUNDS(code.address("rounds"))
 
 
@@ -115,5 +115,5 @@ def rounds(chain: Chain, first: int, most: int, counter: int, going: int, advanc
     moves = (ctypes.c_int64 * max(1, 3 * len(advances)))(*itertools.chain.from_iterable(advances))
     copied = (ctypes.c_int64 * max(1, 4 * len(copies)))(*itertools.chain.from_iterable(copies))
     launch, state = pool.team(team)
-    _, run = _code()
+    _, run = _code(modes.flushing())
     return run(steps, count, launch, first, most, state, counter, moves, len(advances), copied, len(copies), going)

@@ -33,8 +33,16 @@ def expected(kind: str, name: str, dtype: DType, a: np.ndarray, b: np.ndarray, c
                 erf = np.vectorize(math.erf, otypes=[np.float64])
                 wide = dtype.is_float and dtype.bits < 64
                 args = [x.astype(np.float64) if wide else x for x in (a, b, c)]
-                result = eval(scalars.INTRINSICS[name].reference, {"np": np, "erf": erf, **dict(zip("abc", args, strict=True))})
+                result = eval(scalars.INTRINSICS[name].reference, {"np": np, "erf": erf, "power": power, **dict(zip("abc", args, strict=True))})
                 return np.asarray(result, np.bool_ if scalars.INTRINSICS[name].result == "bool" else dtype.numpy)
+
+
+def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """numpy's power; of integers to negative powers, which numpy refuses, the exact quotient cut off, and 0 where 0 divides."""
+    if a.dtype.kind == "f":
+        return np.power(a, b)
+    inverse = np.where(a == 1, 1, np.where((a == -1) if a.dtype.kind == "i" else False, np.where(b % 2 == 0, 1, -1), 0))
+    return np.where(b < 0, inverse.astype(a.dtype), np.power(a, np.where(b < 0, 0, b)))
 
 
 def defined(kind: str, name: str, dtype: DType, a: np.ndarray) -> np.ndarray:
