@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, overload
 
-from polytc import compiler, lang
+from polytc import compiler, lang, loading
 from polytc.arguments import (
     DTypes,
     OpenShapes,
@@ -29,7 +29,7 @@ from polytc.fixed import FixedOp
 from polytc.lang.program import Program
 from polytc.lang.rewrites.checked import check_indices
 from polytc.machine import Machine
-from polytc.op import Op, request
+from polytc.op import Op
 from polytc.options import check_algebra, check_checked, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.runtime import conformance
@@ -142,7 +142,7 @@ def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None 
         program = check_indices(program)[0]
     wanted = check_schedule(schedule, fusion)
     if isinstance(wanted, Recipe):
-        wanted = request(wanted, compiler.target(target).machine)
+        wanted = loading.request(wanted, compiler.target(target).machine)
     return compiler.lower_program(program, target, wanted)
 
 

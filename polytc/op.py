@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from polytc import compiler, enqueued, errors, lang
+from polytc import compiler, enqueued, errors, lang, loading
 from polytc.arguments import (
     DTypes,
     OpenShapes,
@@ -27,19 +27,17 @@ from polytc.arguments import (
 from polytc.codegen.target import Executable, Target
 from polytc.explanation import Explanation, explain
 from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import check_indices, decides
+from polytc.lang.rewrites.checked import decides
 from polytc.lang.scalars import BF16, DTYPES, DType
-from polytc.machine import Machine
+from polytc.loading import Specialisation
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
-from polytc.runtime.checked import Checked
 from polytc.runtime.inplace import arranged
 from polytc.runtime.opencl_executable import OpenCLExecutable
-from polytc.runtime.quick import QuickCall, no_quick_call, quick_call
+from polytc.runtime.quick import no_quick_call, quick_call
 from polytc.runtime.recent import Recent
-from polytc.runtime.reference import Reference
 from polytc.runtime.threads import default_threads
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.recipe import Recipe
@@ -47,21 +45,6 @@ from polytc.symbolic import OpenSizes, declared
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number")
-
-
-@dataclass(frozen=True)
-class Specialisation:
-    """Compiled code for one combination of shapes.
-
-    order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
-    quick: the call for arrays that need neither conversion nor diagnosis.
-    """
-
-    program: Program
-    executable: Executable
-    order: tuple[str, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
-    quick: QuickCall
 
 
 class Op:
@@ -195,7 +178,7 @@ class Op:
         with self._lock:
             found = self._queued.get(key) or self._queued.put(key, enqueued.load(
                 self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), queue,
-                lambda machine: request(self._schedule, machine)))
+                lambda machine: loading.request(self._schedule, machine)))
         return found(queue, given, dict(zip(self.outputs, self._given(out))) if out is not None else {}, wait_for)
 
     def profile(self, *args: Any, **named: Any) -> list[tuple[str, float]]:
@@ -218,7 +201,7 @@ class Op:
         found = self._latest if shapes is None else self.specialise(shapes, dtypes).program
         assert found is not None
         to = compiler.target("cpu" if self.target == "evaluate" else self.target)
-        lowered = compiler.lower_program(found, to, request(self._schedule, to.machine))
+        lowered = compiler.lower_program(found, to, loading.request(self._schedule, to.machine))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
     def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
@@ -275,11 +258,11 @@ class Op:
         if given and self._open is not None and not program.sizes:
             schedule = None
         try:
-            return load(program, self.target, self._threads, schedule)
+            return loading.load(program, self.target, self._threads, schedule)
         except errors.CompileError as e:
             if not given or e.code != "E703" or self._open is None or not self._open.kernels:
                 raise
-            return load(program, self.target, self._threads, None)
+            return loading.load(program, self.target, self._threads, None)
 
     def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of `inputs`."""
@@ -406,24 +389,3 @@ class Op:
 def _again(text: str, options: dict[str, Any]) -> Op:
     """A copied or unpickled Op."""
     return Op(text, **options)
-
-
-def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:
-    """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
-    if program.checked:
-        whole, checks = check_indices(program)
-        if checks and schedule not in REQUESTS:
-            raise argument_error("E410", "checked=True adds statements, of which a given schedule says nothing",
-                                 "leave schedule= away, or check with the automatic schedule first")
-        made = load(whole, target, threads, schedule)
-        return Checked(made, program, checks, lambda p: load(p, target, threads, schedule)) if checks else made
-    if target == "evaluate":
-        made = Reference(program)
-        return Checked(made, program, (), Reference) if decides(program) else made
-    wanted = request(schedule, compiler.here(target).machine) if isinstance(schedule, Recipe) else schedule
-    return compiler.compile_program(program, target, threads, wanted)
-
-
-def request(schedule: str | Recipe | None, machine: Machine) -> str | None:
-    """What the compiler is asked for: a recipe as text, completed for the machine."""
-    return schedule.request(machine) if isinstance(schedule, Recipe) else schedule

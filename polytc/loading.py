@@ -1,0 +1,55 @@
+"""What runs a program, as it was asked for: a target or the evaluator, a schedule, indices that are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polytc import compiler
+from polytc.codegen.target import Executable, Target
+from polytc.lang.program import Program
+from polytc.lang.rewrites.checked import check_indices, decides
+from polytc.machine import Machine
+from polytc.runtime.arrays import argument_error
+from polytc.runtime.checked import Checked
+from polytc.runtime.quick import QuickCall
+from polytc.runtime.reference import Reference
+from polytc.schedule.automatic import REQUESTS
+from polytc.schedule.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """Compiled code for one combination of shapes.
+
+    order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
+    quick: the call for arrays that need neither conversion nor diagnosis.
+    """
+
+    program: Program
+    executable: Executable
+    order: tuple[str, ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    quick: QuickCall
+
+
+def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:
+    """What runs the program: code for a target, or the reference evaluator where 'evaluate' asks for it."""
+    if program.checked:
+        whole, checks = check_indices(program)
+        if checks and schedule not in REQUESTS:
+            raise argument_error("E410", "checked=True adds statements, of which a given schedule says nothing",
+                                 "leave schedule= away, or check with the automatic schedule first")
+        made = load(whole, target, threads, schedule)
+        return Checked(made, program, checks, lambda p: load(p, target, threads, schedule)) if checks else made
+    if target == "evaluate":
+        made = Reference(program)
+        return Checked(made, program, (), Reference) if decides(program) else made
+    wanted = request(schedule, compiler.here(target).machine) if isinstance(schedule, Recipe) else schedule
+    return compiler.compile_program(program, target, threads, wanted)
+
+
+def request(schedule: str | Recipe | None, machine: Machine) -> str | None:
+    """What the compiler is asked for: a recipe as text, completed for the machine."""
+    return schedule.request(machine) if isinstance(schedule, Recipe) else schedule
