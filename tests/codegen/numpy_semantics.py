@@ -33,7 +33,8 @@ def expected(kind: str, name: str, dtype: DType, a: np.ndarray, b: np.ndarray, c
                 erf = np.vectorize(math.erf, otypes=[np.float64])
                 wide = dtype.is_float and dtype.bits < 64
                 args = [x.astype(np.float64) if wide else x for x in (a, b, c)]
-                result = eval(scalars.INTRINSICS[name].reference, {"np": np, "erf": erf, "power": power, **dict(zip("abc", args, strict=True))})
+                known = {"np": np, "erf": erf, "power": power, **dict(zip("abc", args, strict=True))}
+                result = eval(scalars.INTRINSICS[name].reference, known)
                 return np.asarray(result, np.bool_ if scalars.INTRINSICS[name].result == "bool" else dtype.numpy)
 
 
