@@ -57,7 +57,7 @@ def test_an_operand_of_a_chain_is_written_once():
     (s,) = parse("O[i] = 0 < exp(x[i]) < 1 ? 1 : 0")[0].body
     assert len(s.value.condition.operands) == 3
     value = lang.build("O[i] = 0 < exp(x[i]) < 1", {"x": (3,)}).statement("S1").value
-    assert value.a.b is value.b.a
+    assert value.a.b == value.b.a
 
 
 def test_operators_write_out_chains():

@@ -38,7 +38,7 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
     bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
-    problems = [p for g in (model.graph, *bodies) for p in (*_twice(g), *_otherwise(g))] + _problems(graph, set())
+    problems = [p for g in (model.graph, *bodies) for p in (*_twice(g, g is model.graph), *_otherwise(g))] + _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
     return graph
@@ -203,10 +203,11 @@ def dtype_of(element: int) -> DType | None:
         return None
 
 
-def _twice(proto: onnx.GraphProto) -> list[str]:
-    """Names that a graph gives to two of its inputs, outputs or constants."""
+def _twice(proto: onnx.GraphProto, whole: bool) -> list[str]:
+    """Names that a graph gives to two of its inputs or constants, or of the whole model's outputs: the results of a body go by
+    their places, so that one value may be two of them."""
     return [f"the graph {proto.name!r} has {count} {kind}s named {name!r}" for kind, values in (
-        ("input", proto.input), ("output", proto.output), ("constant", proto.initializer))
+        ("input", proto.input), ("output", proto.output if whole else ()), ("constant", proto.initializer))
         for name, count in Counter(v.name for v in values).items() if count > 1]
 
 
