@@ -38,7 +38,8 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
     bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
-    problems = [p for g in (model.graph, *bodies) for p in (*_twice(g, g is model.graph), *_otherwise(g))] + _problems(graph, set())
+    graphs = [(model.graph, True), *((body, False) for body in bodies)]
+    problems = [p for g, whole in graphs for p in (*_twice(g, whole), *_otherwise(g))] + _problems(graph, set())
     if problems:
         raise ModelError(Diagnostic("E606", p) for p in problems)
     return graph
