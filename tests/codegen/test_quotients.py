@@ -45,3 +45,19 @@ def test_a_division_is_left_for_small_numbers() -> None:
     assert "llvm.fma" in avx.source.text
     assert all(re.search(r"else[^:]*:\n[^\n]*$", before) for before in avx.source.text.split("fdiv")[:-1])
     assert "llvm.fma" not in lower_program(replace(program, precise=True), LLVMTarget(AVX512)).source.text
+
+
+@pytest.mark.parametrize("divisor", [3.0, 0.0068754046224057674, -0.3, 1e-10])
+def test_quotients_that_are_rounded_to_whole_numbers_need_no_division(divisor: float) -> None:
+    """However small they are: what is close to 0 becomes 0 of its sign."""
+    text = f"Y[i] = round(clamp(X[i] / {divisor}, -128, 127)); Q[i] = i32(round(clamp(X[i] / {divisor}, -128, 127)))"
+    x = np.concatenate([dividends(), R.integers(-300, 300, 4096).astype(np.float32) * np.float32(divisor / 2)])
+    x = x[~np.isnan(x)]
+    with np.errstate(over="ignore"):
+        expected = np.round(np.clip(x / np.float32(divisor), -128, 127))
+    got, whole = polytc.compile(text)(x)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+    np.testing.assert_array_equal(whole, expected.astype(np.int32))
+    program = build(text, {"X": (64,)})
+    assert "fdiv" not in lower_program(program, LLVMTarget(replace(AVX512, features="+avx512f,+fma"))).source.text

@@ -53,9 +53,9 @@ def emit(body: Body, e: loops.Expr) -> ir.Value:
         case loops.Call() if e.fn in words.DOTS:
             return _dot(body, e, None)
         case loops.Call() if rounding.is_small(e):
-            return rounding.nearest(body.fn, _wide(body, e.args[0], e.lanes))
+            return rounding.nearest(body.fn, _rounded_next(body, e.args[0], e.lanes))
         case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
-            return rounding.nearest_integer(body.fn, _wide(body, traverse.operands(e.a)[0], e.lanes))
+            return rounding.nearest_integer(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes))
         case loops.Call():
             args = [_wide(body, a, e.lanes) for a in e.args]
             return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
@@ -89,6 +89,28 @@ def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
     return body.fn.splat(emit(body, e), lanes)
 
 
+def _rounded_next(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    """A value, f32, that is rounded to a whole number next, with `lanes` lanes."""
+    match e:
+        case loops.Call(fn="clamp"):
+            first, *ends = e.args
+            args = [_rounded_next(body, first, e.lanes), *(_wide(body, a, e.lanes) for a in ends)]
+            value = intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
+        case loops.Binary(op="/"):
+            value = _by_number(body, e, _wide(body, e.a, e.lanes), whole=True) or emit(body, e)
+        case _:
+            value = emit(body, e)
+    return body.fn.splat(value, lanes)
+
+
+def _by_number(body: Body, e: loops.Binary, a: ir.Value, *, whole: bool = False) -> ir.Value | None:
+    """The quotient `a / e.b` by a known number, see quotients.by_number; None where it is another operation, or precise."""
+    divisor = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+    if e.op != "/" or not body.flags or not body.machine.has_fma or not isinstance(divisor, loops.Const):
+        return None
+    return quotients.by_number(body.fn, a, float(divisor.value), whole=whole)
+
+
 def _binary(body: Body, e: loops.Binary) -> ir.Value:
     dtype = e.a.dtype
     if dtype.is_float and e.op in "+-" and body.flags:
@@ -102,11 +124,9 @@ def _binary(body: Body, e: loops.Binary) -> ir.Value:
     a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
     if e.op in ("<<", ">>") and e.b.dtype.bits != dtype.bits:
         b = arithmetic.cast(body.fn, b, e.b.dtype, dtype)
-    divisor = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
-    if e.op == "/" and body.flags and body.machine.has_fma and isinstance(divisor, loops.Const):
-        quotient = quotients.by_number(body.fn, a, float(divisor.value))
-        if quotient is not None:
-            return quotient
+    quotient = _by_number(body, e, a)
+    if quotient is not None:
+        return quotient
     natural = e.op in ("//", "%") and dtype == I64 and intervals.interval(e.a, body.bounds).is_natural
     return arithmetic.binary(body.fn, e.op, a, b, dtype, body.flags, nonnegative=natural)
 

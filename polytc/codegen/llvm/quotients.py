@@ -24,13 +24,16 @@ EXACT, NORMAL = 2.0**-100, 2.0**-124
 """From the first on, dividends leave differences without rounding; quotients from the second on are normal numbers."""
 
 
-def by_number(fn: ir.Function, x: ir.Value, divisor: float) -> ir.Value | None:
-    """x / divisor in f32 for vectors; None where a division is as good."""
+def by_number(fn: ir.Function, x: ir.Value, divisor: float, *, whole: bool = False) -> ir.Value | None:
+    """x / divisor in f32 for vectors; None where a division is as good. whole: it is rounded to a whole number next, so that
+    the last digits of quotients close to 0 do not matter."""
     if ir.element(x.type) != "float" or ir.lanes_of(x.type) < 8 or not SMALLEST <= abs(divisor) <= LARGEST:
         return None
     s = np.float32(divisor)
     if math.frexp(abs(float(s)))[0] in (0.5, 1 - 2.0**-24):
         return None
+    if whole:
+        return _corrected(fn, x, s)
     least = max(EXACT, 2.0 ** math.ceil(math.log2(NORMAL * abs(float(s)))))
     return memory.guarded(fn, _all_reach(fn, x, least), lambda: _corrected(fn, x, s),
                           lambda: fn.binary("fdiv", x, ir.constant(float(s), x.type)))
