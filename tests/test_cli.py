@@ -332,3 +332,9 @@ def test_export_opencl_of_a_program_and_of_a_model(tmp_path: Path) -> None:
     refused(2, "--symbolic", "compile", str(tmp_path / "net.onnx"), "--symbolic", "-o", str(tmp_path / "forgotten"))
     assert not (tmp_path / "forgotten").exists()
     refused(2, "neither", "export", "opencl", "nothing", "-o", str(tmp_path))
+
+
+@pytest.mark.parametrize("command", ["emit", "explain", "run"])
+def test_a_file_that_is_no_text_is_refused(command: str, tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(b"\xff\xfe\0\x01")
+    refused(2, "no text", command, str(tmp_path / "program"))

@@ -36,7 +36,10 @@ def read_text(program: str) -> str:
         return sys.stdin.read().removeprefix("\ufeff")
     looks_like_text = any(sign in program for sign in "=\n{[")
     if os.path.isfile(program):  # Path.is_file raises for what is too long to be a name
-        return Path(program).read_text(encoding="utf-8-sig")
+        try:
+            return Path(program).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise typer.BadParameter(f"{program} is no text: programs are UTF-8, models end in .onnx") from None
     if not looks_like_text:
         raise typer.BadParameter(f"{program!r} is neither a file nor a program")
     return program

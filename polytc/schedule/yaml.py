@@ -24,7 +24,7 @@ import islpy
 
 from polytc.poly import isl
 
-_LINE = re.compile(r'( *)((?:- )*)([a-z]+):(?: +(?:"([^"\\]*)"|(\d)|\[ *([01](?: *, *[01])*) *\]))? *')
+_LINE = re.compile(r'( *)((?:- )*)([a-z]+):(?: +(?:"([^"\\]*)"|([0-9])|\[ *([01](?: *, *[01])*) *\]))? *')
 """Indentation, dashes, a key, and its value: a string, a digit, or a list."""
 
 _WORD = re.compile(r'"[^"\\]*"|\w+|[^\s]')
@@ -53,6 +53,8 @@ class _Line:
 
 def well_formed(text: str, ctx: islpy.Context) -> str:
     """The schedule as isl writes it, from sets that isl has read. Raises Malformed."""
+    if not text.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise Malformed("it has a half of a sign (a surrogate), which no text has")
     flow = _flow(text)
     lines = [] if flow else list(_lines(text))
     if not flow and (not lines or lines[0].key != "domain" or lines[0].column):
@@ -162,6 +164,11 @@ class _FlowReader:
         return found
 
 
+def _parameters(of: islpy.UnionSet | islpy.MultiUnionPwAff) -> set[str]:
+    space, kind = of.get_space(), islpy.dim_type.param
+    return {space.get_dim_name(kind, k) for k in range(space.dim(kind))}
+
+
 class _Checker:
     """Nested dicts to text, with the instances that reach each node."""
 
@@ -201,8 +208,10 @@ class _Checker:
         members = self.read(islpy.MultiUnionPwAff, node, "schedule")
         count = members.dim(islpy.dim_type.out)
         permutable, coincident = node.get("permutable", 0), node.get("coincident")
-        if count == 0 or not active.is_subset(members.domain()):
+        if count == 0 or members.involves_nan() or not active.is_subset(members.domain()):
             raise Malformed(f"the band `{str(members)[:60]}` has no time for some instances")
+        if strange := sorted(_parameters(members) - _parameters(active)):
+            raise Malformed(f"the band `{str(members)[:60]}` has a parameter `{strange[0]}`, which the domain has not")
         flags = isinstance(coincident, tuple) and len(coincident) == count and all(n in (0, 1) for n in coincident)
         if permutable not in (0, 1) or not (coincident is None or flags):
             raise Malformed(f"`coincident` has a 0 or 1 for each of the {count} members of a band, `permutable` is 0 or 1")
