@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 
+import polytc
 from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops, verify
@@ -310,3 +311,15 @@ def test_inputs_are_not_written() -> None:
 def test_the_machine_is_this_one() -> None:
     assert isinstance(TARGET.machine, Machine)
     assert TARGET.machine.cpu
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 4])
+def test_elements_that_several_lanes_read_under_a_mask(divisor: int) -> None:
+    """An element is read if any of its lanes counts, not only the first."""
+    x = np.arange(1, 1 + 8 * 5, dtype=np.int32).reshape(8, 5)
+    rows = polytc.compile(f"T[i,j] = 0 where i in 0:16, j in 0:16\nT[i,j] += X[j//{divisor},k] where j in i:16")(X=x)
+    beside = polytc.compile(f"T[i,j] = 0 where i in 0:16, j in 0:16\n"
+                            f"T[i,j] += X[0,k] * X[k,j//{4 * divisor}] where j in i:16, k in 0:5")(X=x)
+    i, j = np.mgrid[:16, :16]
+    np.testing.assert_array_equal(rows, np.where(j >= i, x.sum(1)[j // divisor], 0))
+    np.testing.assert_array_equal(beside, np.where(j >= i, (x[0] @ x[:5])[j // (4 * divisor)], 0))

@@ -175,14 +175,24 @@ def _load_windows(fn: ir.Function, dtype: DType, lanes: Sequence[int], starts: S
         if mask is None:
             wide = load(fn, dtype, at(start), count)
         else:
-            wanted = [inside.index(e) if e in inside else count for e in range(count)]
-            wide = load_masked(fn, dtype, at(start), fn.shuffle(mask, ir.constant(False, mask.type), wanted))
+            wide = load_masked(fn, dtype, at(start), _wanted(fn, mask, inside))
         if result is None:
             result = fn.shuffle(wide, None, inside)
         else:
             result = fn.shuffle(result, wide, [i if x < 0 else count + x for i, x in enumerate(inside)])
     assert result is not None
     return result
+
+
+def _wanted(fn: ir.Function, mask: ir.Value, inside: Sequence[int]) -> ir.Value:
+    """The elements of a window that some lane of the mask reads: several lanes may read the same one, `j // 2` for one. inside:
+    the element of each lane, -1 for none."""
+    count, none = len(inside), ir.constant(False, mask.type)
+    readers = [[lane for lane, x in enumerate(inside) if x == e] for e in range(count)]
+    found = fn.shuffle(mask, none, [r[0] if r else count for r in readers])
+    for k in range(1, max(map(len, readers))):
+        found = fn.binary("or", found, fn.shuffle(mask, none, [r[k] if len(r) > k else count for r in readers]))
+    return found
 
 
 def _load_lanes(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callable[[int], ir.Value]) -> ir.Value:
