@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, traverse, verify
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.passes import simplify
 from polytc.lang.scalars import F64, I64, DType
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from tests.processor_here import target_for
 
 MACHINES = {"AVX2": AVX2, "AVX512": AVX512, "NEON": NEON, "SVE": SVE}
 N = 37
@@ -49,7 +48,7 @@ def buffers(dtype: DType = F64) -> tuple[L.Buffer, L.Buffer, L.Buffer]:
 def run(m: L.Module, machine: Machine, target: str, arrays: list[np.ndarray]) -> L.Module:
     """Through the passes, checked, on a target; arrays are written in place."""
     done = verify.verify(passes.run(m, machine))
-    to = LLVMTarget(machine) if target == "cpu" else InterpTarget(machine)
+    to = target_for(machine, target)
     to.load(to.build(to.emit(done)), 1).run(arrays)
     return done
 

@@ -17,6 +17,7 @@ from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.schedule import pack, tiles
 from polytc.schedule.groups import coincident_indices
 from polytc.schedule.strides import of_statement, panel_width
+from tests.processor_here import target_for
 
 DEPTHWISE = "O[c,h,w] += I[c,h+r,w+s]*W[c,r,s] where h in 0:28, w in 0:28"
 
@@ -86,7 +87,7 @@ def test_packed_operands_give_the_same_product(where: str, machine: Machine) -> 
     low = lower_program(program, LLVMTarget(machine))
     assert any(t.name.endswith("_packed") for t in low.rewritten.tensors)
     out = np.zeros((70, 90))
-    compile_program(program, LLVMTarget(machine), 1).run([a, b, out])
+    compile_program(program, target_for(machine), 1).run([a, b, out])
     k, i, j = np.ogrid[:500, :70, :90]
     inside = np.broadcast_to({"": True, "where i <= j": i <= j, "where i <= k": i <= k}[where], (500, 70, 90))
     np.testing.assert_allclose(out, np.einsum("kij,ki,kj->ij", inside, a, b), rtol=1e-9, atol=1e-9)

@@ -13,10 +13,10 @@ import polytc
 from polytc import compiler
 from polytc.api import build
 from polytc.codegen import loops, traverse
-from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import CompileError
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from tests.processor_here import target_for
 
 MACHINES = {"AVX2": AVX2, "AVX512": AVX512, "NEON": NEON, "SVE": SVE}
 Reference = Callable[..., np.ndarray]
@@ -62,9 +62,8 @@ PROGRAMS["causal attention"] = ("""S[i,j] += Q[i,d]*K[j,d] where j <= i
 
 def run(text: str, machine: Machine, target: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
     program = build(text, {n: a.shape for n, a in arrays.items()}, dict.fromkeys(arrays, "f64"))
-    to = LLVMTarget(machine) if target == "cpu" else InterpTarget(machine)
     out = np.full(program.tensor(program.outputs[0]).shape, 99.0)
-    compiler.compile_program(program, to, 2).run([*(arrays[n] for n in program.inputs), out])
+    compiler.compile_program(program, target_for(machine, target), 2).run([*(arrays[n] for n in program.inputs), out])
     return out
 
 

@@ -79,17 +79,21 @@ class LLVMTarget:
             raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
                               notes=["use f32, or target='opencl'"])
 
-    def _refuse_foreign(self) -> None:
+    def lacks(self) -> str:
+        """What this processor lacks of what the target's machine has; '' if it runs the code."""
         if self.given is None:
-            return
+            return ""
         host = machines.detect(*jit.host())
+        if self.given.kind != "cpu" or self.given.architecture != host.architecture:
+            return f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
         asked = [f[1:] for f in self.given.features.split(",") if f.startswith("+")]
-        if self.given.architecture == host.architecture == "x86_64":
+        if host.architecture == "x86_64":
             asked += LEVELS.get(self.given.vector_bytes, "").split(",")
-        missing = sorted({f for f in asked if f and not host.has(f)})
-        if self.given.kind != "cpu" or self.given.architecture != host.architecture or missing:
-            what = ", ".join(missing) if missing else f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
-            raise errors.fail("E531", f"this processor cannot run code for the machine that the target names: {what}",
+        return ", ".join(sorted({f for f in asked if f and not host.has(f)}))
+
+    def _refuse_foreign(self) -> None:
+        if lacks := self.lacks():
+            raise errors.fail("E531", f"this processor cannot run code for the machine that the target names: {lacks}",
                               kind=errors.TargetError,
                               notes=["polytc.lower(..., target=target) gives its stages without running it",
                                      "target='cpu' makes code for this processor"])
