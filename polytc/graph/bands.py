@@ -48,7 +48,7 @@ def computed(plan: Plan) -> Plan:
     if not found:
         return plan
     calls = tuple(_call(c, found) for c in plan.calls)
-    kept = {n for c in calls for n in c.inputs} | {*plan.outputs, *map(plan.base, (*plan.outputs, *plan.aliases))}
+    kept = {n for c in calls for n in c.inputs} | {*plan.lasting, *map(plan.base, (*plan.lasting, *plan.aliases))}
     return replace(plan, calls=calls, constants={n: a for n, a in plan.constants.items() if n in kept or n not in found})
 
 

@@ -98,14 +98,25 @@ class NeedsValue(Unsupported):
 
 
 @dataclass(frozen=True)
+class Indices:
+    """An input, by its number, that holds indices: `columns[k]` says for number k of each row of so many what is allowed, from
+    where and up to before where, and of what they are indices. ignored: a number that is no index."""
+
+    input: int
+    columns: tuple[tuple[int, int, str], ...]
+    ignored: int | None = None
+
+
+@dataclass(frozen=True)
 class Site:
     """A node with what is known of its inputs: shapes and dtypes always (None where the input is left out), values where they
-    do not depend on the data."""
+    do not depend on the data. indices: what its row said about inputs that hold indices."""
 
     node: Node
     shapes: tuple[tuple[int, ...] | None, ...]
     dtypes: tuple[DType | None, ...]
     values: tuple[np.ndarray | None, ...]
+    indices: list[Indices] = field(default_factory=list)
 
     @property
     def opset(self) -> int:
@@ -167,6 +178,23 @@ class Site:
         if not -max(rank, 1) <= number < max(rank, 1):
             raise self.misfit(f"axis {number} of a tensor of rank {rank}")
         return number % rank if rank else 0
+
+    def along(self, i: int, axis: int, *, back: bool = True) -> tuple[int, int, str]:
+        """What indices of an axis of input i are allowed, for `within`. back: negative ones count from the end."""
+        extent = self.shape(i)[axis]
+        return -extent if back else 0, extent, f"axis {axis} of {self.node.inputs[i]!r}"
+
+    def within(self, i: int, *columns: tuple[int, int, str], ignored: int | None = None) -> None:
+        """Say that input i holds indices, see `Indices`. Those that are known now are refused if they are outside."""
+        self.indices.append(Indices(i, columns, ignored))
+        values = self.value(i)
+        if values is None or not values.size or not columns:
+            return
+        rows = values.reshape(-1, len(columns))
+        for column, (low, high, what) in zip(rows.T, columns, strict=True):
+            wrong = column[((column < low) | (column >= high)) & (column != ignored)]
+            if wrong.size:
+                raise self.misfit(f"the index {wrong[0]} is out of range for {what}, {low}:{high}")
 
     def unsupported(self, why: str, *notes: str) -> Unsupported:
         error = fail("E608", f"{self.node.label}: {why}", kind=Unsupported, notes=notes)

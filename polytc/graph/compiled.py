@@ -35,7 +35,7 @@ class Compiled:
         self.kernels = OpenKernels(start) if c.symbolic and c.target != "evaluate" else None
         self.options = Options(start if self.kernels is None else self.kernels.compile, c.licence, c.fusion,
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
-                               guards=tests_on_host(c.target))
+                               guards=tests_on_host(c.target), checked=c.checked)
         self.staged = Staged(graph, self.options)
 
     def again(self) -> Compiled:

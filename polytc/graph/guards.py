@@ -52,7 +52,7 @@ def _piece(plan: Plan, own: Sequence[Call], others: Sequence[Call], merged: set[
     one; views: all other aliases."""
     made = [n for c in own for n in c.outputs]
     read = {n for c in others for n in (*c.inputs, *(g.value for g in c.guards))}
-    outside = {plan.base(n) for n in (*read, *plan.outputs)}
+    outside = {plan.base(n) for n in (*read, *plan.lasting)}
     outputs = tuple(n for n in made if n in merged or n in outside)
     inputs = tuple(dict.fromkeys(n for c in own for n in c.inputs if n not in made and n not in plan.constants))
     return replace(plan, calls=tuple(own), inputs=inputs, outputs=outputs, aliases=views)

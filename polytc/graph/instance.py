@@ -7,6 +7,7 @@ arrays are read where they are, and results are written where the caller will fi
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 from polytc.codegen.target import Bound
 from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
-from polytc.graph import guards, memory
+from polytc.graph import guards, memory, watching
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.options import Licence
 from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
@@ -75,7 +76,7 @@ class Instance:
         """Where the steps of a native chain read the addresses of each value of `places`."""
         return {n: tuple(slot for p in places for slot in slots(p.step, p.position)) for n, places in self.places.items()}
 
-    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str], go: Callable[[Chain], object] = Chain.__call__
+    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str], go: Callable[[Chain], object] = operator.call
             ) -> list[np.ndarray]:
         """The wanted outputs as fresh arrays. arrays: of all inputs, of the right types and shapes. One thread at a time.
         go: runs the chain."""
@@ -179,7 +180,8 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
         for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
             release(plan.constants[name])
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
-    return Instance(plan, tuple(steps), Chain(every), arena, buffers, _places(plan, used, every))
+    places = _places(plan, used, every)
+    return Instance(plan, tuple(steps), watching.chain(plan, every, used, buffers), arena, buffers, places)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
@@ -199,7 +201,7 @@ def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
     """Memory of every value that owns its elements: inputs and outputs of the graph, the arena's values."""
     buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
-    for name in (plan.base(n) for n in plan.outputs):
+    for name in (plan.base(n) for n in plan.lasting):
         if name not in buffers:
             constant = plan.constants.get(name)
             buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
@@ -223,7 +225,7 @@ def _places(plan: Plan, links: Sequence[Link], steps: Sequence[Bound]) -> dict[s
 
 def lifetimes(plan: Plan) -> list[memory.Life]:
     """Of each value that lies in the arena: neither input, constant nor the base of an output."""
-    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.outputs)}
+    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.lasting)}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for k, call in enumerate(plan.calls):

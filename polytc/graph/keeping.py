@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
     rows, files, blob = constants
     codes = [keys.key(p, to, None) for p in programs(plan, choices.licence)]
     kernels = list(dict.fromkeys(codes))
-    used = {*plan.inputs, *plan.outputs, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
+    used = {*plan.inputs, *plan.lasting, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
             *(g.value for c in plan.calls for g in c.guards)}
     used |= {plan.base(n) for n in used}
     head = {"name": plan.name, "inputs": plan.inputs, "outputs": plan.outputs, "kernels": kernels,
@@ -59,7 +60,7 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
             "aliases": {n: plan.base(n) for n in used if n in plan.aliases}, "constants": rows, "files": files,
             "links": [(kernels.index(code), c.inputs, c.outputs, [(g.value, g.taken) for g in c.guards])
                       for code, c in zip(codes, plan.calls, strict=True)],
-            "arena": instance.arena.bytes, "offsets": instance.arena.offsets}
+            "arena": instance.arena.bytes, "offsets": instance.arena.offsets, "watches": [astuple(w) for w in plan.watches]}
     text = json.dumps(head).encode()
     cache.put(key, b"".join([LENGTH.pack(len(text)), text, *blob]))
 

@@ -71,7 +71,7 @@ def order(rank: int) -> tuple[int, ...]:
 
 def _candidates(plan: Plan) -> set[str]:
     """Values with channels and places that only programs touch whose arguments may be stored otherwise."""
-    seen = {*plan.inputs, *plan.outputs, *plan.aliases, *map(plan.base, (*plan.outputs, *plan.aliases))}
+    seen = {*plan.inputs, *plan.lasting, *plan.aliases, *map(plan.base, (*plan.lasting, *plan.aliases))}
     fixed = {v for c in plan.calls if not axes.movable(c.program) for v in (*c.inputs, *c.outputs)}
     made = {v for c in plan.calls for v in c.outputs} - seen - fixed
     return {v for v in made if (t := plan.types[v]).dtype.is_float or t.dtype in QUANTISED

@@ -17,7 +17,7 @@ from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import type_of
 from polytc.graph.stored import Choices, Start
-from polytc.options import check_licence, check_threads, check_typical
+from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.runtime import forks
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ class Model:
 
     def __init__(self, graph: Graph, target: str | Target = "cpu", threads: int | None = None, *, fusion: bool = True,
                  progress: Progress | None = None, algebra: str | None = None, strict: bool = False, layouts: bool = True,
-                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False) -> None:
+                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False,
+                 checked: bool | None = None) -> None:
         self.graph, self.target, self.threads = graph, target, threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
         self._choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
-                                check_typical(typical or {}, _sizes(graph)), progress)
+                                check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress)
         self._start: Start | None = None
         self._lock = forks.Lock()
 
@@ -137,7 +138,8 @@ class Model:
     def run(self, output_names: Iterable[str] | None, feeds: Mapping[str, Any]) -> list[np.ndarray]:
         """The named outputs (all for None) as fresh arrays. feeds: input name -> array of the declared type.
 
-        Raises ArgumentError (E610, E611) for names, types and shapes that do not fit.
+        Raises ArgumentError (E610, E611) for names, types and shapes that do not fit; IndexOutOfBounds E418 where the model is
+        checked.
         """
         if output_names is None and type(feeds) is dict:
             with self._lock:
@@ -245,7 +247,7 @@ class Model:
 def _again(kind: type[Model], graph: Graph, c: Choices) -> Model:
     """A copied or unpickled model."""
     return kind(graph, c.target, c.threads, fusion=c.fusion, algebra="direct" if c.licence.direct else "fast", strict=c.strict,
-                layouts=c.layouts, symbolic=c.symbolic, typical=c.typical, fast=c.licence.fast)
+                layouts=c.layouts, symbolic=c.symbolic, typical=c.typical, fast=c.licence.fast, checked=c.checked)
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:
@@ -281,7 +283,7 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
                   shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
                   fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
                   layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None,
-                  fast: bool = False) -> Model:
+                  fast: bool = False, checked: bool | None = None) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'c', 'interp', 'evaluate' (the slow reference), or a Target (see polytc.compile).
@@ -293,11 +295,12 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
     fusion: False gives one kernel for each operator, to find out which one is wrong. algebra: 'direct' forbids algorithms with
     fewer products and larger rounding errors; fast=True lets float operations be reordered (see polytc.compile). strict:
     refuse, with E605 or E608, whatever onnx's evaluator would have to run. layouts: False stores inner values as the model
-    says, with channels first, too.
+    says, with channels first, too. checked: indices that leave the axis they are for raise IndexOutOfBounds, an IndexError that
+    names node, input and element, when the run is over; None is what POLYTC_CHECK_INDICES says (see docs/onnx.md).
     """
     threads = check_threads(threads)
     model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts,
-                  symbolic=symbolic, typical=typical, fast=fast)
+                  symbolic=symbolic, typical=typical, fast=fast, checked=checked)
     sets = shapes if isinstance(shapes, list | tuple) and shapes else [shapes]
     for each in sets:
         if not isinstance(each, Mapping | None):

@@ -71,7 +71,7 @@ class _Fusion:
         self.maker: dict[str, Group] = {}
         self.groups: list[Group] = []
         self.readers = _readers(plan, plan.calls)
-        self.kept = {plan.base(n) for n in plan.outputs}
+        self.kept = {plan.base(n) for n in plan.lasting}
 
     def run(self) -> Plan:
         for call in self.plan.calls:

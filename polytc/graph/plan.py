@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +52,36 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """What a run finds out about indices of a node. first: the value that holds the number of the first one outside, or
+    `NOWHERE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '': there is
+    none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long they are, the
+    last one fastest; names: of the program's indices that count them, none where they are those of `subject` itself. allowed:
+    what the index must be, for numbers in a row in turn."""
+
+    first: str
+    index: str
+    label: str
+    subject: str
+    ranges: tuple[tuple[int, int], ...]
+    names: tuple[str, ...]
+    allowed: tuple[str, ...]
+    width: int = 1
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Watch:
+        """From a row of a stored model, its fields in order."""
+        first, index, label, subject, ranges, names, allowed, width = row
+        return Watch(first, index, label, subject, tuple((low, extent) for low, extent in ranges), tuple(names),
+                     tuple(allowed), width)
+
+
+@dataclass(frozen=True)
 class Plan:
     """calls: in order; none where their code was found on disk (stored.py). types: of every value. aliases: value -> the value
     whose elements it shows under its own shape; a result of a call that has one is what one branch makes of that value.
-    constants: values known now. inputs, outputs: of the graph; an output may be any value."""
+    constants: values known now. inputs, outputs: of the graph; an output may be any value. watches: indices that are looked at
+    after a run."""
 
     name: str
     calls: tuple[Call, ...]
@@ -64,6 +90,17 @@ class Plan:
     types: Mapping[str, Array]
     aliases: Mapping[str, str]
     constants: Mapping[str, np.ndarray]
+    watches: tuple[Watch, ...] = ()
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The values that are there after a run: outputs, and what tells of indices."""
+        return (*self.outputs, *self.watched)
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The values that tell of indices."""
+        return tuple(n for w in self.watches for n in (w.first, w.index) if n)
 
     def base(self, name: str) -> str:
         """The value that owns the elements of `name`."""

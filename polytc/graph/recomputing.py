@@ -23,7 +23,7 @@ def recompute(plan: Plan, groups: Sequence[list[Call]]) -> Plan:
     """The plan with the types of new values. groups: the calls of each program, in order, which are changed."""
     types = dict(plan.types)
     plan = replace(plan, types=types)
-    kept = {*map(plan.base, plan.outputs), *plan.aliases.values()}
+    kept = {*map(plan.base, plan.lasting), *plan.aliases.values()}
     for number, calls in enumerate(groups):
         for call in tuple(reversed(calls)):
             if not _widens(plan, call) or call.outputs[0] in kept:

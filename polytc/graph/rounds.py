@@ -80,8 +80,8 @@ def fits(instance: Instance, arrays: Sequence[Any]) -> bool:
 
 
 def bound(instance: Instance, states: range, condition: bool) -> Rounds | None:
-    """The body of a loop with memory for its iterations; None where these need Python: code that is not native, or states whose
-    types change or which change places.
+    """The body of a loop with memory for its iterations; None where these need Python: code that is not native, indices that
+    are looked at after each, or states whose types change or which change places.
 
     states: numbers of those inputs that are states. condition: the first input is the iteration's number and the second one
     the condition, which is the first output; the states follow it, then the results.
@@ -89,7 +89,7 @@ def bound(instance: Instance, states: range, condition: bool) -> Rounds | None:
     plan, types = instance.plan, instance.plan.types
     first = 1 if condition else 0
     after = plan.outputs[first:first + len(states)]
-    if not instance.chain.native or [types[n] for n in after] != [types[plan.inputs[i]] for i in states]:
+    if plan.watches or not instance.chain.native or [types[n] for n in after] != [types[plan.inputs[i]] for i in states]:
         return None
     written = {*states, *range(2 * first)}
     own = {n: aligned_empty(types[n]) for n in plan.inputs}

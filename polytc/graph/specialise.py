@@ -16,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from polytc.errors import CompileError, Diagnostic, ModelError, fail
-from polytc.graph import control, empties, fallback, flow, memory, passes, steps
+from polytc.errors import CompileError, ModelError, fail
+from polytc.graph import control, empties, fallback, flow, indices, memory, passes, refusals, steps
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
 from polytc.graph.declared import check_outputs
 from polytc.graph.folding import evaluate, foldable
 from polytc.graph.hosts import Host
+from polytc.graph.indices import own
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
-from polytc.graph.plan import Array, Call, Guard, Plan
+from polytc.graph.plan import Array, Call, Guard, Plan, Watch
 from polytc.lang.compose import embed, reshaped_input
 from polytc.lang.program import Program
 from polytc.lang.scalars import DTYPES, DType, from_numpy
@@ -49,24 +50,27 @@ class Part:
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
-               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False, guards: bool = True) -> Part:
+               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False, guards: bool = True,
+               checked: bool = False) -> Part:
     """The part for inputs of these types, and of exactly these values where some are given.
 
     by_value: may the caller be asked for the value `name`, by NeedsValue? If not, the node that needs it remains for later.
-    strict: refuse what onnx's evaluator would have to run. guards: may calls have some? Raises ModelError (E605, E608, E609)
-    where a node cannot be bound.
+    strict: refuse what onnx's evaluator would have to run. guards: may calls have some? checked: are indices looked at? Raises
+    ModelError (E605, E608, E609) where a node cannot be bound.
     """
-    return Specialisation(graph, types, values or {}, by_value, strict, guards).run()
+    return Specialisation(graph, types, values or {}, by_value, strict, guards, checked).run()
 
 
 class Specialisation:
     """State of one walk. known: values that do not depend on the data; types: tensors that this part computes or is given;
     opaque: other values that it is given; hosted: results of hosts; waiting: values for later; under: guards of new calls;
-    halves: types of the values between steps of a node that are held in f32."""
+    halves: types of the values between steps of a node that are held in f32; watches: indices that are looked at, by what is
+    looked at."""
 
     def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
-                 strict: bool, guards: bool) -> None:
-        self.graph, self.by_value, self.strict, self.guards = graph, by_value, strict, guards
+                 strict: bool, guards: bool, checked: bool) -> None:
+        self.graph, self.by_value, self.strict, self.guards, self.checked = graph, by_value, strict, guards, checked
+        self.watches: dict[object, Watch] = {}
         self.under: tuple[Guard, ...] = ()
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
@@ -106,7 +110,7 @@ class Specialisation:
         """Deal with nodes, in order, and with what takes their places."""
         todo = deque(nodes)
         while todo:
-            todo.extendleft(reversed(self.checked(todo.popleft())))
+            todo.extendleft(reversed(self.guarded(todo.popleft())))
 
     def plan(self, outputs: Sequence[str]) -> Plan:
         for name in outputs:
@@ -115,7 +119,8 @@ class Specialisation:
         used = {n for c in self.calls for n in c.inputs} | {*outputs}
         constants = {n: a for n, a in self.known.items() if n in used and n in self.types}
         inputs = tuple(v.name for v in self.graph.inputs if v.name not in self.opaque)
-        return Plan(self.graph.name, tuple(self.calls), inputs, tuple(outputs), self.types, self.aliases, constants)
+        return Plan(self.graph.name, tuple(self.calls), inputs, tuple(outputs), self.types, self.aliases, constants,
+                    tuple(self.watches.values()))
 
     def staged(self) -> Part:
         """The part with what crosses its borders as outputs of its plan."""
@@ -139,18 +144,14 @@ class Specialisation:
 
     # ---- one node
 
-    def checked(self, node: Node) -> Sequence[Node]:
+    def guarded(self, node: Node) -> Sequence[Node]:
         """A file may hold anything: what a binding row trips over becomes a refusal of the node, with its cause kept."""
         try:
             return self.node(node)
         except CompileError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError, RuntimeError) as error:
-            attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items()) or "none"
-            inputs = ", ".join(f"{n}: {self.described(n)}" for n in node.inputs) or "none"
-            notes = [f"inputs: {inputs}", f"attributes: {attributes}", "check them, and export the model again"]
-            why = f"cannot be used with these inputs and attributes ({type(error).__name__}: {error})"
-            raise fail("E608", f"{node.label} {why}", kind=ModelError, notes=notes) from error
+            raise refusals.tripped(node, self.described, error) from error
 
     def described(self, name: str) -> str:
         a = self.known.get(name)
@@ -183,12 +184,12 @@ class Specialisation:
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(fallback.passing(node))
         elif node.op not in TABLE:
-            return self.outside(node, _refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
+            return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))
         elif self.hosted.intersection(needs):
             return self.defer(node)
         elif foreign:
-            return self.outside(node, _refusal(
+            return self.outside(node, refusals.refusal(
                 "E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type that is not there",
                 f"polytc has {', '.join(DTYPES)}"))
         else:
@@ -212,6 +213,8 @@ class Specialisation:
             inputs = tuple(node.inputs[i] if i < len(node.inputs) else "" for i in lowering.inputs)
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
+        if self.checked:
+            indices.watch(self, node, site.indices)
         names: dict[str, str] = {}
         several = lowering if isinstance(lowering, tuple) else (lowering,)
         local = steps.local(several)
@@ -227,7 +230,7 @@ class Specialisation:
         made = {o for s in each for o in (s.outputs if isinstance(s, Apply) else (s.output,))}
         for i, name in enumerate(node.outputs):
             if name in self.wanted and i not in made:
-                raise _refusal("E608", f"{node.label}: its result {name!r} is not computed by polytc")
+                raise refusals.refusal("E608", f"{node.label}: its result {name!r} is not computed by polytc")
 
     def defer(self, node: Node) -> Sequence[Node]:
         self.deferred.append(node)
@@ -265,7 +268,7 @@ class Specialisation:
         if found is None:
             return None
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
-        return self.placed(*control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), _own(node)))
+        return self.placed(*control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), own(node)))
 
     def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
         """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
@@ -317,7 +320,7 @@ class Specialisation:
 
     def source(self, node: Node, ref: Ref, names: dict[str, str]) -> str:
         if isinstance(ref, np.ndarray):
-            name = f"{_own(node)}.constant{len(self.known)}"
+            name = f"{own(node)}.constant{len(self.known)}"
             self.known[name] = ref
             return name
         return node.inputs[ref] if isinstance(ref, int) else names[ref]
@@ -325,7 +328,7 @@ class Specialisation:
     def target(self, node: Node, ref: int | str, names: dict[str, str]) -> str:
         if isinstance(ref, int):
             return node.outputs[ref]
-        names[ref] = f"{_own(node)}.{ref}"
+        names[ref] = f"{own(node)}.{ref}"
         return names[ref]
 
     def view(self, source: str, shape: tuple[int, ...], name: str) -> None:
@@ -361,7 +364,8 @@ class Specialisation:
             if s in self.known:
                 self.store(s, self.known[s], node.label)
         slim, inputs = self.direct(slim, inputs)
-        self.calls.append(Call(slim, inputs, targets, node.op, self.under))
+        slim, told = indices.tested(self, node, step, slim) if self.checked else (slim, ())
+        self.calls.append(Call(slim, inputs, targets + told, node.op, self.under))
 
     def base(self, name: str) -> str:
         """The value that owns the elements of `name`."""
@@ -386,15 +390,3 @@ class Specialisation:
         self.types[name] = Array(dtype, array.shape)
 
 
-def _own(node: Node) -> str:
-    """What the values inside of a node's lowering are called after."""
-    return next(filter(None, node.outputs), node.op)
-
-
-def _refusal(code: str, message: str, *notes: str) -> Unsupported:
-    return Unsupported([Diagnostic(code, message, None, notes)])
-
-
-def _brief(value: Any) -> str:
-    text = f"array {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
-    return text if len(text) <= 60 else text[:60] + "..."

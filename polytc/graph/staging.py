@@ -46,7 +46,7 @@ class Options:
     """How parts become code. compile: programs to code; licence: what it may do to digits; strict: nothing is left to onnx's
     evaluator; machine: whose vectors decide how inner values are stored, None where they are stored as the model says.
     kernels: those for all sizes, where sizes stay open; typical: sizes for which these should be fast. guards: may calls have
-    some?"""
+    some? checked: are indices looked at?"""
 
     compile: Compile
     licence: Licence = NONE
@@ -57,6 +57,7 @@ class Options:
     kernels: OpenKernels | None = None
     typical: Mapping[str, int] = field(default_factory=dict)
     guards: bool = True
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class Staged:
             self._check_files()
             try:
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
-                                  strict=self.options.strict, guards=self.options.guards)
+                                  strict=self.options.strict, guards=self.options.guards,
+                                  checked=self.options.checked)
                 self._learn(types, fixed)
                 machine = None if self._open(types) else self.options.machine  # kernels for all sizes agree on one layout
                 return self.known.put(key, self._ready(part, machine))
@@ -161,7 +163,7 @@ class Staged:
 
         def plan(at: Mapping[str, int]) -> Plan:
             part = specialise(self.graph, samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
-                              strict=o.strict, guards=o.guards)
+                              strict=o.strict, guards=o.guards, checked=o.checked)
             made = fuse(part.plan) if o.fusion else part.plan
             return replace(made, calls=tuple(replace(c, program=c.program.licensed(o.licence)) for c in made.calls))
         values = tuple((n, a.tobytes()) for n, a in fixed.items())
@@ -192,7 +194,7 @@ class Staged:
         plan = part.plan if o.kernels is not None else bands.computed(part.plan)
         plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = fuse(plan) if o.fusion else plan
-        made = instance.build(plan, o.compile, o.licence, o.progress) if plan.outputs else None
+        made = instance.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]
         rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
         if rest is not None and part.ahead is not None and not part.late:

@@ -31,7 +31,7 @@ from polytc.graph import memory
 from polytc.graph.instance import Instance, Link, Progress, bind
 from polytc.graph.ir import Graph, Unread, Value
 from polytc.graph.places import Places
-from polytc.graph.plan import Array, Guard, Plan
+from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.quick import QuickRun, quick_run
 from polytc.lang.scalars import DTYPES
 from polytc.options import NONE, Licence
@@ -58,6 +58,7 @@ class Choices:
     layouts: bool = True
     symbolic: bool = False
     typical: Mapping[str, int] = field(default_factory=dict)
+    checked: bool = False
     progress: Progress | None = None
 
 
@@ -210,7 +211,7 @@ def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) 
     if token is None or OWN_TEXTS or choices.symbolic or choices.target != "cpu":
         return None
     threads = choices.threads or default_threads(processors.usable())
-    return _digest("start", token, threads, choices.fusion, choices.licence, choices.strict, choices.layouts,
+    return _digest("start", token, threads, choices.fusion, choices.licence, choices.strict, choices.layouts, choices.checked,
                    sorted((n, tuple(map(int, s))) for n, s in shapes.items()))
 
 
@@ -241,7 +242,8 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
     types = {n: Array(DTYPES[dtype], tuple(shape)) for n, (dtype, shape) in head["types"].items()}
     constants = {n: _constant(types[n], blob if file is None else files[file], at)
                  for n, (file, at) in head["constants"].items()}
-    plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants)
+    plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants,
+                tuple(Watch.of(row) for row in head["watches"]))
     links = [Link(tuple(inputs), tuple(outputs), tuple(Guard(*g) for g in guards))
              for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],

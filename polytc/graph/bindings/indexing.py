@@ -10,17 +10,10 @@ from polytc.graph.bindings.movement import move
 from polytc.graph.bindings.spelling import indices, ranges, spell
 
 
-def _check(site: Site, indices: np.ndarray | None, extent: int) -> None:
-    """Refuse indices that are known now and outside of the axis that they index."""
-    if indices is not None and indices.size and (indices.min() < -extent or indices.max() >= extent):
-        wrong = indices[(indices < -extent) | (indices >= extent)].reshape(-1)[0]
-        raise site.misfit(f"the index {wrong} is out of range for an axis of extent {extent}")
-
-
 def gather(site: Site) -> Lowering:
     shape, places = site.shape(0), site.shape(1)
     axis = site.axis(site.attr("axis", 0), len(shape))
-    _check(site, site.value(1), shape[axis])
+    site.within(1, site.along(0, axis))
     before, at, after = indices(axis, "a"), indices(len(places), "j"), indices(len(shape) - axis - 1, "c")
     result = spell([*before, *at, *after])
     single = site.value(1)
@@ -34,7 +27,7 @@ def gather(site: Site) -> Lowering:
 
 def gather_elements(site: Site) -> Lowering:
     axis = site.axis(site.attr("axis", 0), site.rank(0))
-    _check(site, site.value(1), site.shape(0)[axis])
+    site.within(1, site.along(0, axis))
     names = indices(site.rank(0))
     places = [f"I[{spell(names)}] % {site.shape(0)[axis]}" if a == axis else n for a, n in enumerate(names)]
     return Apply("movement.Gather", (0, 1), spell={"y": spell(names), "x": spell(places)})
@@ -44,9 +37,7 @@ def gather_nd(site: Site) -> Lowering:
     """The last axis of the second input holds one number for each indexed axis."""
     shape, places, batch = site.shape(0), site.shape(1), site.attr("batch_dims", 0)
     depth = places[-1]
-    known = site.value(1)
-    for d in range(depth if known is not None else 0):
-        _check(site, known[..., d] if known is not None else None, shape[batch + d])
+    site.within(1, *(site.along(0, batch + d) for d in range(depth)))
     lead = indices(batch, "b")
     at = indices(len(places) - 1 - batch, "j")
     after = indices(len(shape) - batch - depth, "c")

@@ -24,6 +24,7 @@ def _chosen(site: Site, scores: Ref) -> tuple[Step, ...]:
     """Without an attribute `ignore_index` the number C is ignored, which no class has."""
     classes = site.shape(0)[1]
     attrs = {"C": classes, "ignore": site.attr("ignore_index", classes)}
+    site.within(1, site.along(0, 1, back=False), ignored=site.attr("ignore_index"))
     weighted = "Weighted" if site.has(2) else ""
     inputs: tuple[Ref, ...] = (scores, 1, 2) if weighted else (scores, 1)
     reduction = site.attr("reduction", "mean")

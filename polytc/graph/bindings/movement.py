@@ -253,6 +253,7 @@ def center_crop_pad(site: Site) -> Lowering:
 
 def reverse_sequence(site: Site) -> Lowering:
     batch, time = site.attr("batch_axis", 1), site.attr("time_axis", 0)
+    site.within(1, (0, site.shape(0)[time] + 1, f"lengths along axis {time} of {site.node.inputs[0]!r}"))
     names = indices(site.rank(0))
     places = list(names)
     places[time] = f"J[{names[batch]}, {names[time]}]"

@@ -120,6 +120,7 @@ def roi_align(site: Site) -> Lowering:
     mode = site.attr("mode", "avg")
     if len(image) != 4 or mode not in ("avg", "max"):
         raise site.unsupported(f"mode {mode!r} for an input of rank {len(image)}")
+    site.within(2, site.along(0, 0, back=False))
     ratio, scale = int(site.attr("sampling_ratio", 0)), float(site.attr("spatial_scale", 1.0))
     usual = "half_pixel" if site.opset >= 16 else "output_half_pixel"
     half = site.attr("coordinate_transformation_mode", usual) == "half_pixel"

@@ -22,13 +22,6 @@ def _entry(site: Site) -> str:
     return f"scattering.Scatter_{reduction}"
 
 
-def _in_range(site: Site, values: np.ndarray | None, extents: np.ndarray) -> None:
-    """Refuse places that are known now and outside. extents: broadcast against the values."""
-    wrong = np.zeros(0, bool) if values is None else (values < -extents) | (values >= extents)
-    if values is not None and wrong.any():
-        raise site.misfit(f"the index {values[wrong].reshape(-1)[0]} is out of range")
-
-
 def scatter_elements(site: Site) -> Lowering:
     """Y[.., I[i], ..] = U[i]: one axis is named by I, the others are those of I."""
     shape, places = site.shape(0), site.shape(1)
@@ -39,7 +32,7 @@ def scatter_elements(site: Site) -> Lowering:
     entry = _entry(site)
     if not math.prod(places) or not math.prod(shape):
         return View(0, shape)
-    _in_range(site, site.value(1), np.array(shape[axis]))
+    site.within(1, site.along(0, axis))
     names = indices(len(shape))
     to = [f"J[{spell(names)}]" if a == axis else n for a, n in enumerate(names)]
     return (Apply("scattering.Places", (1,), ("j",), attrs={"n": shape[axis]}),
@@ -56,7 +49,7 @@ def scatter_nd(site: Site) -> Lowering:
         return View(0, shape)
     at, after = indices(len(places) - 1, "j"), indices(len(shape) - depth, "c")
     extents = np.array(shape[:depth], np.int64)
-    _in_range(site, site.value(1), extents)
+    site.within(1, *(site.along(0, d) for d in range(depth)))
     spelling = {"y": spell(indices(len(shape), "y")), "u": spell([*at, *after]),
                 "to": spell([*(f"J[{spell([*at, str(d)])}]" for d in range(depth)), *after])}
     return (Apply("scattering.PlacesByAxis", (1, extents), ("j",)), Apply(entry, (0, "j", 2), spell=spelling))
@@ -71,6 +64,7 @@ def max_unpool(site: Site) -> Lowering:
     asked = tuple(site.ints(2, "output_shape")) if site.has(2) else pooled
     if len(asked) != n + 2 or any(a < 1 for a in asked):
         raise site.misfit(f"the result cannot have the shape {list(asked)}")
+    site.within(1, (0, math.prod(pooled), "the image that was pooled"))
     names = indices(n + 2)
     zeros = f"Y[p] = {site.dtype(0)}(0) where p in 0:{math.prod(pooled)}"
     flat = Apply("scattering.MaxUnpool", (0, 1), ("flat",), spell={

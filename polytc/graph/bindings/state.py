@@ -93,6 +93,8 @@ def tensor_scatter(site: Site) -> Lowering:
     size, length = shape[axis], site.shape(1)[axis]
     if length > size or not axis:
         raise site.misfit(f"{length} places do not fit into {size} of axis {axis}")
+    if site.has(2) and site.attr("mode", "linear") == "linear":
+        site.within(2, (0, size - length + 1, f"axis {axis} of {site.node.inputs[0]!r}, of which {length} are written"))
     names = indices(len(shape))
     place = f"(({names[axis]} - I[{names[0]}]) % {size})" if site.has(2) else names[axis]
     read = [f"{place} % {length}" if a == axis else n for a, n in enumerate(names)]
@@ -108,6 +110,8 @@ def rotary(site: Site) -> Lowering:
         raise site.misfit("an input of rank 3 needs the attribute num_heads")
     size = shape[2] // heads if packed else shape[3]
     turned = site.attr("rotary_embedding_dim", 0) or size
+    if site.has(3):
+        site.within(3, site.along(1, 0, back=False))
     half = turned // 2
     steps: list[Step] = [View(0, (shape[0], shape[1], heads, size), "x")] if packed else []
 

@@ -109,16 +109,16 @@ def decides(program: pr.Program) -> bool:
     return any(True for s in program.statements for _ in _decided(program, s))
 
 
-def check_indices(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
-    """The program with an output for each subscript that memory decides, behind its own ones; and what they tell. Raises
-    CompileError E412 where sizes are open."""
+def check_indices(program: pr.Program, *, numbered: bool = False) -> tuple[pr.Program, tuple[Check, ...]]:
+    """The program with an output for each subscript that memory decides, behind its own ones; and what they tell: numbers of
+    instances in any case, if they are to be `numbered`. Raises CompileError E412 where sizes are open."""
     if program.sizes and decides(program):
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open where indices are checked",
                           notes=["lower(checked=True) takes fixed sizes"])
     checks: list[Check] = []
     firsts: list[pr.Statement] = []
     statements: list[pr.Statement] = []
-    for s, tests in _tests(program):
+    for s, tests in _tests(program, numbered=numbered):
         for first, tested, check in tests:
             checks.append(check)
             firsts.append(first)
@@ -132,7 +132,7 @@ def check_indices(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
 def locating(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
     """The program that only numbers the first instance outside, for those subscripts of which `check_indices` tells no more
     than that there may be one. It takes the inputs that the program does not write."""
-    made = [m for _, tests in _tests(program, numbered=True) for m in tests]
+    made = [m for _, tests in _tests(program, numbered=True, late=True) for m in tests]
     lasting = _lasting(program)
     used = {r.tensor for _, tested, _ in made for r in pr.reads(tested)}
     inputs = tuple(n for n in program.inputs if n in lasting & used)
@@ -143,8 +143,9 @@ def locating(program: pr.Program) -> tuple[pr.Program, tuple[Check, ...]]:
                    constants=tuple(n for n in program.constants if n in inputs)), tuple(c for _, _, c in made)
 
 
-def _tests(program: pr.Program, numbered: bool = False) -> Iterator[tuple[pr.Statement, list[_Made]]]:
-    """The statements with what tests their subscripts. numbered: only those that inputs decide, by number."""
+def _tests(program: pr.Program, *, numbered: bool, late: bool = False) -> Iterator[tuple[pr.Statement, list[_Made]]]:
+    """The statements with what tests their subscripts. numbered: by number; late: only those that are decided by inputs which
+    are there after a run."""
     taken = {t.name for t in program.tensors}
     lasting, place = _lasting(program), 0
     for s in program.statements:
@@ -154,7 +155,7 @@ def _tests(program: pr.Program, numbered: bool = False) -> Iterator[tuple[pr.Sta
             ends = (x for b in sub.bounds for x in (b.lower, b.upper))
             known = all(r.tensor in lasting for e in (sub.place, *sub.known, *ends)
                         for r in pr.walk(e) if isinstance(r, pr.Read))
-            if numbered and not known:
+            if late and not known:
                 continue
             name = _fresh(f"outside_{place}", taken)
             found = _numbered if numbered or not known else _largest
