@@ -193,14 +193,7 @@ def info() -> Info:
 
 def clear() -> int:
     """Remove everything from the cache; how many files that were. Raises OSError where the folder cannot be used."""
-    path = place()
-    try:
-        if path is None:
-            return 0
-        with folder.opened(path) as descriptor:
-            return sum(folder.remove(descriptor, name) for name, _, _ in folder.files(descriptor))
-    except FileNotFoundError:
-        return 0
+    return folder.clear(place())
 
 
 def _warn(message: str) -> None:

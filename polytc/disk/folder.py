@@ -110,3 +110,14 @@ def files(folder: int) -> list[tuple[str, int, float]]:
         if stat.S_ISREG(status.st_mode):
             found.append((name, status.st_size, status.st_mtime))
     return found
+
+
+def clear(path: Path | None) -> int:
+    """Remove all files of a folder, if there is one; how many that were. Raises OSError where the folder cannot be used."""
+    if path is None:
+        return 0
+    try:
+        with opened(path) as descriptor:
+            return sum(remove(descriptor, name) for name, _, _ in files(descriptor))
+    except FileNotFoundError:
+        return 0

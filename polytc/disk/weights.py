@@ -150,11 +150,4 @@ def info() -> tuple[int, int]:
 
 def clear() -> int:
     """Remove all copies; how many files that were. What a process has mapped stays as it is. Raises OSError."""
-    where = place()
-    try:
-        if where is None:
-            return 0
-        with folder.opened(where) as descriptor:
-            return sum(folder.remove(descriptor, name) for name, _, _ in folder.files(descriptor))
-    except FileNotFoundError:
-        return 0
+    return folder.clear(place())

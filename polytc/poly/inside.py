@@ -55,8 +55,7 @@ def stray(program: pr.Program, operations: int = isl.BUDGET, sizes: str = "") ->
     """The first access that leaves its tensor, or that cannot be proved to stay inside with so many isl operations; None if all
     of them stay. sizes: what `sizes_inside` gave, '' for all."""
     for s in program.statements:
-        doubtful = [a for a in _accesses(program, s) if not _inside_box(s, a)]
-        if doubtful:
+        if doubtful := _doubtful(program, s):
             found = _exactly(program, s, doubtful, operations, sizes)
             if found is not None:
                 return found
@@ -74,7 +73,7 @@ def sizes_inside(program: pr.Program, operations: int = isl.BUDGET) -> str:
     def allowed() -> str:
         found = islpy.Set.read_from_str(ctx, f"{isl.parameters(program)}{{ : {isl.facts(program)} }}")
         for s in program.statements:
-            doubtful = [a for a in _accesses(program, s) if not _inside_box(s, a)]
+            doubtful = _doubtful(program, s)
             for a, known in _in_context(program, s) if doubtful else ():
                 if a in doubtful:
                     found = found.subtract(_leaving(ctx, program, s, a, known).params())
@@ -96,6 +95,11 @@ def _accesses(program: pr.Program, s: pr.Statement) -> Iterator[_Access]:
 def _axes(program: pr.Program, tensor: str, subscripts: tuple[pr.Expr, ...], does: str) -> Iterator[_Access]:
     t = program.tensor(tensor)
     return (_Access(t, axis, e, does) for axis, e in enumerate(subscripts))
+
+
+def _doubtful(program: pr.Program, s: pr.Statement) -> list[_Access]:
+    """The accesses whose boxes do not stay inside."""
+    return [a for a in _accesses(program, s) if not _inside_box(s, a)]
 
 
 def _inside_box(s: pr.Statement, a: _Access) -> bool:

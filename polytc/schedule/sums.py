@@ -45,7 +45,6 @@ sum in order, of more than LIMIT terms from LIMIT**2 * 256 on."""
 
 
 
-
 @dataclass(frozen=True)
 class Cut:
     """How a sum is cut. whole: reduced indices of which each value has blocks of its own; index: the one that is cut; blocks:
