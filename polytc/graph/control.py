@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from polytc.errors import ModelError, fail
 from polytc.graph import passes
+from polytc.graph.declared import Promise
 from polytc.graph.hosts import Host, Repeat
 from polytc.graph.ir import Graph, Node, Value, captured
 
@@ -19,7 +20,21 @@ REPEATED = ("Loop", "Scan", "SequenceMap")
 CONTROL = ("If", *REPEATED)
 
 
-def branch(node: Node, taken: bool) -> tuple[list[Node], dict[str, np.ndarray]]:
+@dataclass
+class Inlined:
+    """Nodes that take the place of another one, the constants that came with them, and what their bodies declare."""
+
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    promises: list[Promise] = field(default_factory=list)
+
+    def add(self, other: Inlined) -> None:
+        self.nodes += other.nodes
+        self.constants |= other.constants
+        self.promises += other.promises
+
+
+def branch(node: Node, taken: bool) -> Inlined:
     """The nodes and constants that an If comes down to once its condition is known.
 
     Values of the branch get the name of the If before theirs, so that they meet no others.
@@ -28,8 +43,7 @@ def branch(node: Node, taken: bool) -> tuple[list[Node], dict[str, np.ndarray]]:
     return inlined(body, {}, node.outputs, node.outputs[0])
 
 
-def inlined(body: Graph, given: Mapping[str, str], outputs: tuple[str, ...],
-            prefix: str, constant: str = "") -> tuple[list[Node], dict[str, np.ndarray]]:
+def inlined(body: Graph, given: Mapping[str, str], outputs: tuple[str, ...], prefix: str, constant: str = "") -> Inlined:
     """A body as nodes of the graph around it. given: names there for the body's inputs; outputs: names there of its results;
     prefix: before the names of its own values; constant: before those of its constants, if another."""
     names = {n: f"{prefix}/{n}" for node in body.nodes for n in node.outputs if n}
@@ -38,7 +52,9 @@ def inlined(body: Graph, given: Mapping[str, str], outputs: tuple[str, ...],
     constants = {names[n]: a for n, a in body.constants.items()}
     nodes += [Node("Identity", "", (names.get(v.name, v.name),), (out,), {}, 13)
               for v, out in zip(body.outputs, outputs, strict=True) if out]
-    return nodes, constants
+    promise = Promise(f"of the body {body.name!r}", tuple((v, given[v.name]) for v in body.inputs if v.name in given),
+                      tuple((v, out) for v, out in zip(body.outputs, outputs) if out))
+    return Inlined(nodes, constants, [promise])
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
@@ -64,13 +80,23 @@ def repeated(node: Node, known: Mapping[str, np.ndarray]) -> Host:
 
 def repeat(node: Node, known: Mapping[str, np.ndarray]) -> Repeat:
     """What is repeated, as the file has it."""
-    body: Graph = node.attributes["body"]
+    body = stateless(node)
     outside = captured(body)
     constants = {n: known[n] for n in outside if n in known}
     late = tuple(n for n in outside if n not in known)
     whole = replace(body, inputs=(*body.inputs, *map(Value, late)), constants={**body.constants, **constants})
     work = Repeat(node.op, whole, late)
     return replace(work, **_scan(node, body)) if node.op == "Scan" else work
+
+
+def stateless(node: Node) -> Graph:
+    """The body of a node that repeats it. The states of a Loop may change their shapes: what it declares of these holds in no
+    iteration in particular."""
+    body: Graph = node.attributes["body"]
+    if node.op != "Loop":
+        return body
+    states = range(1, len(node.inputs) - 1)
+    return replace(body, outputs=tuple(replace(v, shape=None) if i in states else v for i, v in enumerate(body.outputs)))
 
 
 def _scan(node: Node, body: Graph) -> dict[str, Any]:
@@ -89,7 +115,12 @@ def _scan(node: Node, body: Graph) -> dict[str, Any]:
             raise fail("E609", f"{node.label}: the attribute {name!r} is {list(found)}, {n} are needed", kind=ModelError)
         return found
 
+    axes = numbers("scan_output_axes", results)
+    for v, axis in zip(body.outputs[states:], axes):
+        if v.shape and not -len(v.shape) - 1 <= axis <= len(v.shape):
+            raise fail("E609", f"{node.label}: the attribute 'scan_output_axes' is {list(axes)}, results have "
+                       f"{len(v.shape) + 1} axes", kind=ModelError)
     return {"scanned": count, "batched": node.opset < 9, "in_axes": numbers("scan_input_axes", count),
             "in_backwards": tuple(map(bool, numbers("directions" if node.opset < 9 else "scan_input_directions", count))),
-            "out_axes": numbers("scan_output_axes", results),
+            "out_axes": axes,
             "out_backwards": tuple(map(bool, numbers("scan_output_directions", results)))}

@@ -14,13 +14,14 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING
 
-from polytc.errors import CompileError, Diagnostic, ModelError, fail
+from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import control as bodies
 from polytc.graph import unrolling
-from polytc.graph.binding import Apply, NeedsValue, Unsupported
+from polytc.graph.binding import Apply, NeedsValue
 from polytc.graph.hosts import Repeat
 from polytc.graph.ir import Graph, Node, reads
 from polytc.graph.plan import Array, Guard
+from polytc.graph.refusals import refusal
 from polytc.graph.repeating import ENDLESS
 
 if TYPE_CHECKING:
@@ -40,20 +41,19 @@ def control(walk: Specialisation, node: Node) -> Sequence[Node]:
         if straight is None:
             walk.add(bodies.repeated(node, walk.known))
             return ()
-        return walk.placed(*straight)
+        return walk.placed(straight)
     condition = node.inputs[0]
     if condition in walk.known:
-        return walk.placed(*bodies.branch(node, bool(walk.known[condition].item())))
+        return walk.placed(bodies.branch(node, bool(walk.known[condition].item())))
     if walk.guards and condition in walk.types and _tried(walk, lambda: _guarded(walk, node)):
         return ()
     if condition not in walk.hosted and walk.by_value(condition):
-        raise NeedsValue(Unsupported([Diagnostic("E608", f"{node.label}: its condition is computed from the data", None, ())]),
-                         condition)
+        raise NeedsValue(refusal("E608", f"{node.label}: its condition is computed from the data"), condition)
     walk.late.add(condition)
     return walk.defer(node)
 
 
-def _unrolled(walk: Specialisation, node: Node) -> unrolling.Inlined | None:
+def _unrolled(walk: Specialisation, node: Node) -> bodies.Inlined | None:
     """The iterations of a loop as nodes in its place, if they are known and few."""
     if any(n in walk.hosted or walk.is_opaque(n) for n in reads(node)):
         return None
@@ -101,7 +101,7 @@ def _branch(walk: Specialisation, node: Node, taken: bool) -> list[tuple[str, Ar
     results = tuple(f"{prefix}/result{i}" if n else "" for i, n in enumerate(node.outputs))
     first = len(walk.calls)
     with walk.guarding(Guard(node.inputs[0], taken)):
-        if not walk.inside(*bodies.inlined(body, {}, results, prefix), results):
+        if not walk.inside(bodies.inlined(body, {}, results, prefix), results):
             return None
         return _owned(walk, [n for n in results if n], first)
 

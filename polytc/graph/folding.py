@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from polytc.errors import ModelError, fail
+from polytc.graph import memory
 from polytc.graph.fallback import OPTIONAL, SEQUENCES
 from polytc.graph.ir import Node, bodies
 
 RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
 """Operators whose result is not decided by their inputs."""
+
+
+LARGEST = min(1 << 32, memory.LARGEST // 8)
+"""Bytes of a result that is computed once and for all. The evaluator may need several times as many."""
 
 
 def foldable(node: Node) -> bool:
@@ -21,8 +27,13 @@ def foldable(node: Node) -> bool:
     return "::" not in node.op and node.op not in RANDOM | SEQUENCES and not passing and not bodies(node)
 
 
-def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    """The outputs of a foldable node; inputs: None where one is left out. Raises ModelError E608 or E609."""
+class TooLarge(ModelError):
+    """Results would take more memory than they may."""
+
+
+def evaluate(node: Node, inputs: Sequence[np.ndarray | None], largest: int = LARGEST) -> list[np.ndarray]:
+    """The outputs of a foldable node; inputs: None where one is left out; largest: bytes of one output. Raises ModelError E608
+    or E609, and TooLarge, E612."""
     if node.op == "Constant":
         try:
             return [_literal(node)]
@@ -30,15 +41,28 @@ def evaluate(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray
             raise fail("E609", f"{node.label}: its value cannot be read: {error}", kind=ModelError) from error
     if node.op == "Identity" and inputs and inputs[0] is not None:
         return [inputs[0]]
-    from polytc.graph.onnx import evaluate_node, result_types  # the onnx library is optional and slow to import
+    from polytc.graph.onnx import evaluate_node  # the onnx library is optional and slow to import
 
+    types = _expected(node, inputs)
+    for name, (dtype, shape) in zip(filter(None, node.outputs), types):
+        size = math.prod(shape) * dtype.itemsize
+        if size > largest:
+            raise fail("E612", f"{node.label}: {name!r} would be {dtype}{list(shape)}, {size / 1e9:,.1f} GB", kind=TooLarge,
+                       notes=[f"what follows from constants and shapes may have up to {largest / 1e9:,.1f} GB here"])
     try:
         return [np.ascontiguousarray(a) if a.ndim else a for a in evaluate_node(node, inputs)]
     except Exception as error:  # the evaluator raises whatever its numpy code raises, for tensors without elements above all
-        types = result_types(node, [None if a is None else (a.dtype, a.shape, a) for a in inputs])
-        if types and all(node.outputs) and all(0 in shape for _, shape in types):
+        empty = any(a is not None and a.size == 0 for a in inputs)
+        if empty and types and all(node.outputs) and all(0 in shape for _, shape in types):
             return [np.zeros(shape, dtype) for dtype, shape in types]
         raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
+
+
+def _expected(node: Node, inputs: Sequence[np.ndarray | None]) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    """Types and shapes of the outputs that have names, before they are computed; empty where onnx cannot tell."""
+    from polytc.graph.onnx import result_types  # the onnx library is optional and slow to import
+
+    return result_types(node, [None if a is None else (a.dtype, a.shape, a) for a in inputs]) or []
 
 
 def _literal(node: Node) -> np.ndarray:

@@ -112,6 +112,9 @@ def joined(declared: Sequence[Value], rows: Sequence[Sequence[np.ndarray]], axes
             found.append(np.zeros((0, *(d if isinstance(d, int) else 0 for d in v.shape or ())), dtype))
             continue
         whole = np.concatenate([row[i] for row in rows])
+        if not -whole.ndim <= axis < whole.ndim:
+            raise fail("E609", f"the results {v.name!r} have {whole.ndim} axes, and are put beside each other along {axis}",
+                       kind=ModelError)
         whole = whole[::-1] if i < len(backwards) and backwards[i] else whole
         found.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
     return found

@@ -20,7 +20,7 @@ from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import control, empties, fallback, flow, indices, memory, passes, refusals, steps
 from polytc.graph.binding import Apply, Known, Lowering, NeedsValue, Ref, Routine, Site, Step, Unsupported, View, text_of
 from polytc.graph.bindings import TABLE
-from polytc.graph.declared import check_outputs
+from polytc.graph.declared import Promise, check_outputs, promised
 from polytc.graph.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.indices import own
@@ -83,6 +83,7 @@ class Specialisation:
         self.hosts: list[Host] = []
         self.deferred: list[Node] = []
         self.late: set[str] = set()
+        self.promises: list[Promise] = []
         self.wanted = {v.name for v in graph.outputs} | {n for node in graph.nodes for n in reads(node)}
         for v in graph.inputs:
             t = types[v.name]
@@ -101,7 +102,7 @@ class Specialisation:
                 maker = next(n for n in self.graph.nodes if v.name in n.outputs)
                 raise fail("E608", f"{maker.label}: its result {v.name!r}, an output of the model, is not computed by polytc",
                            kind=ModelError)
-        check_outputs(self.graph, self.types, self.known)
+        check_outputs(promised(self.graph), self.promises, self.types, self.known)
         if self.hosts or self.deferred or self.opaque:
             return self.staged()
         return Part(self.plan([v.name for v in self.graph.outputs]))
@@ -178,6 +179,8 @@ class Specialisation:
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
+            if node.op in TABLE:
+                empties.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
         foreign = [n for n in needs if self.is_opaque(n)]
@@ -196,9 +199,12 @@ class Specialisation:
             return self.bound(node, values)
         return ()
 
+    def site(self, node: Node, values: Sequence[np.ndarray | None]) -> Site:
+        return Site(node, tuple(map(self.shape, node.inputs)), tuple(map(self.dtype, node.inputs)), tuple(values))
+
     def bound(self, node: Node, values: Sequence[np.ndarray | None]) -> Sequence[Node]:
         """Bind a node whose inputs are tensors to the steps of its row."""
-        site = Site(node, tuple(self.shape(n) for n in node.inputs), tuple(self.dtype(n) for n in node.inputs), tuple(values))
+        site = self.site(node, values)
         try:
             lowering = empties.bind(TABLE[node.op], site)
             self.complete(node, lowering)
@@ -246,18 +252,19 @@ class Specialisation:
         finally:
             self.under = outer
 
-    def inside(self, nodes: list[Node], constants: Mapping[str, np.ndarray], results: Iterable[str]) -> bool:
-        """Deal with the nodes of a body, which has these results. False if that took more than calls."""
+    def inside(self, body: control.Inlined, results: Iterable[str]) -> bool:
+        """Deal with a body, which has these results. False if that took more than calls."""
         before = len(self.hosts), len(self.deferred)
         self.wanted |= {*results}
-        self.walk(self.placed(nodes, constants))
+        self.walk(self.placed(body))
         return before == (len(self.hosts), len(self.deferred))
 
-    def placed(self, nodes: list[Node], constants: Mapping[str, np.ndarray]) -> list[Node]:
-        """Nodes that take the place of another, with the constants that came with them."""
-        self.known |= constants
-        self.wanted |= {n for each in nodes for n in reads(each)}
-        return nodes
+    def placed(self, found: control.Inlined) -> list[Node]:
+        """Nodes that take the place of another, with what came with them."""
+        self.known |= found.constants
+        self.promises += found.promises
+        self.wanted |= {n for each in found.nodes for n in reads(each)}
+        return found.nodes
 
     def body(self, node: Node) -> Sequence[Node] | None:
         """What the operator of a node is defined as by onnx, as nodes in its place; None if it is not."""
@@ -268,7 +275,7 @@ class Specialisation:
         if found is None:
             return None
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
-        return self.placed(*control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), own(node)))
+        return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), own(node)))
 
     def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
         """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
@@ -388,5 +395,3 @@ class Specialisation:
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)
-
-

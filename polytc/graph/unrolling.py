@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
 from polytc.graph import passes
-from polytc.graph.control import CONTROL, inlined
+from polytc.graph.control import CONTROL, Inlined, inlined, stateless
 from polytc.graph.hosts import Repeat
 from polytc.graph.ir import Graph, Node, Value, captured
 from polytc.graph.routines import ROWS as ROUTINES
@@ -17,13 +16,11 @@ from polytc.graph.routines import ROWS as ROUTINES
 MOST_NODES = 256
 """Of all iterations together: beyond this the body is compiled once, and run once for each iteration."""
 
-Inlined: TypeAlias = "tuple[list[Node], dict[str, np.ndarray]]"
-
 
 def unrolled_loop(node: Node, known: Mapping[str, np.ndarray]) -> Inlined | None:
     """The iterations of a Loop that makes a known number of them; None for any other."""
     trip, condition, *states = node.inputs
-    body: Graph = node.attributes["body"]
+    body = stateless(node)
     count, going = known.get(trip), known.get(condition)
     if count is None or (condition and (going is None or not going.item())) or not keeps_going(body):
         return None
@@ -31,15 +28,16 @@ def unrolled_loop(node: Node, known: Mapping[str, np.ndarray]) -> Inlined | None
     if not _short(body, n):
         return None
     own = _whole(body)
-    constants = {f"{_name(node)}/true": np.array(True)}
-    nodes: list[Node] = []
+    made = Inlined(constants={f"{_name(node)}/true": np.array(True)})
     rows: list[list[str]] = []
     for k in range(n):
-        constants[f"{_name(node)}/{k}/k"] = np.array(k, np.int64)
+        made.constants[f"{_name(node)}/{k}/k"] = np.array(k, np.int64)
         given = [f"{_name(node)}/{k}/k", f"{_name(node)}/true", *states]
-        states, row = _iteration(node, own, k, given, nodes, constants, len(states), skip=1)
+        states, row = _iteration(node, own, k, given, made, len(states), skip=1)
         rows.append(row)
-    return nodes + _ends(node, states) + _stacks(node, rows, len(states), constants), constants
+    made.nodes += _ends(node, states)
+    made.add(_stacks(node, rows, len(states)))
+    return made
 
 
 def unrolled_scan(node: Node, work: Repeat, length: int) -> Inlined | None:
@@ -50,20 +48,20 @@ def unrolled_scan(node: Node, work: Repeat, length: int) -> Inlined | None:
     split = len(node.inputs) - work.scanned
     states, scanned = list(node.inputs[:split]), node.inputs[split:]
     own = _whole(body)
-    constants: dict[str, np.ndarray] = {}
-    nodes: list[Node] = []
+    made = Inlined()
     rows: list[list[str]] = []
     for k in range(length):
         slices = []
         for i, name in enumerate(scanned):
             place, slot = f"{_name(node)}/{k}/at{i}", f"{_name(node)}/{k}/slice{i}"
-            constants[place] = np.array(length - 1 - k if work.in_backwards[i] else k, np.int64)
-            nodes.append(Node("Gather", "", (name, place), (slot,), {"axis": work.in_axes[i]}, 13))
+            made.constants[place] = np.array(length - 1 - k if work.in_backwards[i] else k, np.int64)
+            made.nodes.append(Node("Gather", "", (name, place), (slot,), {"axis": work.in_axes[i]}, 13))
             slices.append(slot)
-        states, row = _iteration(node, own, k, [*states, *slices], nodes, constants, split)
+        states, row = _iteration(node, own, k, [*states, *slices], made, split)
         rows.append(row)
-    stacks = _stacks(node, rows, split, constants, work.out_axes, work.out_backwards)
-    return nodes + _ends(node, states) + stacks, constants
+    made.nodes += _ends(node, states)
+    made.add(_stacks(node, rows, split, work.out_axes, work.out_backwards))
+    return made
 
 
 def _name(node: Node) -> str:
@@ -93,14 +91,12 @@ def keeps_going(body: Graph) -> bool:
     return name == body.inputs[1].name or (constant is not None and bool(constant.all()))
 
 
-def _iteration(node: Node, body: Graph, k: int, given: Sequence[str], nodes: list[Node], constants: dict[str, np.ndarray],
-               states: int, skip: int = 0) -> tuple[list[str], list[str]]:
-    """Add the nodes of one iteration; the names of its states and of its other results. skip: results before the states."""
+def _iteration(node: Node, body: Graph, k: int, given: Sequence[str], made: Inlined, states: int, skip: int = 0
+               ) -> tuple[list[str], list[str]]:
+    """Add one iteration to what is made; the names of its states and of its other results. skip: results before the states."""
     outputs = [f"{_name(node)}/{k}/result{i}" if i >= skip else "" for i in range(len(body.outputs))]
     names = dict(zip((v.name for v in body.inputs), given))
-    added, stored = inlined(body, names, tuple(outputs), f"{_name(node)}/{k}", f"{_name(node)}/own")
-    nodes += added
-    constants |= stored
+    made.add(inlined(body, names, tuple(outputs), f"{_name(node)}/{k}", f"{_name(node)}/own"))
     return outputs[skip:skip + states], outputs[skip + states:]
 
 
@@ -108,17 +104,17 @@ def _ends(node: Node, states: Sequence[str]) -> list[Node]:
     return [Node("Identity", "", (last,), (out,), {}, 13) for last, out in zip(states, node.outputs) if out]
 
 
-def _stacks(node: Node, rows: Sequence[Sequence[str]], states: int, constants: dict[str, np.ndarray],
-            axes: Sequence[int] = (), backwards: Sequence[bool] = ()) -> list[Node]:
+def _stacks(node: Node, rows: Sequence[Sequence[str]], states: int, axes: Sequence[int] = (), backwards: Sequence[bool] = ()
+            ) -> Inlined:
     """The results of all iterations side by side along new axes."""
-    nodes = []
+    made = Inlined()
     for i, out in enumerate(node.outputs[states:]):
         if not out:
             continue
         axis = axes[i] if i < len(axes) else 0
-        constants[f"{out}/axis"] = np.array([axis], np.int64)
+        made.constants[f"{out}/axis"] = np.array([axis], np.int64)
         column = [row[i] for row in rows]
-        nodes += [Node("Unsqueeze", "", (each, f"{out}/axis"), (f"{each}/row",), {}, 13) for each in column]
+        made.nodes += [Node("Unsqueeze", "", (each, f"{out}/axis"), (f"{each}/row",), {}, 13) for each in column]
         ordered = column[::-1] if i < len(backwards) and backwards[i] else column
-        nodes.append(Node("Concat", "", tuple(f"{each}/row" for each in ordered), (out,), {"axis": axis}, 13))
-    return nodes
+        made.nodes.append(Node("Concat", "", tuple(f"{each}/row" for each in ordered), (out,), {"axis": axis}, 13))
+    return made

@@ -66,7 +66,8 @@ ATTENTION = [
     case("RotaryEmbedding", f(2, 3, 4, 8), f(9, 2), f(9, 2), ints(2, 4, low=0, high=9), opset=23, rotary_embedding_dim=4)]
 
 STATE = [
-    case("LinearAttention", f(2, 3, 8), f(2, 3, 4), f(2, 3, 6), opset=27, q_num_heads=4, kv_num_heads=2, update_rule="linear"),
+    case("LinearAttention", f(2, 3, 8), f(2, 3, 4), f(2, 3, 6), opset=27, outputs=2, q_num_heads=4, kv_num_heads=2,
+         update_rule="linear"),
     case("LinearAttention", f(2, 3, 4), f(2, 3, 4), f(2, 3, 6), f(2, 2, 2, 3), -positive(2, 3, 4), opset=27, outputs=2,
          q_num_heads=2, kv_num_heads=2, update_rule="gated", scale=0.3),
     case("LinearAttention", f(1, 3, 4), f(1, 3, 4), f(1, 3, 6), None, None, positive(1, 3, 1), opset=27, outputs=2,

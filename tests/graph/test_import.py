@@ -189,13 +189,13 @@ def test_broken_wiring(build) -> None:
     refused(build([helper.make_node("Relu", ["x"], ["y"])], {"x": (np.float32, [4])}, ["z"]), "E606", "'z'")
 
 
-def test_unsupported_use_names_the_node(build) -> None:
+def test_unknown_modes_name_the_node_and_the_known_ones(build) -> None:
     node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="up", mode="lanczos")
-    graph = polytc.load_onnx(build([node], {"x": (np.float32, [1, 1, 4, 4])}, ["y"], {"s": np.float32([1, 1, 2, 2])}))
     with pytest.raises(ModelError) as caught:
-        graph.compile(target="evaluate", strict=True)
-    assert caught.value.code == "E608"
+        polytc.load_onnx(build([node], {"x": (np.float32, [1, 1, 4, 4])}, ["y"], {"s": np.float32([1, 1, 2, 2])}))
+    assert caught.value.code == "E609"
     assert "'up'" in str(caught.value)
+    assert "it may be nearest, linear, cubic" in str(caught.value)
 
 
 def test_shapes_that_do_not_fit_name_the_node(build) -> None:

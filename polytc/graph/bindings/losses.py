@@ -34,7 +34,7 @@ def _chosen(site: Site, scores: Ref) -> tuple[Step, ...]:
         spelling = {} if weighted else {"type": site.dtype(0).name}
         return (Apply(f"losses.Chosen{weighted}Mean", inputs, attrs=attrs, spell=spelling),)
     if reduction != "sum":
-        raise site.unsupported(f"the reduction {reduction!r}", "'none', 'sum' and 'mean' are known")
+        raise site.misfit(f"the reduction {reduction!r}; 'none', 'sum' and 'mean' are known")
     return (Apply(f"losses.Chosen{weighted}", inputs, ("each",), attrs=attrs),
             Apply("reduction.ReduceSum", ("each",), spell={"x": spell(indices(site.rank(1))), "y": ""}))
 

@@ -178,7 +178,7 @@ def padded(dtype: DType, source: Ref, before: Sequence[int], extents: Sequence[i
 def _mirror_pad(site: Site, mode: str, before: list[int], after: list[int]) -> Lowering:
     """One axis after the other; each result consists of three pieces."""
     if mode not in ("reflect", "edge", "wrap"):
-        raise site.unsupported(f"mode {mode!r}")
+        raise site.misfit(f"mode {mode!r}; 'constant', 'reflect', 'edge' and 'wrap' are known")
     most = [e if mode == "wrap" else e - 1 if mode == "reflect" else max(b, a) for e, b, a in zip(site.shape(0), before, after)]
     if min(before + after) < 0 or any(max(b, a) > m for b, a, m in zip(before, after, most)):
         return _tabled_pad(site, mode, before, after)

@@ -91,7 +91,7 @@ def mean_variance(site: Site) -> Lowering:
 
 def _grouped(site: Site, groups: int, by_group: bool) -> Lowering:
     shape = site.shape(0)
-    if shape[1] % groups:
+    if shape[1] and (groups < 1 or shape[1] % groups):
         raise site.misfit(f"{shape[1]} channels do not divide into {groups} groups")
     size = shape[1] // groups
     return Apply("normalisation.GroupNormalization", (0, 1, 2), attrs={
@@ -111,6 +111,8 @@ def group(site: Site) -> Lowering:
 def local_response(site: Site) -> Lowering:
     """Channels that no window reaches count for nothing, however large the window is said to be."""
     size, farthest = site.attr("size"), site.shape(0)[1] - 1
+    if size < 1:
+        raise site.misfit(f"the attribute 'size' is {size}, a window of channels has at least one")
     before, after = min((size - 1) // 2, farthest), min(size // 2, farthest)
     return Apply("normalisation.LRN", (0,), attrs={
         "size": size, "before": before, "taps": before + 1 + after, "alpha": site.attr("alpha", 1e-4),

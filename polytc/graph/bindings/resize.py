@@ -105,7 +105,7 @@ def _resized(site: Site, axes: list[_Axis], mode: str, transform: str) -> Loweri
     elif mode in ("linear", "bilinear", "cubic"):
         taps = [_weighted(site, a, x, "cubic" if mode == "cubic" else "linear") for a, x in zip(axes, places)]
     else:
-        raise site.unsupported(f"mode {mode!r}")
+        raise site.misfit(f"mode {mode!r}; 'nearest', 'linear' and 'cubic' are known")
     if transform != "tf_crop_and_resize":
         return _interpolated(site, axes, taps, None)
     outside = [(x < 0) | (x > a.old - 1) for a, x in zip(axes, places)]

@@ -74,7 +74,7 @@ def grid_sample(site: Site) -> Lowering:
     image, grid, n = site.shape(0), site.shape(1), site.rank(0) - 2
     mode, padding = site.attr("mode", "bilinear" if site.opset < 20 else "linear"), site.attr("padding_mode", "zeros")
     if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
-        raise site.unsupported(f"mode {mode!r} with padding_mode {padding!r}")
+        raise site.misfit(f"mode {mode!r} with padding_mode {padding!r}")
     if len(grid) != n + 2 or grid[-1] != n or grid[0] != image[0]:
         raise site.misfit("the grid needs a place for each sample, with a number for each spatial axis")
     corners, names = bool(site.attr("align_corners", 0)), ["n", *indices(n, "h")]
@@ -119,7 +119,7 @@ def roi_align(site: Site) -> Lowering:
     image, regions = site.shape(0), site.value(1)
     mode = site.attr("mode", "avg")
     if len(image) != 4 or mode not in ("avg", "max"):
-        raise site.unsupported(f"mode {mode!r} for an input of rank {len(image)}")
+        raise site.misfit(f"mode {mode!r} for an input of rank {len(image)}")
     site.within(2, site.along(0, 0, back=False))
     ratio, scale = int(site.attr("sampling_ratio", 0)), float(site.attr("spatial_scale", 1.0))
     usual = "half_pixel" if site.opset >= 16 else "output_half_pixel"

@@ -16,7 +16,7 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 def _entry(site: Site) -> str:
     reduction = site.attr("reduction", "none")
     if reduction not in _REDUCTIONS:
-        raise site.unsupported(f"the reduction {reduction!r} is unknown")
+        raise site.misfit(f"the reduction {reduction!r}; known are {', '.join(_REDUCTIONS)}")
     if reduction != "none" and site.dtype(0).kind == "b":
         raise site.unsupported(f"the reduction {reduction!r} of booleans")
     return f"scattering.Scatter_{reduction}"
@@ -62,7 +62,7 @@ def max_unpool(site: Site) -> Lowering:
     strides, pads = site.attr("strides") or [1] * n, site.attr("pads") or [0] * 2 * n
     pooled = (*shape[:2], *((shape[a + 2] - 1) * strides[a] + kernel[a] - pads[a] - pads[a + n] for a in range(n)))
     asked = tuple(site.ints(2, "output_shape")) if site.has(2) else pooled
-    if len(asked) != n + 2 or any(a < 1 for a in asked):
+    if len(asked) != n + 2 or min(asked[:2]) < 0 or min(asked[2:], default=1) < 1:
         raise site.misfit(f"the result cannot have the shape {list(asked)}")
     site.within(1, (0, math.prod(pooled), "the image that was pooled"))
     names = indices(n + 2)

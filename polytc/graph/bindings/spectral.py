@@ -46,7 +46,7 @@ def dft(site: Site) -> Lowering:
         raise site.misfit(f"a transform along axis {axis} of values of {parts} parts")
     inverse, half = bool(site.attr("inverse", 0)), bool(site.attr("onesided", 0))
     n = site.ints(1, "dft_length")[0] if site.has(1) else 2 * (shape[axis] - 1) if inverse and half else shape[axis]
-    if n < 1:
+    if n < 1 and (shape[axis] or site.has(1)):
         raise site.misfit(f"a transform of {n} places")
     wide = site.dtype(0).numpy
     places, frequencies = min(n, shape[axis]), n // 2 + 1 if half and not inverse else n

@@ -19,7 +19,7 @@ def linear_attention(site: Site) -> Lowering:
     rule = site.attr("update_rule", "gated_delta")
     heads, groups = site.attr("q_num_heads"), site.attr("kv_num_heads")
     if rule not in RULES:
-        raise site.unsupported(f"the update rule {rule!r}", f"known are {', '.join(RULES)}")
+        raise site.misfit(f"the update rule {rule!r}; known are {', '.join(RULES)}")
     batch, places, features = site.shape(0)
     if not heads or not groups or heads % groups or features % heads or site.shape(2)[2] % groups:
         raise site.misfit(f"{heads} heads of queries and {groups} of keys do not fit")
@@ -77,7 +77,7 @@ def causal_convolution(site: Site) -> Lowering:
         last = "d"
     activation = site.attr("activation", "none")
     if activation not in ("none", "silu", "swish"):
-        raise site.unsupported(f"the activation {activation!r}", "'none', 'silu' and 'swish' are known")
+        raise site.misfit(f"the activation {activation!r}; 'none', 'silu' and 'swish' are known")
     steps.append(View(last, site.shape(0)) if activation == "none" else Apply("elementwise.Swish", (last,)))
     if len(site.node.outputs) > 1 and site.node.outputs[1]:
         steps.append(Apply("state.Tail", (source,), (1,), attrs={

@@ -46,11 +46,13 @@ def axis_list(site: Site, name: str, count: int, default: int) -> tuple[int, ...
     """A list attribute that must have `count` numbers."""
     given = site.attr(name) or [default] * count
     if not isinstance(given, list):
-        raise site.unsupported(f"the attribute {name!r} is {given!r}, not a list of numbers")
+        raise site.misfit(f"the attribute {name!r} is {given!r}, not a list of numbers")
     if len(given) != count:
         raise site.misfit(f"the attribute {name!r} has {len(given)} numbers, {count} are needed")
     if name in ("strides", "dilations") and min(given, default=1) < 1:
         raise site.misfit(f"the attribute {name!r} is {given}, its numbers must be positive")
+    if name == "pads" and min(given, default=0) < 0:
+        raise site.misfit(f"the attribute {name!r} is {given}, its numbers must not be negative")
     return tuple(int(v) for v in given)
 
 

@@ -3,10 +3,10 @@
 from polytc.graph.onnx.fold import evaluate_node, evaluator, model_of_node
 from polytc.graph.onnx.functions import expanded, function_body
 from polytc.graph.onnx.importer import import_model
-from polytc.graph.onnx.infer import result_types
+from polytc.graph.onnx.infer import refused_by_inference, result_types
 from polytc.graph.onnx.reader import read_model
 from polytc.graph.onnx.second import second_opinion
 
 __all__ = [
-    "evaluate_node", "evaluator", "expanded", "function_body", "import_model", "model_of_node", "read_model", "result_types",
-    "second_opinion"]
+    "evaluate_node", "evaluator", "expanded", "function_body", "import_model", "model_of_node", "read_model",
+    "refused_by_inference", "result_types", "second_opinion"]

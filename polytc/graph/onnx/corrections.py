@@ -10,6 +10,7 @@
     Pow                            fails for integers to negative powers
     Slice                          loses the first element where it goes backwards from before the start
     GatherElements                 fails where the two inputs differ in extent
+    Range                          gives nothing for steps of 0, which lead nowhere
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ def _gather(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray]:
     return [np.take_along_axis(data, places % data.shape[axis], axis)]
 
 
+def _range(node: Node, inputs: Given, evaluate: Evaluate) -> None:
+    if len(inputs) > 2 and inputs[2] is not None and not np.any(inputs[2]):
+        raise ValueError("steps of 0 lead nowhere")
+
+
 def _array(inputs: Given) -> np.ndarray:
     assert inputs[0] is not None, "looked at in `corrected`"
     return inputs[0]
@@ -129,4 +135,4 @@ _TABLE: Mapping[str, Callable[[Node, Given, Evaluate], list[np.ndarray] | None]]
     "BatchNormalization": _batch, "Softmax": _along_the_rest, "LogSoftmax": _along_the_rest, "Hardmax": _along_the_rest,
     "Dropout": _dropout, "LRN": _local_response, "GlobalMaxPool": _largest, "LpNormalization": _normalised,
     "RoiAlign": _regions, "Slice": _slice, "Pow": _power,
-    "GatherElements": _gather}
+    "GatherElements": _gather, "Range": _range}

@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
+from polytc.graph.onnx.contracts import contradictions
 from polytc.graph.onnx.external import Files, array_of
 from polytc.lang.scalars import DType, from_numpy
 
@@ -40,8 +41,9 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
     graphs = [(model.graph, True), *((body, False) for body in bodies)]
     problems = [p for g, whole in graphs for p in (*_twice(g, whole), *_otherwise(g))] + _problems(graph, set())
-    if problems:
-        raise ModelError(Diagnostic("E606", p) for p in problems)
+    found = [Diagnostic("E606", p) for p in problems] or contradictions(model.graph, opsets)
+    if found:
+        raise ModelError(found)
     return graph
 
 

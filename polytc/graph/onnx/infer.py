@@ -10,6 +10,7 @@ import onnx.shape_inference
 from onnx import numpy_helper
 
 from polytc.graph.ir import Node
+from polytc.graph.onnx.fold import node_of
 
 Known = tuple[np.dtype, tuple[int, ...], "np.ndarray | None"]
 """Element type, shape, and the value where it is known."""
@@ -17,20 +18,35 @@ Known = tuple[np.dtype, tuple[int, ...], "np.ndarray | None"]
 
 def result_types(node: Node, inputs: Sequence[Known | None]) -> list[tuple[np.dtype, tuple[int, ...]]] | None:
     """Of the outputs that have names; None where onnx does not know one of them. inputs: None where one is left out."""
-    attributes = {k: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for k, v in node.attributes.items()}
-    domain, _, op = node.op.rpartition("::")
-    proto = onnx.helper.make_node(op, list(node.inputs), list(node.outputs), domain=domain or None, **attributes)
-    given = {n: k for n, k in zip(node.inputs, inputs, strict=True) if n and k is not None}
     try:
-        types = {n: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(t), s)
-                 for n, (t, s, _) in given.items()}
-        data = {n: numpy_helper.from_array(v, n) for n, (_, _, v) in given.items() if v is not None and v.size < 64}
-        found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(op, node.opset, domain), proto, types, data,
-            opset_imports=[onnx.helper.make_opsetid(domain, node.opset)])
+        found = _inferred(node, inputs)
         return [_type(found[n]) for n in node.outputs if n]
     except Exception:  # whatever onnx's C++ code raises: it does not know
         return None
+
+
+def refused_by_inference(node: Node, inputs: Sequence[Known | None]) -> str | None:
+    """Why onnx says that a node does not fit its inputs; None if it does, or if onnx does not know."""
+    try:
+        _inferred(node, inputs)
+    except onnx.shape_inference.InferenceError as error:
+        return str(error).strip()
+    except Exception:  # whatever else onnx's C++ code raises
+        return None
+    return None
+
+
+def _inferred(node: Node, inputs: Sequence[Known | None]) -> dict[str, onnx.TypeProto]:
+    """Raises what onnx's C++ code raises."""
+    domain, _, op = node.op.rpartition("::")
+    given = {n: k for n, k in zip(node.inputs, inputs, strict=True) if n and k is not None}
+    types = {n: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(t), s)
+             for n, (t, s, _) in given.items()}
+    data = {n: numpy_helper.from_array(v, n) for n, (_, _, v) in given.items() if v is not None and v.size < 64}
+    found: dict[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
+        onnx.defs.get_schema(op, node.opset, domain), node_of(node, list(node.inputs), list(node.outputs)), types, data,
+        opset_imports=[onnx.helper.make_opsetid(domain, node.opset)])
+    return found
 
 
 def _type(t: onnx.TypeProto) -> tuple[np.dtype, tuple[int, ...]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.graph.folding import evaluate, foldable
+from polytc.graph.folding import TooLarge, evaluate, foldable
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 
-_LARGEST = 1 << 24
-"""Elements: a constant that would be larger than this (and than its inputs) is computed in each run instead."""
+_LARGEST = 1 << 26
+"""Bytes: a constant that would be larger than this (and than its inputs) is computed in each run instead."""
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -20,8 +20,13 @@ def fold_constants(graph: Graph) -> Graph:
         if not foldable(node) or any(a is None and n for a, n in zip(arrays, node.inputs, strict=True)):
             kept.append(node)
             continue
-        results = evaluate(node, arrays)
-        if sum(r.size for r in results) > max(_LARGEST, sum(a.size for a in arrays if a is not None)):
+        most = max(_LARGEST, sum(a.nbytes for a in arrays if a is not None))
+        try:
+            results = evaluate(node, arrays, most)
+        except TooLarge:
+            kept.append(node)
+            continue
+        if sum(r.nbytes for r in results) > most:
             kept.append(node)
         else:
             known |= {n: a for n, a in zip(node.outputs, results, strict=True) if n}
