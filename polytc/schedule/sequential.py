@@ -24,15 +24,17 @@ from polytc.schedule.conflicts import Conflicts, Rows
 
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
-OPERATIONS, FIRST = 260_000, 20_000
+OPERATIONS, FIRST = 260_000, 50_000
 """isl operations that the scheduler may take for one nest, and those of a first attempt. The most among PolyBench's nests is
 200,000, in a second; nests that need more tend to meet linear programs whose numbers double in length from step to step."""
 POSING = 3_000_000
 """isl operations for what the scheduler is asked: the dependences with symbolic sizes."""
 PATIENCE = 3e-6
 """Seconds an operation, ten times the usual, of an attempt behind which there is no other: numbers have become long."""
-GROWTH = 1.3
-"""Operations of an attempt over those of the one before: the last attempt of a nest whose numbers become long is short."""
+GROWTH, CAREFUL = 1.7, 1.3
+"""Operations of an attempt over those of the one before; and of one whose numbers become long, so that the last one is short."""
+USUAL = 0.6e-6
+"""Seconds an operation, twice the usual, from which on numbers become long."""
 
 
 def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan, policy: str | None = None
@@ -68,17 +70,18 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
 
 
 def patiently(scop: Scop, constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
-    """What isl's scheduler finds within its operations, a few more in each attempt: an operation on long numbers takes a
-    thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded, isl.Unschedulable."""
+    """What isl's scheduler finds within its operations, some more in each attempt, few where they become slow: an operation
+    on long numbers takes a thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded, isl.Unschedulable."""
     operations = FIRST
     while True:
         begun = time.thread_time()
         try:
             return isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
         except isl.QuotaExceeded:
-            if operations >= OPERATIONS or time.thread_time() - begun > PATIENCE * operations + 0.05:
+            taken = time.thread_time() - begun
+            if operations >= OPERATIONS or taken > PATIENCE * operations + 0.05:
                 raise
-        operations = min(OPERATIONS, int(GROWTH * operations))
+        operations = min(OPERATIONS, int((GROWTH if taken < USUAL * operations else CAREFUL) * operations))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from tests.generator.features import Coverage
 from tests.generator.judge import Outcome
 
 CANDIDATES = 6
-"""Programs that are made for each one that runs: that with the rarest pairs of features does."""
+"""Programs that are made for each one that runs: that with the most rare pairs of features for its time does."""
+SHORT, LETTER, OPEN = 0.1, 0.001, 2.0
+"""Seconds, about: of every program, of each letter of its text, and how many times as long open sizes take."""
+
+
+def seconds(case: Case) -> float:
+    """What a program takes, about."""
+    return SHORT + LETTER * len(case.text) * (OPEN if case.open else 1.0)
 
 
 @dataclass
@@ -41,7 +48,7 @@ class Campaign:
         self.next += 1
         self.running.add(number)
         made = [(x := seeded(number * CANDIDATES + k), programs.case(x, self.language)) for k in range(CANDIDATES)]
-        chance, case = max(made, key=lambda pair: self.coverage.rarity(pair[1]))
+        chance, case = max(made, key=lambda pair: self.coverage.rarity(pair[1]) / seconds(pair[1]))
         return number, chance, case
 
     def end(self, number: int, case: Case, outcome: Outcome) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from tests.generator.judge import Outcome, judge
 
 
+WAITING = 5.0
+"""How many times its seconds a case may take on a machine that does other things, too."""
+
+
 class Worker:
-    """Judges cases one after another. seconds: that one case may take. how: a function of a module, of a case."""
+    """Judges cases one after another. seconds: of the processors that one case may take. how: a function of a module, of a
+    case."""
 
     def __init__(self, seconds: float = 300.0, how: Callable[[Any], Outcome] = judge) -> None:
         self.seconds, self.how = seconds, how
@@ -24,7 +31,7 @@ class Worker:
         assert self._process is not None
         try:
             self._pipe.send(case)
-            if not self._pipe.poll(self.seconds):
+            if not self._answered():
                 self.close()
                 return Outcome("hang", f"no answer within {self.seconds:.0f} s")
             return self._pipe.recv()
@@ -33,6 +40,23 @@ class Worker:
             code = self._process.exitcode
             self.close()
             return Outcome("crash", f"the process ended with exit code {code}")
+
+    def _answered(self) -> bool:
+        """Is there an answer in time?"""
+        used, begun = self._used(), time.monotonic()
+        while not self._pipe.poll(min(1.0, self.seconds)):
+            if self._used() - used >= self.seconds or time.monotonic() - begun >= WAITING * self.seconds:
+                return False
+        return True
+
+    def _used(self) -> float:
+        """Seconds that all threads of the process took so far; those of the clock where the system does not tell."""
+        assert self._process is not None
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return time.monotonic()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         if self._process is not None:
