@@ -8,6 +8,7 @@ from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 from polytc.schedule import transforms
+from polytc.schedule.patience import patiently
 from polytc.schedule.tree import Schedule, checked
 
 OPERATIONS = 300_000
@@ -25,7 +26,7 @@ def schedule(scop: Scop, deps: Dependences, operations: int = OPERATIONS) -> Sch
     constraints = (islpy.ScheduleConstraints.on_domain(scop.domain).set_validity(deps.order)
                    .set_coincidence(deps.all).set_proximity(deps.flow))
     try:
-        tree = isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
+        tree = patiently(scop.ctx, constraints, operations)
         found = Schedule(tree, "isl's scheduler, outer bands tiled")
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(transforms.tile_outer_bands(found, TILE), deps))
     except isl.QuotaExceeded as e:

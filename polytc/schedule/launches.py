@@ -23,6 +23,7 @@ from polytc.poly.scop import Scop
 from polytc.schedule import bands, diagonals, gpu, groupwise, points, sequential, sizes, textual
 from polytc.schedule.bands import Tree
 from polytc.schedule.conflicts import Rows
+from polytc.schedule.patience import patiently
 from polytc.schedule.points import Scene
 
 LAUNCH = 5.0
@@ -95,7 +96,7 @@ def _asked(scop: Scop, asked: sequential.Question, coincident: bool) -> Tree:
     can be. Raises isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable."""
     scop.ctx.set_schedule_outer_coincidence(int(coincident))
     try:
-        return asked.answer(sequential.patiently(scop, asked.constraints))
+        return asked.answer(patiently(scop.ctx, asked.constraints, sequential.OPERATIONS))
     finally:
         scop.ctx.set_schedule_outer_coincidence(0)
 

@@ -6,7 +6,6 @@ time loops where need be; `wavefront` tiles them and finds parallel loops, `poin
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -21,20 +20,15 @@ from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.schedule import bands, cpu, fusion, gpu, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
+from polytc.schedule.patience import patiently
 
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
-OPERATIONS, FIRST = 260_000, 50_000
-"""isl operations that the scheduler may take for one nest, and those of a first attempt. The most among PolyBench's nests is
-200,000, in a second; nests that need more tend to meet linear programs whose numbers double in length from step to step."""
+OPERATIONS = 260_000
+"""isl operations that the scheduler may take for one nest. The most among PolyBench's nests is 200,000, in a second; nests that
+need more tend to meet linear programs whose numbers double in length from step to step."""
 POSING = 3_000_000
 """isl operations for what the scheduler is asked: the dependences with symbolic sizes."""
-PATIENCE = 3e-6
-"""Seconds an operation, ten times the usual, of an attempt behind which there is no other: numbers have become long."""
-GROWTH, CAREFUL = 1.7, 1.3
-"""Operations of an attempt over those of the one before; and of one whose numbers become long, so that the last one is short."""
-USUAL = 0.6e-6
-"""Seconds an operation, twice the usual, from which on numbers become long."""
 
 
 def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = sizes.plan, policy: str | None = None
@@ -61,27 +55,12 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     program = scop.program
     try:
         asked = question(scop, deps, loop.statements)
-        tree = asked.answer(patiently(scop, asked.constraints))
+        tree = asked.answer(patiently(scop.ctx, asked.constraints, OPERATIONS))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), asked.conflicts, machine)
     notes: list[str] = []
     return _tree(scene, tree, name, choose, notes), notes
-
-
-def patiently(scop: Scop, constraints: islpy.ScheduleConstraints) -> islpy.Schedule:
-    """What isl's scheduler finds within its operations, some more in each attempt, few where they become slow: an operation
-    on long numbers takes a thousand times as long as others, so that their number alone bounds no time. Raises isl.QuotaExceeded, isl.Unschedulable."""
-    operations = FIRST
-    while True:
-        begun = time.thread_time()
-        try:
-            return isl.bounded(scop.ctx, operations, lambda: isl.schedule(constraints))
-        except isl.QuotaExceeded:
-            taken = time.thread_time() - begun
-            if operations >= OPERATIONS or taken > PATIENCE * operations + 0.05:
-                raise
-        operations = min(OPERATIONS, int((GROWTH if taken < USUAL * operations else CAREFUL) * operations))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.generator.judge import Outcome, judge
 
-
 WAITING = 5.0
 """How many times its seconds a case may take on a machine that does other things, too."""
 
