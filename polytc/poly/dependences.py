@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -92,7 +93,8 @@ def _coarse(scop: Scop, why: str) -> Dependences:
             if sources(first) & sinks(second):
                 a, b = (spaces[isl.name(s.name)] for s in (first, second))
                 pairs = islpy.Map.lex_lt(a) if m == n else islpy.Map.universe(a.map_from_domain_and_range(b))
-                found = found.union(_ordered(scop, pairs, m, n).to_union_map())
+                order = _before(scop, m, n)
+                found = found.union((pairs if order is None else pairs.intersect(order)).to_union_map())
         return found
 
     def writes(s: pr.Statement) -> set[str]:
@@ -112,28 +114,51 @@ def _exact(scop: Scop) -> Dependences:
     """
     statements = scop.program.statements
     place = {isl.name(s.name): n for n, s in enumerate(statements)}
+    before = functools.cache(lambda first, second: _before(scop, first, second))
+
+    @functools.cache  # what a statement reads and writes is often the same
+    def coalesced(*several: islpy.Map) -> islpy.Map:
+        return functools.reduce(lambda a, b: a.union(b), several).coalesce()
+
+    @functools.cache
+    def meeting(source: islpy.Map, sink: islpy.Map) -> islpy.Map | None:
+        """The pairs, in the order of the program; None if these statements never are."""
+        first, second = place[_instances(source)], place[_instances(sink)]
+        if first > second and not pr.common_loops(statements[first], statements[second]):
+            return None
+        pairs = source.apply_range(sink.reverse())
+        if pairs.n_basic_map() > PIECES:
+            raise isl.QuotaExceeded(f"more than {PIECES} pieces")
+        order = before(first, second)
+        return pairs if order is None else pairs.intersect(order)
 
     def between(sources: islpy.UnionMap, sinks: islpy.UnionMap) -> islpy.UnionMap:
         touching: dict[str, list[islpy.Map]] = {}
         for sink in isl.maps(sinks):
             touching.setdefault(sink.get_tuple_name(islpy.dim_type.out), []).append(sink)
-        found = islpy.UnionMap.empty(scop.domain.get_space())
+        found: dict[tuple[str, str], list[islpy.Map]] = {}
         for source in isl.maps(sources):
             for sink in touching.get(source.get_tuple_name(islpy.dim_type.out), ()):
-                first, second = (place[m.get_tuple_name(islpy.dim_type.in_)] for m in (source, sink))
-                if first <= second or pr.common_loops(statements[first], statements[second]):
-                    meeting = source.apply_range(sink.reverse())
-                    if meeting.n_basic_map() > PIECES:
-                        raise isl.QuotaExceeded(f"more than {PIECES} pieces")
-                    found = found.union(_ordered(scop, meeting, first, second).to_union_map())
-        return found.coalesce()
+                pairs = meeting(source, sink)
+                if pairs is not None:
+                    found.setdefault((_instances(source), _instances(sink)), []).append(pairs)
+        result = islpy.UnionMap.empty(scop.domain.get_space())
+        for several in found.values():
+            result = result.union(coalesced(*several).to_union_map())
+        return result
 
     return Dependences(between(scop.writes, scop.reads), between(scop.reads, scop.writes), between(scop.writes, scop.writes),
                        _meeting(scop))
 
 
-def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map:
-    """Those pairs of instances of two statements (by their places in the text) of which the first one runs before the second.
+def _instances(accesses: islpy.Map) -> str:
+    """Whose instances access something."""
+    return str(accesses.get_tuple_name(islpy.dim_type.in_))
+
+
+def _before(scop: Scop, first: int, second: int) -> islpy.Map | None:
+    """The pairs of instances of two statements (by their places in the text) of which the first one runs before the second;
+    None for all.
 
     Statements that share loops run in the order of these loops' indices, within one iteration in the order of the text. The
     instances of one statement are in the order of all its indices if it reads what it writes (updates, scans), or if memory
@@ -142,10 +167,10 @@ def _ordered(scop: Scop, pairs: islpy.Map, first: int, second: int) -> islpy.Map
     a, b = scop.program.statements[first], scop.program.statements[second]
     depth = pr.common_loops(a, b)
     if first < second and not depth:
-        return pairs
+        return None
     if first == second and (a.op is not None or pr.overlaps(a) or any(r.tensor == a.target for r in pr.reads(a))):
         depth = len(a.ranges)
-    return pairs.intersect(earlier(scop.ctx, a, b, depth, True, first < second))
+    return earlier(scop.ctx, a, b, depth, True, first < second)
 
 
 def earlier(ctx: islpy.Context, a: pr.Statement, b: pr.Statement, depth: int, less: bool, same: bool) -> islpy.Map:

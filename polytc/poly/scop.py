@@ -87,8 +87,7 @@ def _extract(program: pr.Program, ctx: islpy.Context, why: str) -> Scop:
         reads += [access(program, s, r.tensor, r.subscripts, guarded=r.default is not None) for r in pr.reads(s)]
         if s.op is not None:
             reads.append(write)
-            ordered = program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
-            updates += [] if ordered else [write]
+            updates += [] if ordered(program, s) else [write]
     domain = islpy.UnionSet.read_from_str(ctx, isl.instances(program, bool(why)))
     given = isl.parameters(program)
 
@@ -96,6 +95,11 @@ def _extract(program: pr.Program, ctx: islpy.Context, why: str) -> Scop:
         text = f"{given}{{ {'; '.join(dict.fromkeys(relations))} }}"
         return islpy.UnionMap.read_from_str(ctx, text).intersect_domain(domain)
     return Scop(program, ctx, domain, union(reads), union(writes), union(updates), why)
+
+
+def ordered(program: pr.Program, s: pr.Statement) -> bool:
+    """Must the instances of an update that meet in one element keep their order?"""
+    return program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
 
 
 def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[pr.Expr, ...], *, guarded: bool) -> str:

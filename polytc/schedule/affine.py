@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import islpy
 
-from polytc.poly import isl
+from polytc.poly import isl, scheduler
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 from polytc.schedule import transforms
-from polytc.schedule.patience import patiently
 from polytc.schedule.tree import Schedule, checked
 
-OPERATIONS = 300_000
-"""isl operations that the scheduler may take; ordinary programs need 10 000 to 130 000."""
 TILE = 32
 
 
-def schedule(scop: Scop, deps: Dependences, operations: int = OPERATIONS) -> Schedule:
+def schedule(scop: Scop, deps: Dependences) -> Schedule:
     """Validity from the order, coincidence from all dependences, proximity from flow (Verdoolaege & Janssens, Scheduling for
     PPCG, 2017); the outermost permutable band is tiled and its coincident tile loops run in parallel.
 
-    operations: the scheduler's budget; when it is exceeded, or the check's, or isl gives up, the result is program order, and
-    `how` says so.
+    When the scheduler's budget is exceeded, or the check's, or isl gives up, the result is program order, and `how` says so.
     """
     constraints = (islpy.ScheduleConstraints.on_domain(scop.domain).set_validity(deps.order)
                    .set_coincidence(deps.all).set_proximity(deps.flow))
     try:
-        tree = patiently(scop.ctx, constraints, operations)
-        found = Schedule(tree, "isl's scheduler, outer bands tiled")
+        found = Schedule(scheduler.find(constraints, scheduler.SLOW), "isl's scheduler, outer bands tiled")
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(transforms.tile_outer_bands(found, TILE), deps))
     except isl.QuotaExceeded as e:
         return Schedule(scop.original, f"program order: isl's scheduler needs {e}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polytc import errors
 from polytc.lang import generalise as sizes
 from polytc.machine import Machine
-from polytc.poly import isl
+from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences, analyse
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop, extract
@@ -91,6 +91,8 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
                 plan = cpu.nest(fixed, machine, fusion=shared)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
+        if plan == nest.program_order(scop.program):
+            return Schedule(scop.original, how)
         budget = isl.budget(len(scop.program.statements))
         return isl.bounded(scop.ctx, budget, lambda: checked(Schedule(scop.tree(plan), how), deps))
     except errors.IllegalTransform as e:

@@ -16,14 +16,13 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.machine import Machine
-from polytc.poly import isl, nest
+from polytc.poly import isl, nest, scheduler
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.schedule import bands, diagonals, gpu, groupwise, points, sequential, sizes, textual
 from polytc.schedule.bands import Tree
 from polytc.schedule.conflicts import Rows
-from polytc.schedule.patience import patiently
 from polytc.schedule.points import Scene
 
 LAUNCH = 5.0
@@ -96,7 +95,7 @@ def _asked(scop: Scop, asked: sequential.Question, coincident: bool) -> Tree:
     can be. Raises isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable."""
     scop.ctx.set_schedule_outer_coincidence(int(coincident))
     try:
-        return asked.answer(patiently(scop.ctx, asked.constraints, sequential.OPERATIONS))
+        return asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
     finally:
         scop.ctx.set_schedule_outer_coincidence(0)
 

@@ -131,6 +131,19 @@ def inside(scene: Scene, band: bands.Band, fixed: dict[str, Rows], spans: dict[s
     return _Search(scene, band, spans).best(band.child, (), fixed)
 
 
+def straight(scene: Scene, p: Points) -> Points:
+    """The same, with no loops outside, but that statements by themselves whose loops run along several indices at once, one
+    instance after another, get the loops of the text, if these are legal: their bounds are simpler."""
+    match p:
+        case Parts():
+            return Parts(tuple(straight(scene, x) for x in p.parts))
+        case Own(kind="sequential", tile=None) if any(len(row.terms) > 1 for row in p.loops):
+            written = tuple(Linear(((isl.name(i), 1),), 0) for i in scene.statements[p.statement].indices)
+            if scene.conflicts.legal(p.statement, (), written):
+                return _scalar(scene, p.statement, written, ())
+    return p
+
+
 def cost(scene: Scene, p: Points, spans: dict[str, dict[str, int]]) -> float:
     """Cycles of all instances. spans: of each statement's indices in a tile."""
     return sum(own.time(spans[own.statement]) * scene.statements[own.statement].points for own in owns(p))

@@ -14,19 +14,15 @@ import islpy
 
 from polytc.lang import program as pr
 from polytc.machine import Machine
-from polytc.poly import isl, nest, symbolic, uniform
+from polytc.poly import isl, nest, scheduler, symbolic, uniform
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
-from polytc.schedule import bands, cpu, fusion, gpu, points, sizes, wavefront
+from polytc.schedule import bands, chains, cpu, fusion, gpu, points, sizes, wavefront
 from polytc.schedule.conflicts import Conflicts, Rows
-from polytc.schedule.patience import patiently
 
 Choice: TypeAlias = Callable[[points.Scene, bands.Band, dict[str, Rows]], sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
-OPERATIONS = 260_000
-"""isl operations that the scheduler may take for one nest. The most among PolyBench's nests is 200,000, in a second; nests that
-need more tend to meet linear programs whose numbers double in length from step to step."""
 POSING = 3_000_000
 """isl operations for what the scheduler is asked: the dependences with symbolic sizes."""
 
@@ -53,9 +49,11 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
           ) -> tuple[Nest, list[str]]:
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
+    if chains.is_chain(program, loop):
+        return nest.in_order((loop,), 0), [f"loop {loop.label}: each instance needs the one before"]
     try:
         asked = question(scop, deps, loop.statements)
-        tree = asked.answer(patiently(scop.ctx, asked.constraints, OPERATIONS))
+        tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = points.Scene(program, points.names(loop.statements), asked.conflicts, machine)
@@ -112,5 +110,7 @@ def _tree(scene: points.Scene, tree: bands.Tree, name: str, choose: Choice, note
             return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.parts)))
         case bands.Band():
             chosen = choose(scene, tree, dict.fromkeys(bands.statements(tree), ()))
+            if not any(chosen.sizes) and not chosen.parallel:
+                chosen = replace(chosen, inside=points.straight(scene, chosen.inside))
             notes.append(sizes.describe(scene, tree, chosen))
             return wavefront.nest(scene, tree, chosen, name)

@@ -15,7 +15,7 @@ from polytc.lang.evaluator import evaluate
 from polytc.lang.program import Program
 from polytc.machine import AVX2
 from polytc.poly import dependences, isl, legality, scop
-from polytc.schedule import automatic, patience, sequential
+from polytc.schedule import automatic
 
 AXES = "abcdefghijklmnopqrst"
 PAIRS = list(enumerate(zip("ijklm", "jklmi", strict=True)))
@@ -132,24 +132,6 @@ def test_where_isl_gives_up_the_order_is_that_of_the_text(request_: str | None, 
 
 def _gives_up(constraints: object) -> None:
     raise isl.Unschedulable("isl is unable to carry dependences")
-
-
-@pytest.mark.parametrize(("seconds", "attempts"), [(0.0, 5), (0.04, 6), (0.5, 1)])
-def test_the_scheduler_is_given_more_operations_while_they_are_quick(seconds: float, attempts: int,
-                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    small = scop.extract(build("Y[i] = X[i]", {"X": (4,)}))
-    clock = iter(k * seconds for k in range(100))
-    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
-
-    def bounded(ctx: object, operations: int, compute: object) -> None:
-        asked.append(operations)
-        raise isl.QuotaExceeded("more")
-    monkeypatch.setattr(isl, "bounded", bounded)
-    with pytest.raises(isl.QuotaExceeded):
-        patience.patiently(small.ctx, lambda: None, sequential.OPERATIONS)
-    assert len(asked) == attempts
-    assert asked[-1] == (sequential.OPERATIONS if attempts > 1 else patience.FIRST)
 
 
 LONG = """
