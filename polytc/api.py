@@ -137,9 +137,7 @@ def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None 
     output, see docs/language.md. Raises CompileError.
     """
     check_target(target)
-    program = build(text, shapes, dtypes, attrs, scalars, entry).licensed(check_licence(algebra, fast))
-    if check_checked(checked):
-        program = check_indices(program)[0]
+    program = build(text, shapes, dtypes, attrs, scalars, entry, check_checked(checked)).licensed(check_licence(algebra, fast))
     wanted = check_schedule(schedule, fusion)
     if isinstance(wanted, Recipe):
         wanted = loading.request(wanted, compiler.target(target).machine)
@@ -187,9 +185,11 @@ def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
 
 
 def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-          scalars: Mapping[str, int | float] | None = None, entry: str | None = None) -> Program:
-    """The checked program for given shapes: the first stage of `lower`, without the others. With names of sizes in shapes it is
-    the program for all sizes."""
+          scalars: Mapping[str, int | float] | None = None, entry: str | None = None, checked: bool = False) -> Program:
+    """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
+    shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`."""
+    if check_checked(checked):
+        return check_indices(build(text, shapes, dtypes, attrs, scalars, entry))[0]
     text = check_text(text)
     signature = lang.signature(text, check_entry(entry))
     check_names(text, signature, attrs or {}, scalars or {}, entry)

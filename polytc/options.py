@@ -86,5 +86,12 @@ def check_checked(checked: bool | None) -> bool:
     return value == "1"
 
 
+def check_unchecked(what: str) -> None:
+    """E410 where POLYTC_CHECK_INDICES asks that indices are looked at, which `what` does not do."""
+    if check_checked(None):
+        raise _refused(f"{what} does not look at indices, which POLYTC_CHECK_INDICES=1 asks for",
+                       "unset it, and run with checked=True before")
+
+
 def _refused(message: str, *notes: str) -> Exception:
     return fail("E410", message, kind=ArgumentError, notes=notes)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import polytc
-from polytc import api, errors
+from polytc import api, compiler, errors
+from polytc.export import bundle
 from polytc.lang.rewrites.checked import BLOCK
 
 RANDOM = np.random.default_rng(16)
@@ -231,3 +233,84 @@ def test_the_place_is_told_as_it_is_written(target: str) -> None:
     assert "minus" not in str(found.value)
     with pytest.raises(errors.IndexOutOfBounds, match=r"I\[3\] = 3 is no index"):
         polytc.run("O[i] += x[I[i+k]] where k in 0:2, i in 0:3", x=np.arange(3.0), I=np.arange(4), target=target, checked=True)
+
+
+COUNTED: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], str]] = [
+    # what `where` lets through is checked as any other
+    ("y[i] += x[q[b]] where q[b] < 3, i in 0:2", {"q": np.array([0, 7, 2])}, {"q": np.array([0, 7, -1])}, r"q\[2\] = -1 "),
+    ("y[b] = 0.0 where b in 0:3; y[b] = x[q[b]] where q[b] < 3", {"q": np.array([0, 7, 2])}, {"q": np.array([-1, 7, 2])},
+     r"q\[0\] = -1 "),
+    ("y[i] += x[q[b]] where q[b] < 3, x[q[b]] > 0, i in 0:2", {"q": np.array([0, 7, 2])}, {"q": np.array([0, -9, 2])},
+     r"q\[1\] = -9 "),
+    ("H[i] = 0.0 where i in 0:5; H[p[b]] = x[q[b]] where q[b] < 3", {"p": np.array([0, 9, 4]), "q": np.array([0, 7, 2])},
+     {"p": np.array([0, 9, 4]), "q": np.array([0, 2, -1])}, r"q\[2\] = -1 "),
+    ("H[p[q[b]]] += 1 where m[b] -> (i64[5] H)", {"p": np.array([1, 9]), "q": np.array([0, 7]), "m": np.array([True, False])},
+     {"p": np.array([1, 9]), "q": np.array([0, 7]), "m": np.array([True, True])}, r"q\[1\] = 7 .* dimension 0 of p"),
+    # both sides of ?: && and || count where they are asked for
+    ("y[b] = q[b] >= 0 && q[b] < 3 && x[q[b]] > 0 ? 1 : 0", {"q": np.array([0, 7, -1])}, {}, ""),
+    ("y[b] = q[b] < 0 || q[b] >= 3 || x[q[b]] > 0 ? 1 : 0", {"q": np.array([0, 7, -1])}, {}, ""),
+    ("y[b] = x[q[b]] > 0 && q[b] >= 0 ? 1 : 0", {"q": np.array([0, 1])}, {"q": np.array([0, -1])}, r"q\[1\] = -1 "),
+    ("y[b] = q[b] < 3 ? x[q[b]] : 0.0", {"q": np.array([0, 7])}, {"q": np.array([7, -1])}, r"q\[1\] = -1 "),
+    # a guard of the text lets any index through, inside of `where` too
+    ("y[i] += (x[q[b]] else 5) where q[b] < 3, i in 0:2", {"q": np.array([0, 7, -1])}, {}, ""),
+    # a choice of the text is no `where`: all instances write somewhere
+    ("H[p[b]] += m[b] ? 1 : 0 -> (i64[5] H)", {"p": np.array([0, 4]), "m": np.array([True, False])},
+     {"p": np.array([0, 9]), "m": np.array([True, False])}, r"p\[1\] = 9 "),
+    ("H[i] = 0.0 where i in 0:5; H[m[b] ? p[b] : -1] = 2.0 where b in 0:2",
+     {"p": np.array([0, 4]), "m": np.array([True, True])},
+     {"p": np.array([0, 4]), "m": np.array([True, False])}, "= -1 is no index of dimension 0 of H"),
+    # indices of indices: the inner one is named
+    ("y[b] = x[p[q[b]]]", {"p": np.array([2, 9]), "q": np.array([0, 0])}, {"p": np.array([2, 9]), "q": np.array([0, -1])},
+     r"q\[1\] = -1 is no index of dimension 0 of p"),
+    ("y[b] = x[p[q[b]]]", {"p": np.array([2, 9]), "q": np.array([0, 0])}, {"p": np.array([2, 9]), "q": np.array([1, 0])},
+     r"p\[q\[0\]\] = 9 is no index of dimension 0 of x"),
+    # the winner's index counts, not those of the others
+    ("(w,j) argmax= (v[b], x[q[b]]) where v[b] > 0.0", {"v": np.array([1.0, 3]), "q": np.array([9, 2])},
+     {"v": np.array([1.0, 3]), "q": np.array([0, -1])}, "is no index of dimension 0 of x|reads x at -1 in dimension 0"),
+    ("(w,j) argmax= (v[b], x[q[b]]) where v[b] > 0.0", {"v": np.array([-1.0, -3]), "q": np.array([9, -2])}, {}, ""),
+]
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "evaluate"])
+@pytest.mark.parametrize(("text", "good", "bad", "told"), COUNTED)
+def test_which_indices_count(text: str, good: dict[str, np.ndarray], bad: dict[str, np.ndarray], told: str,
+                             target: str) -> None:
+    x = {"x": np.array([4.0, 5, 6])} if "x[" in text else {}
+    op = polytc.compile(text, target=target, checked=True)
+    plain = polytc.compile(text, target=target, checked=False)
+    for got, wanted in zip(_results(op(**x, **good)), _results(plain(**x, **good)), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    if bad:
+        with pytest.raises(errors.IndexOutOfBounds, match=told) as found:
+            op(**x, **bad)
+        assert "else 0" not in str(found.value)
+
+
+def _results(found: Any) -> list[np.ndarray]:
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+@pytest.mark.parametrize("text", [
+    "for minus_t in 0:3 { S[minus_t] = x[q[minus_t]] + (S[minus_t-1] else 0) }",
+    "for minus_t in 2:-1:-1 { S[minus_t] = x[q[minus_t]] + (S[minus_t+1] else 0) }"])
+def test_an_index_that_counts_up_may_have_any_name(text: str) -> None:
+    with pytest.raises(errors.IndexOutOfBounds, match=r"q\[2\] = 9 (?s:.)*at minus_t=2, (?s:.)*minus_t in 0:3"):
+        polytc.run(text, x=np.ones(4), q=np.array([0, 1, 9]), checked=True)
+    with pytest.raises(errors.CompileError, match=r"minus_t=\d reads q\[\d\]"):
+        polytc.run(text.replace("q[minus_t]", "q[minus_t+1]"), x=np.ones(4), q=np.array([0, 1, 9]))
+
+
+def test_what_build_and_lower_print_agrees() -> None:
+    given: dict[str, Any] = {"shapes": {"X": (8,), "I": (9,)}, "dtypes": {"I": "i64"}, "checked": True}
+    assert polytc.build("O[i] = X[I[i]]", **given) == polytc.lower("O[i] = X[I[i]]", **given).program
+    assert "outside_1" not in polytc.build("O[i] = X[I[i]]", **{**given, "checked": False}).outputs
+
+
+def test_exports_do_not_look_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = compiler.target("c")
+    program = polytc.build("O[i] = X[I[i]]", {"X": (8,), "I": (9,)}, {"I": "i64"})
+    bundle.of_program(program, target)
+    monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")
+    with pytest.raises(errors.ArgumentError, match="E410: exported code does not look at indices"):
+        bundle.of_program(program, target)
+    bundle.of_program(polytc.build("O[i] = X[i] + 1", {"X": (8,)}), target)

@@ -26,9 +26,10 @@ from polytc.graph.plan import Array, Call, Plan
 from polytc.lang import extents
 from polytc.lang.extents import Extent
 from polytc.lang.program import Program
+from polytc.lang.rewrites.checked import decides
 from polytc.lang.scalars import DType
 from polytc.lang.sizes import Size
-from polytc.options import NONE, Licence
+from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import isl
 
 RESERVED = frozenset("""
@@ -110,7 +111,10 @@ class Bundle:
 
 
 def of_program(program: Program, target: Target, name: str = "") -> Bundle:
-    """The bundle of a checked program. name: of what is exported; the program's if not said."""
+    """The bundle of a program. name: of what is exported; the program's if not said. Raises ArgumentError E410 where
+    POLYTC_CHECK_INDICES asks for what no host does."""
+    if decides(program):
+        check_unchecked("exported code")
     lowered = lower_program(program, target)
     roles: dict[str, Role] = {n: "inout" if n in program.inouts else "input" for n in program.inputs}
     own_name = _named(name or program.name)

@@ -28,7 +28,7 @@ from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.specialise import Part, specialise
 from polytc.machine import ALIGNMENT, Machine
-from polytc.options import Licence, check_licence
+from polytc.options import Licence, check_checked, check_licence, check_unchecked
 
 errors.register(E621="model that cannot be compiled ahead of time")
 
@@ -81,9 +81,11 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
 
 def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine | None = None, *, guards: bool = True) -> Plan:
     """The calls of a model for these shapes, which ask nothing of polytc in a run. machine: which decides how inner values are
-    stored, as the model says for None. guards: may calls have some? Raises E621 where there are no such calls, and what
-    specialisation raises."""
-    plan = _whole(specialise(graph, _types(graph, shapes), guards=guards))
+    stored, as the model says for None. guards: may calls have some? Raises E621 where there are no such calls, E410 where
+    POLYTC_CHECK_INDICES asks for what they do not do, and what specialisation raises."""
+    plan = _whole(specialise(graph, _types(graph, shapes), guards=guards, checked=check_checked(None)))
+    if plan.watches:
+        check_unchecked("a model that is compiled ahead of time")
     return fuse(plan if machine is None else layouts.choose(plan, machine))
 
 

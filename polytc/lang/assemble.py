@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from polytc.lang import check, resets, scalars, tuples, weak
@@ -86,7 +86,7 @@ def _restart(s: Placed, dtype: DType) -> pr.Statement:
         return resets.reset(s, dtype)
     depth = len(s.lowered.loops)
     own, init = resets.restarted(s), _init(s, hull, dtype)
-    around = tuple(pr.Range(i, *_half_open(own.domain.box[i])) for i in s.lowered.indices[:depth])
+    around = _ranges(own, s.lowered.indices[:depth])
     where = tuple(c for c in own.domain.conditions if condition_indices(c) <= {r.index for r in around})
     return replace(init, ranges=around + init.ranges, where=where, loops=s.lowered.loops)
 
@@ -135,14 +135,15 @@ def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Stateme
     tests = _tests(s, hulls)
     if tests and lowered.op is not None:
         test = pr.conjunction(tests)
-        value = pr.Select(test, shielded(value, test), pr.Const(scalars.identity(lowered.op, dtype), dtype), dtype)
+        value = pr.Select(test, shielded(value, test), pr.Const(scalars.identity(lowered.op, dtype), dtype), dtype, skips=True)
+        subscripts = tuple(shielded(e, test) for e in subscripts)
     elif tests and s.scattered:
         test = pr.conjunction(tests)
         value, subscripts = shielded(value, test), _nowhere(s, test, hulls[lowered.target])
     elif tests:
         test = pr.conjunction(tests)
         value = pr.Select(test, shielded(value, test), pr.Read(lowered.target, subscripts, dtype), dtype)
-    ranges = tuple(pr.Range(i, *_half_open(s.domain.box[i])) for i in _order(lowered.indices, lowered.limits))
+    ranges = _ranges(s, _order(lowered.indices, lowered.limits))
     return pr.Statement(lowered.name, lowered.target, subscripts, lowered.op, value, ranges, s.domain.conditions,
                         lowered.source.span, lowered.loops, lowered.limits)
 
@@ -180,7 +181,7 @@ def _nowhere(s: Placed, test: pr.Expr, hull: Hull) -> tuple[pr.Expr, ...]:
     """The subscripts of a scatter, outside of its tensor where the test fails."""
     axis = next(d for d, e in enumerate(s.lowered.subscripts) if affine(e) is None)
     subscripts = list(s.lowered.subscripts)
-    subscripts[axis] = pr.Select(test, shielded(subscripts[axis], test), pr.Const(hull[axis][0] - 1, I64), I64)
+    subscripts[axis] = pr.Select(test, shielded(subscripts[axis], test), pr.Const(hull[axis][0] - 1, I64), I64, skips=True)
     return tuple(subscripts)
 
 
@@ -188,15 +189,17 @@ def shielded(e: pr.Expr, test: pr.Expr) -> pr.Expr:
     """An expression that is computed even where the test fails, but does not matter there: it faults nowhere."""
     def shield(x: pr.Expr) -> pr.Expr:
         if isinstance(x, pr.Read) and x.default is None and None in map(affine, x.subscripts):
-            return replace(x, default=pr.Const(scalars.identity("+", x.dtype), x.dtype))
+            return replace(x, default=pr.Const(scalars.identity("+", x.dtype), x.dtype), shielded=True)
         if isinstance(x, pr.Binary) and x.op in ("//", "%") and x.dtype.is_int and not isinstance(x.b, pr.Const):
             return replace(x, b=pr.Select(test, x.b, pr.Const(1, x.dtype), x.dtype))
         return x
     return pr.map_expr(e, shield)
 
 
-def _half_open(ends: tuple[int, int]) -> tuple[int, int]:
-    return ends[0], ends[1] + 1
+def _ranges(s: Placed, names: Sequence[str]) -> tuple[pr.Range, ...]:
+    """The box of these indices."""
+    loops = {i: x.index for i, x in zip(s.lowered.indices, s.lowered.source.loops, strict=False) if i != x.index}
+    return tuple(pr.Range(i, low, high + 1, down=loops.get(i, "")) for i in names for low, high in [s.domain.box[i]])
 
 
 def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:

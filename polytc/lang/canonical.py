@@ -46,9 +46,9 @@ def canonical(program: pr.Program, names: bool = False) -> str:
 
 @cache
 def _layout(kind: type) -> tuple[tuple[str, str], ...]:
-    """The fields of a class, each with what it names ('' for none), without those that say nothing."""
+    """The fields of a class, each with what it names ('' for none), without those that say nothing or are not compared."""
     known = _NAMES.get(kind, {})
-    return tuple((f.name, known.get(f.name, "")) for f in fields(kind) if known.get(f.name) != _NOTHING)
+    return tuple((f.name, known.get(f.name, "")) for f in fields(kind) if f.compare and known.get(f.name) != _NOTHING)
 
 
 @dataclass

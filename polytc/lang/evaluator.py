@@ -131,9 +131,9 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
     shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
     if 0 in shape:
         return
-    target = tensors[s.target]
+    target, needed = tensors[s.target], _needed(s, grid, tensors, lower)
     value = np.asarray(compute(s.value, grid, tensors, lower, s.name)).astype(target.dtype, copy=False)
-    places = [np.asarray(compute(e, grid, tensors, lower, s.name)) - lo
+    places = [np.asarray(compute(e, grid, tensors, lower, s.name, needed)) - lo
               for e, lo in zip(s.subscripts, lower[s.target], strict=True)]
     places = [p.reshape((1,) * len(shape)) if p.ndim == 0 else p for p in places]
     for place, extent in zip(places, target.shape, strict=True):
@@ -155,10 +155,18 @@ def _inside(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: 
     """The points of the grid, in order, for which a scatter stays in its tensor."""
     points = dict(zip(grid, (a.reshape(-1) for a in np.broadcast_arrays(*grid.values())), strict=True))
     inside = np.ones(next(iter(points.values())).shape if points else (1,), bool)
+    needed = _needed(s, points, tensors, lower)
     for e, low, extent in zip(s.subscripts, lower[s.target], tensors[s.target].shape, strict=True):
-        place = np.asarray(compute(e, points, tensors, lower, s.name)).astype(np.int64)
+        place = np.asarray(compute(e, points, tensors, lower, s.name, needed)).astype(np.int64)
         inside &= (place >= low) & (place < low + extent)
     return {i: a[inside] for i, a in points.items()} if points else grid
+
+
+def _needed(s: pr.Statement, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Any:
+    """Where it matters to which element an update goes: not where `where` leaves it out."""
+    if isinstance(s.value, pr.Select) and s.value.skips:
+        return compute(s.value.cond, grid, tensors, lower, s.name)
+    return True
 
 
 def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]],
@@ -201,7 +209,7 @@ def _read(e: pr.Read, subscripts: list[Any], array: np.ndarray, lower: tuple[int
     for d, (place, extent) in enumerate(zip(places, array.shape, strict=True)):
         within = (place >= 0) & (place < extent)
         wrong = np.logical_and(needed, ~within)
-        if e.default is None and wrong.any():
+        if (e.default is None or e.shielded) and wrong.any():
             first = np.broadcast_to(subscripts[d], wrong.shape)[wrong].flat[0]
             raise IndexError(f"{statement} reads {e.tensor} at {first} in dimension {d}, outside of its "
                              f"{lower[d]}:{lower[d] + extent}")

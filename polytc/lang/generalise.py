@@ -210,7 +210,7 @@ def agrees(general: Any, other: Any, sizes: Mapping[str, int]) -> bool:
     if isinstance(general, pr.Statement) and general.where:
         general = _narrowed(general, sizes)
     if is_dataclass(general):
-        return all(agrees(getattr(general, f.name), getattr(other, f.name), sizes) for f in fields(general))
+        return all(agrees(getattr(general, f.name), getattr(other, f.name), sizes) for f in fields(general) if f.compare)
     return bool(general == other) or (isinstance(general, float) and math.isnan(general) and math.isnan(other))
 
 

@@ -18,7 +18,7 @@ the order of the indices.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod
@@ -69,12 +69,14 @@ class Tensor:
 @dataclass(frozen=True)
 class Range:
     """lower <= index < upper, e.g. Range('i', 0, 512): the bounding box of the domain in this index. kind: how its loop runs,
-    where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see schedule.tree.KINDS); '' is open."""
+    where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see schedule.tree.KINDS); '' is open. down: the
+    index of the text of which this one is the negative, of a `for` that counts down; else ''."""
 
     index: str
     lower: int
     upper: int
     kind: str = ""
+    down: str = field(default="", compare=False, repr=False)
 
     @property
     def extent(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from polytc.lang.scalars import COMPARISONS, I64, DType
@@ -29,13 +29,15 @@ class Index:
 class Read:
     """`A[i-1, j]` or, with default, `A[i-1, j] else v`: `default` is the value outside of A's bounds.
 
-    subscripts: one integer expression a dimension, in the tensor's own coordinates (see Tensor.lower).
+    subscripts: one integer expression a dimension, in the tensor's own coordinates (see Tensor.lower). shielded: the default is
+    none of the text; it is there because the read is computed where `where` leaves the instance out, too, and must not fault.
     """
 
     tensor: str
     subscripts: tuple[Expr, ...]
     dtype: DType
     default: Const | None = None
+    shielded: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,14 @@ class Cast:
 
 @dataclass(frozen=True)
 class Select:
-    """`cond ? a : b`; both sides may be evaluated, so neither may fault."""
+    """`cond ? a : b`; both sides may be evaluated, so neither may fault. skips: it is none of the text; `cond` is what `where`
+    asks of memory, and `b` what does nothing where that fails."""
 
     cond: Expr
     a: Expr
     b: Expr
     dtype: DType
+    skips: bool = field(default=False, compare=False, repr=False)
 
 
 Expr: TypeAlias = Const | Index | Read | Unary | Binary | Call | Cast | Select

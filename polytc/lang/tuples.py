@@ -90,7 +90,7 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     own = value
     if lead.inside:
         identity = pr.Const(scalars.identity(update.op or "", dtype), dtype)
-        own = pr.Select(pr.conjunction(lead.inside), value, identity, dtype)
+        own = pr.Select(pr.conjunction(lead.inside), value, identity, dtype, skips=True)
     out += [lead.init, replace(update, value=own)]
     place = _place(s, lead, hulls)
     made.append(place.tensor)
@@ -150,7 +150,7 @@ def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
     wins = pr.conjunction((*lead.inside, wins))
     return [replace(lead.init, name=f"{update.name}_at_init", target=name, value=none),
             replace(update, name=f"{update.name}_at", target=name, op="min",
-                    value=pr.Select(wins, place.number, none, dtype))]
+                    value=pr.Select(wins, place.number, none, dtype, skips=True))]
 
 
 def _elements(s: Placed, lead: Lead, place: _Place, hulls: Mapping[str, Hull]) -> pr.Statement:
@@ -177,5 +177,5 @@ def _component(s: Placed, place: _Place, elements: pr.Statement, dtype: DType) -
 def _guarded(e: pr.Expr, place: _Place) -> pr.Expr:
     """A read at the winner's indices may be anywhere if there is no winner."""
     if isinstance(e, pr.Read) and e.default is None and e != place.read:
-        return replace(e, default=pr.Const(scalars.identity("+", e.dtype), e.dtype))
+        return replace(e, default=pr.Const(scalars.identity("+", e.dtype), e.dtype), shielded=True)
     return e

@@ -136,9 +136,10 @@ class _Proof:
         extent = f"extent {high}" if low == 0 else f"which has {low}:{high}"
         does, form = ("written", "writes") if read is None else ("read", "reads")
         used = {e.name for e in pr.walk(sub) if isinstance(e, pr.Index)}
+        shown = _shown(s, {i: v for i, v in point.items() if i in used})
         return self.refusal(
             "E203", s, read, f"dimension {axis} of `{t.name}` is {does} out of bounds",
-            f"{f'with {known}: ' if known else ''}{_shown({i: v for i, v in point.items() if i in used}) or 'every instance'} "
+            f"{f'with {known}: ' if known else ''}{shown or 'every instance'} "
             f"{form} {_element(t.name, place)}, {extent}",
             "narrow the range with `where`" + (f", or guard the read: `({t.name}[...] else 0)`" if read is not None else ""))
 
@@ -163,7 +164,7 @@ class _Proof:
         a, b = sorted(found, key=lambda p: list(p.values()))
         place = _element(s.target, [_value(e, a) for e in s.subscripts])
         message, cure = met_twice(s.target, s.name.endswith("_init"))
-        return self.refusal("E210", s, None, message, f"{_shown(a)} and {_shown(b)} both write {place}", cure)
+        return self.refusal("E210", s, None, message, f"{_shown(s, a)} and {_shown(s, b)} both write {place}", cure)
 
     def independent(self, s: pr.Statement) -> Iterator[Diagnostic]:
         """No instance reads what another one of the same iteration writes."""
@@ -181,7 +182,7 @@ class _Proof:
         reader, writer = found
         place = [_value(e, writer) for e in s.subscripts]
         return self.refusal("E211", s, r, f"the statement reads what another of its instances writes to `{s.target}`",
-                            f"instance {_shown(reader)} reads {_element(s.target, place)}, which {_shown(writer)} writes",
+                            f"instance {_shown(s, reader)} reads {_element(s.target, place)}, which {_shown(s, writer)} writes",
                             "instances of one statement are independent; write to another tensor, or order them with `for`")
 
     # ---- written before read
@@ -220,7 +221,7 @@ class _Proof:
         place = ["_" if affine(e) is None else str(x) for e, x in zip(subscripts, found[1].values(), strict=True)]
         does = "reads" if r is not None else "updates"
         return self.refusal("E213", s, r, f"`{tensor}` is read where nothing wrote it before",
-                            f"{_shown(found[0]) or 'it'} {does} {_element(tensor, place)}",
+                            f"{_shown(s, found[0]) or 'it'} {does} {_element(tensor, place)}",
                             "write it first, or narrow the range with `where`")
 
     def complete(self) -> Iterator[Diagnostic]:
@@ -301,9 +302,10 @@ def _value(e: pr.Expr, point: Mapping[str, int]) -> int | str:
     return "_" if form is None or not indices(form) <= box.keys() else interval(form, box)[0]
 
 
-def _shown(point: Mapping[str, int]) -> str:
+def _shown(s: pr.Statement, point: Mapping[str, int]) -> str:
     """`i=1, j=0`; an index that counts down as it is called in the text."""
-    return ", ".join(f"{i.removeprefix('minus_')}={-v}" if i.startswith("minus_") else f"{i}={v}" for i, v in point.items())
+    down = {r.index: r.down for r in s.ranges if r.down}
+    return ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items())
 
 
 def _element(tensor: str, coordinates: Sequence[object]) -> str:

@@ -39,13 +39,13 @@ class Checked:
         found = self._empty()
         try:
             self.executable.run([*buffers, *found])
-        except IndexError:
+        except IndexError as error:
             arrays = dict(zip(self.program.arrays, buffers, strict=False))
             read = list[tuple[Check, np.ndarray]]()
             with suppress(IndexError):  # the index of an index
                 read += [(c, numbers) for c, numbers in self._located(arrays) if not c.write]
             self._raise_first(read, arrays)
-            raise
+            raise IndexOutOfBounds([Diagnostic("E418", str(error), None, ())]) from None
         self._judge(buffers, found)
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
@@ -104,7 +104,7 @@ class Checked:
 
     def _outside(self, c: Check, point: dict[str, int], arrays: Mapping[str, np.ndarray]) -> IndexOutOfBounds:
         low, extent = c.tensor.lower[c.axis], c.tensor.shape[c.axis]
-        down = _downward(c.statement)
+        down = {r.index: r.down for r in c.statement.ranges if r.down}
         at = ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items()) or "its only instance"
         value = self._value(c.subscript, point, arrays)
         known = f" = {value}" if value is not None else ""
@@ -112,7 +112,7 @@ class Checked:
         without = "such an instance writes nothing" if c.write else "the nearest element is read"
         return IndexOutOfBounds([Diagnostic(
             "E418", f"{_at(c.subscript, point)}{known} is no index of dimension {c.axis} of {c.tensor.name}, {inside}",
-            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement, down))}",
+            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement))}",
                                f"without checked=True {without}"))])
 
     def _value(self, e: pr.Expr, point: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> int | None:
@@ -129,15 +129,10 @@ class Checked:
             return None
 
 
-def _downward(s: pr.Statement) -> dict[str, str]:
-    """The indices of loops that count down, with the names that they have in the text: lang.lower makes `minus_t` of `t`, of
-    which all expressions take the negative."""
-    own = {i: i.removeprefix("minus_") for i in s.indices[:s.depth] if i.startswith("minus_")}
-    return {i: name for i, name in own.items() if name not in s.indices}
+def _written(s: pr.Statement) -> pr.Statement:
+    """The statement as its text has it: with the indices of loops that count down, and no guards but its own."""
+    down = {r.index: r.down for r in s.ranges if r.down}
 
-
-def _written(s: pr.Statement, down: Mapping[str, str]) -> pr.Statement:
-    """The statement with the indices of its text."""
     def up(e: pr.Expr) -> pr.Expr:
         match e:
             case pr.Unary(op="-", a=pr.Unary(op="-", a=pr.Index() as x)):
@@ -147,14 +142,19 @@ def _written(s: pr.Statement, down: Mapping[str, str]) -> pr.Statement:
     swapped: dict[str, pr.Expr] = {i: pr.Unary("-", pr.Index(name), I64) for i, name in down.items()}
 
     def own(e: pr.Expr) -> pr.Expr:
-        return pr.map_expr(pr.substitute(e, swapped), up)
+        return pr.map_expr(pr.substitute(_unguarded(e), swapped), up)
 
     return replace(s, subscripts=tuple(map(own, s.subscripts)), value=own(s.value), where=tuple(map(own, s.where)),
-                   ranges=tuple(pr.Range(down[r.index], 1 - r.upper, 1 - r.lower) if r.index in down else r for r in s.ranges),
+                   ranges=tuple(pr.Range(r.down, 1 - r.upper, 1 - r.lower) if r.down else r for r in s.ranges),
                    bounds=tuple(replace(b, lower=own(b.lower), upper=own(b.upper)) for b in s.bounds))
+
+
+def _unguarded(e: pr.Expr) -> pr.Expr:
+    """An expression without the guards that `where` brought."""
+    return pr.map_expr(e, lambda x: replace(x, default=None) if isinstance(x, pr.Read) and x.shielded else x)
 
 
 def _at(e: pr.Expr, point: Mapping[str, int]) -> str:
     """A subscript with numbers for its indices: 'I[3]'."""
-    e = e.a if isinstance(e, pr.Cast) else e
+    e = _unguarded(e.a if isinstance(e, pr.Cast) else e)
     return pr.format_expr(weak.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))

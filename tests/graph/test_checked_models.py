@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 import polytc
 import polytc.graph
 from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelError
+from polytc.graph import ahead
 from polytc.graph.bindings import TABLE
 from polytc.graph.plan import Watch
 from polytc.graph.stored import OWN_TEXTS
@@ -307,3 +308,11 @@ def test_kept_models_look_at_indices_too(lookup, tmp_path: Path) -> None:
 def test_what_is_kept_comes_back() -> None:
     w = Watch("a", "b", "c", "d", ((0, 2), (1, 3)), ("i", "k"), ("e",), 7)
     assert Watch.of(json.loads(json.dumps([w.first, w.index, w.label, w.subject, w.ranges, w.names, w.allowed, w.width]))) == w
+
+
+def test_models_compiled_ahead_of_time_do_not_look_and_say_so(lookup, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, shapes = polytc.load_onnx(lookup), {"i": (3,), "j": (2,)}
+    assert not ahead.plan_of(graph, shapes).watches
+    monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")
+    with pytest.raises(ArgumentError, match="E410: a model that is compiled ahead of time does not look at indices"):
+        ahead.plan_of(graph, shapes)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from polytc import errors
 from polytc.lang import program as pr
@@ -177,30 +177,25 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _decided(program: pr.Program, s: pr.Statement) -> Iterator[_Subscript]:
     """What memory decides in a statement. What stands behind `else` may be anywhere."""
-    skipped = _skipped(program, s)
-    parts = [(e, skipped, s.bounds) for e in s.subscripts] + [(s.value, (), s.bounds)]
+    asked = tuple(e.cond for e in (s.value, *s.subscripts) if _skipping(e))
+    parts = [(e, () if _skipping(e) else asked, s.bounds) for e in (*s.subscripts, s.value)]
     parts += [(e, (), _around(s, b)) for b in s.bounds for e in (b.lower, b.upper)]
     for e, guards, bounds in parts:
         for r, known in _reads(e, guards):
             for axis, place in enumerate(r.subscripts):
                 if affine(place) is None:
                     yield _Subscript(r.tensor, axis, place, known, False, bounds)
-    target = program.tensor(s.target)
     for axis, place in enumerate(s.subscripts):
-        if affine(place) is not None:
-            continue
-        if isinstance(place, pr.Select) and place.b == pr.Const(target.lower[axis] - 1, I64):  # what `where` leaves out
+        if _skipping(place):
             yield _Subscript(s.target, axis, place.a, (place.cond,), True, s.bounds)
-        else:
-            yield _Subscript(s.target, axis, place, skipped, True, s.bounds)
+        elif affine(place) is None:
+            yield _Subscript(s.target, axis, place, asked, True, s.bounds)
 
 
-def _skipped(program: pr.Program, s: pr.Statement) -> tuple[pr.Expr, ...]:
-    """What `where` asks of memory for an update: the others of its instances add the identity, which does nothing anywhere."""
-    dtype = program.tensor(s.target).dtype
-    if s.op is None or not isinstance(s.value, pr.Select) or s.value.b != pr.Const(identity(s.op, dtype), dtype):
-        return ()
-    return (s.value.cond,)
+def _skipping(e: pr.Expr) -> TypeGuard[pr.Select]:
+    """Does it do nothing for instances that `where` leaves out? An update then adds the identity, which does nothing anywhere,
+    and another scatter goes nowhere (lang.assemble)."""
+    return isinstance(e, pr.Select) and e.skips
 
 
 def _around(s: pr.Statement, bound: pr.Bound) -> tuple[pr.Bound, ...]:
@@ -214,9 +209,8 @@ def _around(s: pr.Statement, bound: pr.Bound) -> tuple[pr.Bound, ...]:
 
 
 def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tuple[pr.Expr, ...]]]:
-    """The unguarded reads with the conditions of the choices around them."""
-    if isinstance(e, pr.Read) and e.default is None:
-        yield e, known
+    """The reads that the text does not guard, with the conditions of the choices around them; those in subscripts of others
+    before these."""
     if isinstance(e, pr.Select):
         yield from _reads(e.cond, known)
         yield from _reads(e.a, (*known, e.cond))
@@ -228,16 +222,27 @@ def _reads(e: pr.Expr, known: tuple[pr.Expr, ...]) -> Iterator[tuple[pr.Read, tu
         return
     for x in pr.children(e):
         yield from _reads(x, known)
+    if isinstance(e, pr.Read) and (e.default is None or e.shielded):
+        yield e, known
+
+
+def _harmless(e: pr.Expr) -> pr.Expr:
+    """The expression with a number for reads whose own subscripts are outside: these have tests of their own."""
+    def guard(x: pr.Expr) -> pr.Expr:
+        if isinstance(x, pr.Read) and (x.default is None or x.shielded) and None in map(affine, x.subscripts):
+            return replace(x, default=pr.Const(identity("+", x.dtype), x.dtype), shielded=False)
+        return x
+    return pr.map_expr(e, guard)
 
 
 def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, place: int) -> Iterator[_Made]:
     """`name[row] min= the number of an instance whose subscript is outside`, for the instances that run."""
     t, none = program.tensor(sub.tensor), pr.Const(NONE, I64)
     inside = replace(s, bounds=sub.bounds)
-    at = _wide(sub.place)
+    at = _wide(_harmless(sub.place))
     outside = pr.Binary("||", pr.Binary("<", at, pr.Const(t.lower[sub.axis], I64), BOOL),
                         pr.Binary(">=", at, pr.Const(t.lower[sub.axis] + t.shape[sub.axis], I64), BOOL), BOOL)
-    test = pr.conjunction((*sub.known, outside))
+    test = pr.conjunction((*map(_harmless, sub.known), outside))
     domain = _running(inside, condition_indices(test))
     for rows in _layout(s, domain):
         value = pr.Select(pr.substitute(test, rows.swapped), weak.fold(rows.number), none, I64)
@@ -249,9 +254,10 @@ def _largest(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, p
     """`name[row] max= the subscript's distance from the tensor's first element, as a number without sign`; for all values of
     its indices where that is simpler than for the instances that run: then it may be too large for nothing."""
     t = program.tensor(sub.tensor)
-    distance, limit = _distance(sub.place, t.lower[sub.axis], t.shape[sub.axis])
+    distance, limit = _distance(_harmless(sub.place), t.lower[sub.axis], t.shape[sub.axis])
     zero = pr.Const(0, distance.dtype)
-    value = pr.Select(pr.conjunction(sub.known), distance, zero, distance.dtype) if sub.known else distance
+    known = pr.conjunction(tuple(map(_harmless, sub.known))) if sub.known else None
+    value = pr.Select(known, distance, zero, distance.dtype) if known is not None else distance
     indices, inside = condition_indices(value), replace(s, bounds=sub.bounds)
     domain = _everywhere(inside, indices) or _running(inside, indices)
     for rows in _layout(s, domain):
