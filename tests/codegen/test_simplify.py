@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.passes import simplify
+from polytc.lang.scalars import BOOL, F32, I64, DType
 
 X, G = L.Var("x"), L.Var("g")
 KNOWN: dict[str, simplify.Interval] = {"x": (0, 7), "g": (0, 5)}
@@ -60,3 +62,17 @@ def test_what_decides_nothing_is_gone(condition: L.Expr, expected: L.Expr) -> No
 def test_what_decides_something_stays() -> None:
     condition = L.binary("<", X, limit("min", L.const(6), REST))
     assert "min" in L.format_expr(simplify.expr(condition, KNOWN))
+
+
+@pytest.mark.parametrize("dtype", [F32, I64, BOOL])
+def test_accesses_in_no_lane_are_gone(dtype: DType) -> None:
+    """Their places may lie outside of the buffer."""
+    b, lanes = L.Buffer("b", dtype, (5, 4)), L.Ramp(L.const(0), 1, 4)
+    some = L.binary("<", lanes, L.Broadcast(G, 4, I64))
+    for mask, row, gone in ((L.Broadcast(L.binary("<", X, L.const(0)), 4, BOOL), L.const(-1), True), (some, X, False)):
+        at = (row, replace(lanes, active=mask))
+        made = simplify.simplify(L.Store(b, (X, lanes), L.Load(b, at, dtype, 4)), KNOWN)
+        assert isinstance(made, L.Store)
+        assert isinstance(made.value, L.Const if gone else L.Load)
+        assert made.value.dtype is dtype
+        assert (simplify.simplify(L.Store(b, at, L.Const(0, dtype, 4)), KNOWN) == L.Block(())) == gone

@@ -1,7 +1,7 @@
 """Integer simplification: index expressions in linear normal form, bounds and conditions decided by intervals.
 
 Guarantees: every i64 expression is a sum of distinct terms in a fixed order; a min, max, comparison, floor division or modulo
-that the loop bounds decide is gone; loops without iterations and decided branches are gone.
+that the loop bounds decide is gone; loops without iterations and decided branches are gone, and so are accesses in no lane.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def simplify(s: loops.Stmt, known: dict[str, Interval]) -> loops.Stmt:
         case loops.If():
             return _if(s, known)
         case loops.Store():
-            return loops.Store(s.buffer, tuple([expr(i, known) for i in s.indices]), value(s.value, known), s.origin)
+            indices = tuple([expr(i, known) for i in s.indices])
+            return loops.Block(()) if _untouched(indices) else loops.Store(s.buffer, indices, value(s.value, known), s.origin)
         case loops.Block():
             return loops.block(*(simplify(x, known) for x in s.stmts))
         case loops.Alloc():
@@ -135,12 +136,24 @@ def value(e: loops.Expr, known: dict[str, Interval]) -> loops.Expr:
     """A stored value with its indices and conditions simplified; arithmetic on data, integers too, keeps its form, so that an
     update stays recognisable as one."""
     if isinstance(e, loops.Load):
-        return traverse.with_operands(e, tuple([expr(i, known) for i in e.indices]))
+        indices = tuple([expr(i, known) for i in e.indices])
+        return _nothing(e) if _untouched(indices) else traverse.with_operands(e, indices)
     if not traverse.loads(e):
         return expr(e, known)
     result = traverse.with_operands(e, tuple([value(o, known) for o in traverse.operands(e)]))
     decided = _decided(result.cond) if isinstance(result, loops.Select) else None
     return result if decided is None or not isinstance(result, loops.Select) else result.a if decided else result.b
+
+
+def _untouched(indices: tuple[loops.Expr, ...]) -> bool:
+    """Is it known that no lane of an access counts?"""
+    active = traverse.active_lanes(indices)
+    return active is not None and not isinstance(active, int) and _decided(active) is False
+
+
+def _nothing(e: loops.Load) -> loops.Expr:
+    """What an access in no lane loads: it may be anything."""
+    return loops.Const(0.0 if e.dtype.is_float else e.dtype is not BOOL and 0, e.dtype, e.lanes)
 
 
 def _decided(cond: loops.Expr) -> bool | None:
