@@ -286,6 +286,18 @@ def test_which_indices_count(text: str, good: dict[str, np.ndarray], bad: dict[s
         assert "else 0" not in str(found.value)
 
 
+def test_a_half_that_is_held_in_single_has_its_own_name() -> None:
+    with pytest.raises(errors.IndexOutOfBounds, match=r"I\[1\] = -5 is no index of dimension 0 of H, 0:5") as found:
+        polytc.run("H[I[i]] max= v[i] -> (f16[5] H)", I=np.array([0, -5]), v=np.ones(2, "f2"), checked=True)
+    assert "single" not in str(found.value)
+
+
+def test_masked_updates_of_halves_may_point_anywhere_where_they_are_left_out() -> None:
+    found = polytc.run("H[I[i]] += v[i] where m[i] -> (f16[5] H)", I=np.array([0, -5]), v=np.ones(2, "f2"),
+                       m=np.array([True, False]), checked=True)
+    np.testing.assert_array_equal(found, [1, 0, 0, 0, 0])
+
+
 def _results(found: Any) -> list[np.ndarray]:
     return list(found) if isinstance(found, tuple) else [found]
 

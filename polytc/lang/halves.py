@@ -63,7 +63,7 @@ def widen(program: pr.Program, accumulators: Mapping[str, DType] | None = None, 
         statements += [_rounding(s, program.tensor(name), wide[name]) for name in wide if k == last[name]]
     tensors: list[pr.Tensor] = []
     for t in program.tensors:
-        tensors += [replace(t, name=wide[t.name].name, dtype=wide[t.name].dtype), t] if t.name in wide else [t]
+        tensors += [replace(t, name=wide[t.name].name, dtype=wide[t.name].dtype, title=t.name), t] if t.name in wide else [t]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 

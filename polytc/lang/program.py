@@ -53,12 +53,14 @@ __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select",
 @dataclass(frozen=True)
 class Tensor:
     """A named array. lower: its first coordinate in each dimension (`O[i] = I[i-1]` makes O start at 1); shape: its extents,
-    so coordinate x of dimension d lies at lower[d] <= x < lower[d] + shape[d] and is stored row-major at x - lower[d]."""
+    so coordinate x of dimension d lies at lower[d] <= x < lower[d] + shape[d] and is stored row-major at x - lower[d]. title:
+    the name in the text of what it holds, if that is another."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     lower: tuple[int, ...]
+    title: str = field(default="", compare=False, repr=False)
 
     @property
     def size(self) -> int:

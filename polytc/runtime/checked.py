@@ -54,8 +54,7 @@ class Checked:
 
     def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
         """See `codegen.target.Quick`; it raises as `run` does."""
-        own = [(c.output.shape, c.output.dtype.numpy) for c in self.checks]
-        call = self.executable.quick(inputs, (*outputs, *own)) if isinstance(self.executable, Quick) else None
+        call = self.executable.quick(inputs, (*outputs, *self._own)) if isinstance(self.executable, Quick) else None
         if call is None:
             return None
 
@@ -67,17 +66,25 @@ class Checked:
             return ran
         return run
 
+    @cached_property
+    def _own(self) -> list[tuple[tuple[int, ...], np.dtype]]:
+        """Shapes and types of the outputs that tell."""
+        return [(c.output.shape, c.output.dtype.numpy) for c in self.checks]
+
     def _empty(self) -> list[np.ndarray]:
-        return [np.empty(c.output.shape, c.output.dtype.numpy) for c in self.checks]
+        return [np.empty(shape, dtype) for shape, dtype in self._own]
 
     def _judge(self, buffers: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
         """Raises for the first subscript, in the order of the text, of which an output tells."""
         known, doubtful = list[tuple[Check, np.ndarray]](), False
-        for check, output in zip(self.checks, found, strict=True):
+        for check, output in zip(self.checks, found):  # each call comes here: it is short
             if check.limit is None:
-                known.append((check, output))
-            elif output.max() >= check.limit:
+                if np.minimum.reduce(output, axis=None) != NONE:
+                    known.append((check, output))
+            elif np.maximum.reduce(output, axis=None) >= check.limit:
                 doubtful = True
+        if not (known or doubtful):
+            return
         arrays = dict(zip(self.program.arrays, buffers, strict=False))
         if doubtful:
             known += self._located(arrays)
@@ -105,14 +112,16 @@ class Checked:
     def _outside(self, c: Check, point: dict[str, int], arrays: Mapping[str, np.ndarray]) -> IndexOutOfBounds:
         low, extent = c.tensor.lower[c.axis], c.tensor.shape[c.axis]
         down = {r.index: r.down for r in c.statement.ranges if r.down}
+        titles = {t.name: t.title for t in self.program.tensors if t.title}
+        tensor = c.tensor.title or c.tensor.name
         at = ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items()) or "its only instance"
         value = self._value(c.subscript, point, arrays)
         known = f" = {value}" if value is not None else ""
         inside = f"{low}:{low + extent}" if low else f"0:{extent}"
         without = "such an instance writes nothing" if c.write else "the nearest element is read"
         return IndexOutOfBounds([Diagnostic(
-            "E418", f"{_at(c.subscript, point)}{known} is no index of dimension {c.axis} of {c.tensor.name}, {inside}",
-            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement))}",
+            "E418", f"{_at(c.subscript, point)}{known} is no index of dimension {c.axis} of {tensor}, {inside}",
+            c.statement.span, (f"at {at}, the first such instance of {pr.format_statement(_written(c.statement, titles))}",
                                f"without checked=True {without}"))])
 
     def _value(self, e: pr.Expr, point: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> int | None:
@@ -129,14 +138,17 @@ class Checked:
             return None
 
 
-def _written(s: pr.Statement) -> pr.Statement:
-    """The statement as its text has it: with the indices of loops that count down, and no guards but its own."""
+def _written(s: pr.Statement, titles: Mapping[str, str]) -> pr.Statement:
+    """The statement as its text has it: with the indices of loops that count down, and no guards but its own. titles: of
+    tensors that the text calls otherwise."""
     down = {r.index: r.down for r in s.ranges if r.down}
 
     def up(e: pr.Expr) -> pr.Expr:
         match e:
             case pr.Unary(op="-", a=pr.Unary(op="-", a=pr.Index() as x)):
                 return x
+            case pr.Read() if e.tensor in titles:
+                return replace(e, tensor=titles[e.tensor])
         return e
 
     swapped: dict[str, pr.Expr] = {i: pr.Unary("-", pr.Index(name), I64) for i, name in down.items()}
@@ -144,7 +156,8 @@ def _written(s: pr.Statement) -> pr.Statement:
     def own(e: pr.Expr) -> pr.Expr:
         return pr.map_expr(pr.substitute(_unguarded(e), swapped), up)
 
-    return replace(s, subscripts=tuple(map(own, s.subscripts)), value=own(s.value), where=tuple(map(own, s.where)),
+    return replace(s, target=titles.get(s.target, s.target), subscripts=tuple(map(own, s.subscripts)), value=own(s.value),
+                   where=tuple(map(own, s.where)),
                    ranges=tuple(pr.Range(r.down, 1 - r.upper, 1 - r.lower) if r.down else r for r in s.ranges),
                    bounds=tuple(replace(b, lower=own(b.lower), upper=own(b.upper)) for b in s.bounds))
 
