@@ -17,6 +17,7 @@ from polytc.lang.linear import expression, linear
 from polytc.lang.lowered import Scope
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import BOOL, DTYPES, I64, UNKNOWN
+from polytc.lang.terms import DEEPEST
 from polytc.lang.typenames import CONSTANTS, dtype_of
 from polytc.lang.weak import TypeProblem, Value
 
@@ -35,10 +36,6 @@ DEEP = 16
 
 LARGEST = 10_000
 """Operations of what a `where` clause defines, all that it uses written out."""
-
-DEEPEST = 150
-"""Levels of what is made of definitions: of more, generated Python has more parentheses than Python reads, 200, and what goes
-down expressions comes to the end of its stack soon after."""
 
 
 class Failed(Exception):
@@ -172,14 +169,14 @@ class Expressions:
         if size > LARGEST:
             raise self.fail("E311", f"`{e.id}`, written out, has more than {LARGEST} operations", e.span,
                             "compute a part of it in a statement of its own, and read that")
-        self.shallow(value, f"`{e.id}`, written out,", e.span)
+        self.shallow(value.expr, f"`{e.id}`, written out,", e.span)
         return value
 
-    def shallow(self, value: Value, what: str, span: Span) -> None:
-        """Refuses an expression in which definitions inside of each other have piled up more levels than all targets take."""
-        if deep(value.expr):
+    def shallow(self, e: pr.Expr, what: str, span: Span) -> None:
+        """Refuses an expression of more levels than all targets take."""
+        if pr.levels(e) > DEEPEST:
             raise self.fail("E006", f"{what} is nested too deeply", span,
-                            f"it has more than {DEEPEST} levels: put a part of it into a temporary")
+                            f"it has more than {DEEPEST} levels, or terms: put a part of it into a temporary")
 
     def access(self, tensor: str, dims: Iterable[sx.Expr], span: Span) -> Value:
         scope = self.scope
@@ -287,11 +284,3 @@ def negative(e: pr.Expr) -> pr.Expr:
 def reading(e: pr.Expr) -> bool:
     """Does it read a tensor?"""
     return any(isinstance(n, pr.Read) for n in pr.walk(e))
-
-
-def deep(e: pr.Expr) -> bool:
-    """Has it more than DEEPEST levels of operations?"""
-    level = [e]
-    for _ in range(DEEPEST + 1):
-        level = [c for x in level for c in pr.children(x)]
-    return bool(level)

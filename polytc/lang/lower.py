@@ -24,6 +24,9 @@ def lower_statement(name: str, s: sx.Statement, scope: Scope, report: Report) ->
         lowered = walker.run(name)
     except Failed:
         return None
+    except RecursionError:
+        report.add("E006", "this is nested too deeply", s.span, "put a part of it into a temporary")
+        return None
     return lowered if len(report.found) == before else None
 
 
@@ -45,18 +48,25 @@ class _Lowering(Expressions):
         subscripts = self.left_side()
         left = frozenset(self.order)
         values = self.both(*s.components) if s.components else (self.value(s.value, whole=True),)
-        for found in values if self.lets else ():
-            self.shallow(found, "this, its definitions written out,", s.span)
         value = values[s.member]
         also = tuple(v.expr for v in values[1:]) if s.member == 0 else ()
         bounds, conditions = self.clauses()
         bounds = (*around, *bounds)
+        self.all_shallow((*(v.expr for v in values), *subscripts), conditions)
         for index in self.order:
             if index in self.scope.ranks:
                 rank = self.scope.ranks[index]
                 raise self.fail("E105", f"`{index}` is a tensor with {rank} dimensions, not an index", s.span)
         return Lowered(name, s, s.target, subscripts, value, bounds, conditions, self.listed(), left, tuple(self.skipped), also,
                        tuple(self.limits), tuple(self.masks), self.spans)
+
+    def all_shallow(self, expressions: tuple[pr.Expr, ...], conditions: tuple[tuple[pr.Expr, Span], ...]) -> None:
+        """Refuses what is nested too deeply anywhere in the statement."""
+        what = "this, its definitions written out," if self.lets else "this"
+        for e in (*expressions, *self.masks, *(e for limit in self.limits for e in (limit.lower, limit.upper))):
+            self.shallow(e, what, self.s.span)
+        for e, span in conditions:
+            self.shallow(e, what, span)
 
     def listed(self) -> tuple[str, ...]:
         """The indices in the order that the label lists, or else in that of their appearance."""

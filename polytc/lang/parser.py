@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.disk import cache
@@ -100,8 +100,18 @@ def parse(text: str) -> tuple[syntax.Function, ...]:
     try:
         return Reader(text).program(tree)
     except RecursionError:
-        raise errors.fail("E006", "an expression is nested too deeply", None, ["put a part of it into a temporary"],
-                          source=text) from None
+        raise errors.fail("E006", "an expression is nested too deeply", _deepest(tree, text),
+                          ["put a part of it into a temporary"], source=text) from None
+
+
+def _deepest(tree: Any, text: str) -> Span | None:
+    """The place of the token that lies deepest in a tree of the parser."""
+    level, token = [tree], None
+    while level:
+        level = [c for t in level for c in t.children]
+        token = next((c for c in level if not hasattr(c, "children") and c is not None), token)
+        level = [c for c in level if hasattr(c, "children")]
+    return None if token is None else _span(text, token.start_pos, token.end_pos)
 
 
 def _check_names(text: str) -> None:

@@ -38,6 +38,7 @@ from polytc.lang.terms import (
     Unary,
     children,
     format_expr,
+    levels,
     map_expr,
     rebuild,
     substitute,
@@ -46,7 +47,7 @@ from polytc.lang.terms import (
 from polytc.options import Licence, check_fast
 
 __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select", "Unary",
-           "children", "format_expr", "map_expr", "rebuild", "substitute", "walk"]
+           "children", "format_expr", "levels", "map_expr", "rebuild", "substitute", "walk"]
 """What `lang.terms` has and is used as `program.Read` everywhere."""
 
 

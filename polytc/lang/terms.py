@@ -136,6 +136,19 @@ def walk(e: Expr) -> Iterator[Expr]:
         rest += reversed(children(first))
 
 
+DEEPEST = 150
+"""Levels that an expression may have: of more, generated Python has more parentheses than Python reads, 200, and what goes down
+expressions comes to the end of its stack soon after."""
+
+
+def levels(e: Expr) -> int:
+    """How many levels of operations an expression has; no more than DEEPEST + 1 are counted."""
+    found, level = 0, children(e)
+    while level and found <= DEEPEST:
+        found, level = found + 1, tuple(c for x in level for c in children(x))
+    return found
+
+
 def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rewrite bottom-up: f is applied to every node after its operands."""
     operands = children(e)

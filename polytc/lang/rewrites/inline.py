@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
+from polytc.lang.terms import DEEPEST
 
 SIZE_LIMIT = 200
 """Nodes that an expression may grow to."""
@@ -49,7 +50,8 @@ def _fits(program: pr.Program, s: pr.Statement, reader: pr.Statement) -> bool:
     if len(uses) != 1 or uses[0].default is not None or (reader.points > s.points and not _rows(s)):
         return False
     size = len(list(pr.walk(reader.value))) + len(list(pr.walk(s.value)))
-    return size <= SIZE_LIMIT and any(e == uses[0] for e in pr.walk(reader.value))
+    flat = pr.levels(reader.value) + pr.levels(s.value) <= DEEPEST
+    return size <= SIZE_LIMIT and flat and any(e == uses[0] for e in pr.walk(reader.value))
 
 
 def _rows(s: pr.Statement) -> bool:
