@@ -127,7 +127,10 @@ def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[st
 
 def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> None:
     if pr.scatters(s):
-        grid = _inside(s, grid, tensors, lower)
+        found = _inside(s, grid, tensors, lower)
+        if found is None:
+            return
+        grid = found
     shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
     if 0 in shape:
         return
@@ -151,15 +154,18 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
     ufunc.at(target, index if index else (), value.reshape(()) if not index else np.broadcast_to(value, rest))
 
 
-def _inside(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Grid:
-    """The points of the grid, in order, for which a scatter stays in its tensor."""
+def _inside(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Grid | None:
+    """The points of the grid, in order, for which a scatter stays in its tensor; None where the only one, without indices, does
+    not."""
     points = dict(zip(grid, (a.reshape(-1) for a in np.broadcast_arrays(*grid.values())), strict=True))
     inside = np.ones(next(iter(points.values())).shape if points else (1,), bool)
     needed = _needed(s, points, tensors, lower)
     for e, low, extent in zip(s.subscripts, lower[s.target], tensors[s.target].shape, strict=True):
         place = np.asarray(compute(e, points, tensors, lower, s.name, needed)).astype(np.int64)
         inside &= (place >= low) & (place < low + extent)
-    return {i: a[inside] for i, a in points.items()} if points else grid
+    if not points:
+        return grid if inside.all() else None
+    return {i: a[inside] for i, a in points.items()}
 
 
 def _needed(s: pr.Statement, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> Any:

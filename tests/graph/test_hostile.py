@@ -85,6 +85,23 @@ def test_nodes_that_make_no_sense(build, node, shape, constants, code, part) -> 
     assert part in str(error)
 
 
+@pytest.mark.parametrize(("op", "inputs", "attributes"), [
+    ("ScatterElements", [np.arange(4), numbers(100), numbers(7)], {}),
+    ("ScatterElements", [np.arange(4), numbers(-9), numbers(7)], {}),
+    ("RoiAlign", [IMAGE, np.float32([[0, 0, 2, 2]]), numbers(1)], {}),
+    ("RoiAlign", [IMAGE, np.float32([[0, 0, 2, 2]]), numbers(-7)], {}),
+    ("MaxRoiPool", [IMAGE, np.float32([[3, 0, 0, 1, 1]])], {"pooled_shape": [1, 1]}),
+    ("ReverseSequence", [np.float32([[1, 2], [3, 4]]), numbers(100, 2)], {})])
+def test_indices_out_of_range_end_alike_on_all_targets(build, op: str, inputs: list[np.ndarray], attributes: dict[str, object]
+                                                       ) -> None:
+    """They are read from data, so that no compiler sees them: a wrong element, or none, and no raw error."""
+    feeds = {f"x{i}": a for i, a in enumerate(inputs)}
+    model = build([N(op, list(feeds), ["y"], **attributes)], feeds, ["y"])
+    first, *others = (polytc.load_onnx(model).compile(target=t).run(None, feeds)[0] for t in ("evaluate", "interp", "cpu"))
+    for each in others:
+        np.testing.assert_array_equal(first, each)
+
+
 def test_names_that_are_no_text(build) -> None:
     data = build([N("Relu", ["x"], ["y"], name="abcdefgh")], X, ["y"]).SerializeToString()
     data = data.replace(b"abcdefgh", b"\xff\xfe\xfdabcde")

@@ -136,13 +136,13 @@ def roi_align(site: Site) -> Lowering:
                  "a": 1 - a, "b": 3 - a}
         steps.append(Apply("sampling.RoiPlaces", (1,), (f"i{a}", f"w{a}", f"c{a}"), attrs=attrs, spell={
             "extent": "E[r]" if half else "max(E[r], 1)", "count": f"{count} + 0 * i64(R[r, 0])" if ratio else count}))
-    last, at = image[1] >= CHANNELS, "I[r, p, s, t], J[r, q, u, v]"
+    last, at, number = image[1] >= CHANNELS, "I[r, p, s, t], J[r, q, u, v]", f"B[r] % {max(image[0], 1)}"
     if last:
         steps.append(_channels_last(2))
     steps.append(Apply(
         "sampling.RoiAverage" if mode == "avg" else "sampling.RoiMaximum",
         ("last" if last else 0, 2, "i0", "w0", "c0", "i1", "w1", "c1"), ("s" if last else "y",),
-        spell={"y": "r, p, q, c", "x": f"B[r], {at}, c"} if last else {"y": "r, c, p, q", "x": f"B[r], c, {at}"}))
+        spell={"y": "r, p, q, c", "x": f"{number}, {at}, c"} if last else {"y": "r, c, p, q", "x": f"{number}, c, {at}"}))
     if last:
         steps.append(Apply("movement.Permute", ("s",), ("y",), spell={"x": "r, p, q, c", "y": "r, c, p, q"}))
     return _finished(site.dtype(0), steps)
