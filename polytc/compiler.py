@@ -42,6 +42,7 @@ from polytc.schedule import (
     automatic,
     copies,
     dots,
+    factors,
     lanes,
     looped,
     pack,
@@ -320,6 +321,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
         program = sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, looped.stage)
         return hoist.hoist(program) if program.constants else (None, program)
+    program = factors.leave(program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
     rewritten = rewrites.run(algebra.run(program, machine), padded=machine.kind == "cpu")
     if machine.kind == "cpu" and not program.precise:
@@ -339,7 +341,8 @@ def _general(program: Program, machine: Machine) -> Program:
         with suppress(Undecided):
             return _staged(program, machine, looped.stage) if machine.kind == "gpu" else sums.split_sums(program)
         return program
-    steps: list[Callable[[Program], Program]] = [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
+    steps: list[Callable[[Program], Program]] = [factors.leave]
+    steps += [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
     steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes]
     if machine.kind == "gpu":
         steps.append(lambda p: _staged(p, machine, staging.stage))

@@ -7,6 +7,7 @@ carries a bound of how far a licensed evaluation may be from it, 0 for most.
 - `program`: a definition and what it is called with: types, bounds of tensors;
 - `plan`: one statement: what narrows it, its points; `ranges`: which values an index takes, found by trying them;
 - `expressions`: values of expressions at many points; `functions`: the intrinsics; `updates`: what `op=` does to elements;
+  `factors`: where a sum is made without some factors;
 - `values`: numbers of a type with their bounds of error; `types`: promotion, weak numbers;
 - `packs`: `op`s written out for the ranks at hand; `calls`: which definition a name means, and which one runs.
 """
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from polytc.lang import syntax as sx
-from tests.meaning import calls, types, updates, values
+from tests.meaning import calls, factors, types, updates, values
 from tests.meaning.calls import Invoke
 from tests.meaning.expressions import Expressions, Refused, Stored
 from tests.meaning.plan import Plan, Points, Unsupported
@@ -148,6 +149,9 @@ class Run:
                  for e, s in zip(x.values, x.group, strict=True)]
         places = [at.value(e) for e in x.s.subscripts]
         where = updates.flat(target, [np.broadcast_to(p.data, n).astype(np.int64) for p in places], n)
+        if x.s.op == "+" and not self.program.precise:
+            found = [replace(v, error=values.added(v.error, factors.error(x, e, at, v, where, target.data.size)))
+                     for e, v in zip(x.values, found, strict=True)]
         keep = np.logical_and.reduce([np.broadcast_to(s, n) for s in at.skips]) if at.skips else np.ones(n, bool)
         found = [Value(np.broadcast_to(v.data, n)[keep], v.type, error=_each(v.error, n, keep), slack=_each(v.slack, n, keep))
                  for v in found]

@@ -73,7 +73,7 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
         total, count = np.abs(held), np.zeros(size)
         np.add.at(total, at, np.abs(given))
         exact = not terms.any() and (precise or any(
-            _whole(given, k) and _whole(held[at], k) and total.max(initial=0) * 2.0 ** k <= 2.0 ** digits for k in (0, 10)))
+            whole(given, k) and whole(held[at], k) and total.max(initial=0) * 2.0 ** k <= 2.0 ** digits for k in (0, 10)))
         np.add.at(old, at, terms)
         if not exact:
             np.add.at(count, at, 1)
@@ -81,7 +81,7 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
         return values.some(old.reshape(t.data.shape))
     total = np.maximum(np.abs(held), 1.0)
     np.multiply.at(total, at, np.maximum(np.abs(given), 1.0))
-    if not terms.any() and not old[at].any() and (precise or _whole(given, 0) and total.max(initial=0) <= 2.0 ** digits):
+    if not terms.any() and not old[at].any() and (precise or whole(given, 0) and total.max(initial=0) <= 2.0 ** digits):
         return t.error
     relative = np.where(old > 0, old / np.abs(held), 0.0)
     np.add.at(relative, at, np.where(terms > 0, terms / np.abs(given), 0.0) + 2.0 ** -digits)
@@ -92,7 +92,8 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
     return values.some(np.where(large & (not precise), np.inf, error).reshape(t.data.shape))
 
 
-def _whole(x: np.ndarray, k: int) -> bool:
+def whole(x: np.ndarray, k: int) -> bool:
+    """Are all of these whole numbers when multiplied by 2**k?"""
     scaled = x * 2.0 ** k
     return bool((scaled == np.floor(scaled)).all())
 

@@ -1,0 +1,64 @@
+"""Sums whose factors are applied to results: how far that may lead from the terms as written, factors and all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polytc.lang import syntax as sx
+from tests.meaning import types, values
+from tests.meaning.expressions import Expressions
+from tests.meaning.plan import Plan
+from tests.meaning.updates import whole
+from tests.meaning.values import Bound, Value
+
+Factors = list[tuple[str, sx.Expr]]
+
+
+def error(x: Plan, e: sx.Expr, at: Expressions, term: Value, where: np.ndarray, cells: int) -> Bound:
+    """What is to be added to the error of each term of the sums `t[where] += e`: how far the term is from the rest of it, as it
+    is summed, with the factors that no summed index names applied behind it."""
+    summed = set(x.indices) - x.around - {n for s in x.s.subscripts for n in x.names(s)}
+    rest, factors = _taken(e, x, at, summed)
+    if rest is None or not factors or not types.is_float(term.type):
+        return None
+    dtype, n = types.computed(term.type), len(where)
+    wide = np.longdouble
+    with np.errstate(all="ignore"):
+        first = np.broadcast_to(at.adapted(rest, at.value(rest), term.type).data.astype(dtype), n)
+        behind, exact, scale = first, first.astype(wide), np.ones(n, np.float64)
+        for op, f in factors:
+            factor = at.adapted(f, at.value(f), term.type).data.astype(dtype)
+            apply = np.multiply if op == "*" else np.true_divide
+            behind, exact, scale = apply(behind, factor), apply(exact, factor.astype(wide)), apply(scale, factor)
+        written = np.broadcast_to(term.data, n).astype(dtype)
+        total = np.zeros(cells)
+        np.add.at(total, where, np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64)))
+        digits = np.finfo(dtype).nmant + 1
+        small = any(whole(first, k) and total.max(initial=0) * 2.0 ** k <= 2.0 ** digits for k in (0, 10))
+        if small and np.isfinite(scale).all() and (behind == written).all() and (exact == written).all():
+            return None
+        same = (behind == written) | (np.isnan(behind) & np.isnan(written))
+        apart = np.where(same, 0.0, np.abs(behind.astype(np.float64) - written))
+        rounding = 2.0 ** -digits * 2 * (len(factors) + 1) * np.abs(np.where(np.isfinite(behind), behind, 0).astype(np.float64))
+        lost = ~np.isfinite(scale) | (total[where] > 0.99 * float(np.finfo(dtype).max)) | np.isnan(apart)
+    return values.some(np.where(lost, np.inf, apart + rounding))
+
+
+def _taken(e: sx.Expr, x: Plan, at: Expressions, summed: set[str]) -> tuple[sx.Expr | None, Factors]:
+    """What of a product names summed indices, if anything does, and its other factors; whole numbers are multiplied first."""
+    if isinstance(e, sx.Name) and e.id in x.lets:
+        return _taken(x.lets[e.id], x, at, summed)
+    if not x.names(e) & summed:
+        return None, [("*", e)]
+    if isinstance(e, sx.Unary) and e.op == "-":
+        rest, factors = _taken(e.a, x, at, summed)
+        return (sx.Unary("-", rest, e.span) if rest is not None else None), factors
+    if not isinstance(e, sx.Binary) or not types.is_float(at.value(e).type):
+        return e, []
+    if e.op == "*":
+        (a, left), (b, right) = _taken(e.a, x, at, summed), _taken(e.b, x, at, summed)
+        return (a if b is None else b if a is None else sx.Binary("*", a, b, e.span)), left + right
+    if e.op == "/" and not x.names(e.b) & summed:
+        rest, factors = _taken(e.a, x, at, summed)
+        return rest, [*factors, ("/", e.b)]
+    return e, []
