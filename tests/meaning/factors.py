@@ -22,25 +22,27 @@ def error(x: Plan, e: sx.Expr, at: Expressions, term: Value, where: np.ndarray, 
     if rest is None or not factors or not types.is_float(term.type):
         return None
     dtype, n = types.computed(term.type), len(where)
-    wide = np.longdouble
+    digits, most = np.finfo(dtype).nmant + 1, float(np.finfo(dtype).max)
     with np.errstate(all="ignore"):
         first = np.broadcast_to(at.adapted(rest, at.value(rest), term.type).data.astype(dtype), n)
-        behind, exact, scale = first, first.astype(wide), np.ones(n, np.float64)
-        for op, f in factors:
-            factor = at.adapted(f, at.value(f), term.type).data.astype(dtype)
-            apply = np.multiply if op == "*" else np.true_divide
-            behind, exact, scale = apply(behind, factor), apply(exact, factor.astype(wide)), apply(scale, factor)
         written = np.broadcast_to(term.data, n).astype(dtype)
         total = np.zeros(cells)
         np.add.at(total, where, np.abs(np.where(np.isfinite(first), first, 0).astype(np.float64)))
-        digits = np.finfo(dtype).nmant + 1
-        small = any(whole(first, k) and total.max(initial=0) * 2.0 ** k <= 2.0 ** digits for k in (0, 10))
-        if small and np.isfinite(scale).all() and (behind == written).all() and (exact == written).all():
+        exact = any(whole(first, k) and total.max(initial=0) * 2.0 ** k <= 2.0 ** digits for k in (0, 10))
+        reach, lost = total[where], total[where] > 0.99 * most
+        behind = first
+        for op, f in factors:
+            apply = np.multiply if op == "*" else np.true_divide
+            factor = at.adapted(f, at.value(f), term.type).data.astype(dtype)
+            before, behind, reach = behind, apply(behind, factor), apply(reach, np.abs(factor.astype(np.float64)))
+            lost |= ~(reach <= 0.99 * most)
+            exact = exact and bool((apply(before.astype(np.longdouble), factor) == behind).all())
+        if exact and not lost.any() and (behind == written).all():
             return None
         same = (behind == written) | (np.isnan(behind) & np.isnan(written))
         apart = np.where(same, 0.0, np.abs(behind.astype(np.float64) - written))
+        lost |= np.isnan(apart) | np.isfinite(first) & ~np.isfinite(written)
         rounding = 2.0 ** -digits * 2 * (len(factors) + 1) * np.abs(np.where(np.isfinite(behind), behind, 0).astype(np.float64))
-        lost = ~np.isfinite(scale) | (total[where] > 0.99 * float(np.finfo(dtype).max)) | np.isnan(apart)
     return values.some(np.where(lost, np.inf, apart + rounding))
 
 

@@ -13,6 +13,7 @@ from polytc import api, compiler
 from polytc.lang import evaluate
 from polytc.lang import program as pr
 from polytc.schedule import factors
+from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
 
 Shapes = dict[str, tuple[int, ...]]
@@ -238,3 +239,62 @@ def test_a_scaled_convolution_is_one() -> None:
     plain = replace(built(text.replace("*g[m]", ""), {"X": shapes["X"], "W": shapes["W"]}), constants=("W",))
     names, expected = ({t.name for t in compiler.lower_program(p).rewritten.tensors} for p in (program, plain))
     assert {n.replace("O_unscaled", "O") for n in names} - {"g"} == expected
+
+
+# ---- random products, against the second meaning
+
+LEAVES = {"E[i,j]": (4, 9), "V[j]": (9,), "Z[i]": (4,), "s": (), "(G[i-1] else 2)": (4,), "W[i,j]": (4, 9)}
+
+
+def _product(rng: np.random.Generator, depth: int) -> str:
+    """A random tree of products, quotients, signs, sums and functions."""
+    kind = rng.integers(9) if depth else 0
+    a, b = (_product(rng, depth - 1) for _ in range(2)) if kind else ("", "")
+    if kind == 0:
+        return str(rng.choice([*LEAVES, "3", "0.5", "1.7"]))
+    forms = {1: f"-({a})", 2: f"({a} + {b})", 3: f"exp({a}/8)", 4: f"({a})/({b})", 5: f"({a})/({b})"}
+    return forms.get(int(kind), f"({a})*({b})")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_random_products_differ_by_what_is_licensed(dtype: str) -> None:
+    """Small numbers, huge and tiny ones, zeros and infinities, added to what the target holds; by the evaluator."""
+    rng, left, bounded = np.random.default_rng(7), 0, 0
+    for _ in range(60):
+        tree = " * ".join(f"({_product(rng, d)})" for d in (0, 1, 2)) + f" / ({_product(rng, 0)})"
+        inputs = {_tensor(name): _values(rng, shape, dtype) for name, shape in (LEAVES | {"C": (4,)}).items()}
+        signature = ", ".join(f"{dtype}[{','.join(map(str, a.shape))}] {n}" if a.shape else f"{dtype} {n}"
+                              for n, a in inputs.items() if n != "C")
+        text = f"def f(inout {dtype}[4] C, {signature}) -> (C) {{ C[i] += {tree} where i in 0:4, j in 0:9 }}"
+        program = api.build(text, {n: a.shape for n, a in inputs.items()}, {}, scalars={})
+        rewritten = factors.leave(program)
+        left += rewritten != program
+        with np.errstate(all="ignore"):
+            found = evaluate(rewritten, {n: a.copy() for n, a in inputs.items()})["C"].astype(np.float64)
+        expected, error = meaning(text, {n: a.copy() for n, a in inputs.items()})["C"]
+        e = expected.astype(np.float64)
+        allowed = error + (6e-5 if dtype == "f16" else float(np.finfo(np.float32).tiny)) * (error > 0)
+        with np.errstate(all="ignore"):
+            same = (found == e) | (np.isnan(found) & np.isnan(e)) | (np.abs(found - e) <= allowed) | np.isinf(allowed)
+        assert same.all(), f"{text}\n{found}\n{e}\n{error}\n{rewritten}"
+        bounded += int((rewritten != program) * (allowed < 1e-3 * np.abs(e)).sum())
+    assert left > 20
+    assert bounded > left  # of four results each
+
+
+def _tensor(leaf: str) -> str:
+    return leaf.strip("(")[0]
+
+
+def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers of one kind: like 1, whole, of all magnitudes, or some of them special."""
+    kind, ones = rng.integers(5), rng.standard_normal(shape)
+    most = {"f16": 4, "f32": 35, "f64": 290}[dtype]
+    if kind == 1:
+        ones = np.round(ones * 3)
+    elif kind == 2:
+        ones = ones * 10.0 ** rng.integers(-most, most, shape)
+    elif kind == 3:
+        ones = np.where(rng.random(shape) < 0.1, rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], shape), ones)
+    with np.errstate(all="ignore"):
+        return np.asarray(ones, {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
