@@ -191,6 +191,8 @@ def _listed(sizes: Mapping[str, int]) -> str:
 
 def numeric(program: pr.Program) -> pr.Program:
     """The program for its representative sizes."""
+    if not program.sizes:
+        return program
     fixed: pr.Program = representative(program)
     return replace(fixed, sizes=())
 
