@@ -28,7 +28,8 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
     for k, s in enumerate(placed):
         components, target = s.lowered.source.components, s.lowered.target
         nothing = check.idle(s, hulls)
-        if check.without_elements(hulls[target]) or (components and nothing):
+        outside = target in d.inputs and not nothing and not s.scattered  # what it writes is not in its array: to be refused
+        if check.without_elements(hulls[target]) and not outside or (components and nothing):
             written.add(target)
             continue
         if components and s.lowered.source.member == 0:

@@ -70,21 +70,23 @@ def evaluate(program: pr.Program, arrays: Mapping[str, np.ndarray]) -> dict[str,
             tensors[t.name] = np.zeros(t.shape, t.dtype.numpy)
     lower = {t.name: t.lower for t in program.tensors}
     with np.errstate(all="ignore"):
-        _run_all(pr.nested(program.statements), 0, tensors, lower)
+        _run_all(pr.nested(program.statements), 0, tensors, lower, program.precise)
     return {name: tensors[name] for name in program.outputs}
 
 
-def _run_all(body: tuple[pr.Nested, ...], depth: int, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]
-             ) -> None:
-    """Statements and loops in their order. depth: loops around them, which have one iteration here."""
+def _run_all(body: tuple[pr.Nested, ...], depth: int, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]],
+             precise: bool) -> None:
+    """Statements and loops in their order. depth: loops around them, which have one iteration here; precise: updates run in
+    the order of their indices."""
     for x in body:
         if isinstance(x, pr.Loop):
             r = x.range(depth)
             for value in range(r.lower, r.upper):
-                _run_all(tuple(y for y in (_at(z, depth, value) for z in x.body) if y is not None), depth + 1, tensors, lower)
+                _run_all(tuple(y for y in (_at(z, depth, value) for z in x.body) if y is not None), depth + 1, tensors, lower,
+                         precise)
             continue
         for grid in _grids(x, tensors, lower):
-            _run(x, grid, tensors, lower)
+            _run(x, grid, tensors, lower, precise)
 
 
 def _at(x: pr.Nested, depth: int, value: int) -> pr.Nested | None:
@@ -125,7 +127,8 @@ def _grids(s: pr.Statement, tensors: Mapping[str, np.ndarray], lower: Mapping[st
         yield grid
 
 
-def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]]) -> None:
+def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Mapping[str, tuple[int, ...]], precise: bool
+         ) -> None:
     if pr.scatters(s):
         found = _inside(s, grid, tensors, lower)
         if found is None:
@@ -146,6 +149,10 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
         target[tuple(places)] = value if places else value.reshape(())
         return
     ufunc = _UFUNC[s.op]
+    if precise and target.dtype.kind == "f":  # numpy's sums of an axis are pairwise
+        index = tuple(np.broadcast_to(p, shape) for p in places) or (np.zeros(shape, np.int64),)
+        ufunc.at(target if places else target.reshape(1), index, np.broadcast_to(value, shape))
+        return
     free = tuple(d for d in range(len(shape)) if all(p.shape[d] == 1 for p in places))
     if free:
         value = ufunc.reduce(np.broadcast_to(value, shape), axis=free, keepdims=True, dtype=target.dtype)

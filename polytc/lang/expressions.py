@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from functools import partial, reduce
 from itertools import islice, pairwise
 
+import numpy as np
+
 from polytc import errors
 from polytc.errors import Span
+from polytc.lang import evaluator, scalars, weak
 from polytc.lang import program as pr
-from polytc.lang import scalars, weak
 from polytc.lang import syntax as sx
 from polytc.lang.affine import affine
 from polytc.lang.expand import names
@@ -44,10 +46,11 @@ class Failed(Exception):
 
 class Expressions:
     """The expressions of one statement. order: its indices as they appear; down: those that count down, with the index that
-    counts up in their place; skipped, limits, masks, spans: as in Lowered. Failed is raised behind a report."""
+    counts up in their place; skipped, limits, masks, spans: as in Lowered. typing: only types are asked for, and
+    a number that does not fit is reported elsewhere. Failed is raised behind a report."""
 
-    def __init__(self, s: sx.Statement, scope: Scope, report: Report) -> None:
-        self.s, self.scope, self.report = s, scope, report
+    def __init__(self, s: sx.Statement, scope: Scope, report: Report, typing: bool = False) -> None:
+        self.s, self.scope, self.report, self.typing = s, scope, report, typing
         self.lets: dict[str, sx.Expr] = {c.name: c.value for c in s.clauses if isinstance(c, sx.LetClause)}
         self.let_values: dict[str, Value | None] = {}  # None: being computed, or refused
         self.open_lets: set[str] = set()
@@ -66,6 +69,8 @@ class Expressions:
         try:
             return self._value(e, whole)
         except TypeProblem as problem:
+            if self.typing and problem.dtype is not None:
+                return Value(pr.Const(0, problem.dtype))
             raise self.fail(problem.code, problem.message, e.span, *problem.notes) from None
 
     def _value(self, e: sx.Expr, whole: bool = False) -> Value:
@@ -91,9 +96,8 @@ class Expressions:
                 return reduce(partial(weak.binary, "&&"), links)
             case sx.Ternary():
                 condition = self.value(e.condition)
-                if isinstance(condition.number, bool):
-                    return self.value(e.a if condition.number else e.b)
-                return weak.select(condition, *self.both(e.a, e.b))
+                known = decided(condition)
+                return weak.select(condition, *self.both(e.a, e.b)) if known is None else self.value(e.a if known else e.b)
             case sx.Call():
                 return self.call(e)
             case _:
@@ -284,3 +288,12 @@ def negative(e: pr.Expr) -> pr.Expr:
 def reading(e: pr.Expr) -> bool:
     """Does it read a tensor?"""
     return any(isinstance(n, pr.Read) for n in pr.walk(e))
+
+
+def decided(condition: Value) -> bool | None:
+    """What a condition of numbers alone is, functions of them included; None if an index or memory decides."""
+    e = condition.expr
+    if e.dtype != BOOL or any(isinstance(n, pr.Index | pr.Read) for n in pr.walk(e)):
+        return None
+    with np.errstate(all="ignore"):
+        return bool(evaluator.compute(e, {}, {}, {}))

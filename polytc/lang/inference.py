@@ -92,7 +92,7 @@ class _Equations:
         dtypes = {n: known.get(n, UNKNOWN) for n in self.d.ranks}
         scope = Scope(self.d.numbers, self.d.ranks, self.d.shapes, dtypes, self.functions, frozenset(), self.d.typed)
         try:
-            return Expressions(s, scope, Report("")).value(s.value, whole=True)
+            return Expressions(s, scope, Report(""), typing=True).value(s.value, whole=True)
         except Failed:
             return None
 

@@ -21,11 +21,12 @@ from polytc.lang.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
 
 
 class TypeProblem(Exception):
-    """A type error without its place: code, message, notes."""
+    """A type error without its place: code, message, notes. dtype: the type that the value has all the same, where one of its
+    numbers alone is wrong."""
 
-    def __init__(self, code: str, message: str, *notes: str) -> None:
+    def __init__(self, code: str, message: str, *notes: str, dtype: DType | None = None) -> None:
         super().__init__(message)
-        self.code, self.message, self.notes = code, message, notes
+        self.code, self.message, self.notes, self.dtype = code, message, notes, dtype
         self.span: Span | None = None
 
 
@@ -100,7 +101,7 @@ def _constant(value: int | float | bool, dtype: DType) -> pr.Expr:
     if not holds(value, dtype):
         low, high = _ends(dtype)
         raise TypeProblem("E306", f"{value} does not fit into {dtype}", f"{dtype} holds {low} to {high}",
-                          "cast the other operand to a wider type, e.g. `i64(...)`")
+                          "cast the other operand to a wider type, e.g. `i64(...)`", dtype=dtype)
     return pr.Const(int(value), dtype)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tests.generator.masked import masked
 from tests.generator.state import State, Tensor
 
 EXTENTS = [16, 5, 17, 3, 1, 32, 33, 8, 48, 64, 7, 100]
@@ -13,7 +14,8 @@ INTEGERS = ["i32", "i64", "i8", "u8", "i16"]
 def pattern(state: State) -> list[str]:
     """The lines of one. What it writes has bounds that start at 0."""
     state.large = True
-    made = [contraction, contraction, contraction, window, window, rows, scan, recurrence, stencil, elimination]
+    made = [contraction, contraction, contraction, window, window, rows, scan, recurrence, stencil, elimination, masked,
+            masked]
     return state.c.of(made)(state)
 
 

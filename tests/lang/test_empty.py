@@ -140,6 +140,10 @@ REFUSED = [
     ("E202", "O[i] += A[i+k] * B[k]", {"A": (3,), "B": (5,)}),
     ("E201", "O[i] += A[i+k] * B[k]", {"A": (3,), "B": (0,)}),
     ("E203", "O[i] = A[i] where i in 0:3", {"A": (0,)}),
+    ("E203", "def f(inout f32[N] A, f32[M] B) { A[i] = B[i] where i in 0:M }", {"A": (0,), "B": (3,)}),
+    ("E203", "def f(inout f32[N] A, f32[M] B) { for t in 0:M { A[t] += B[t] } }", {"A": (0,), "B": (3,)}),
+    ("E203", "def f(inout f32[N,2] A, f32[M] B) { for t in 0:M { A[t,0] +=! B[k] where k in 0:t+1 } }",
+     {"A": (0, 2), "B": (3,)}),
     ("E207", "O[i] = A[i] + B[i]", {"A": (0,), "B": (3,)}),
     ("E214", "for t in 0:A.shape[0] { O[i] = B[i] }", {"A": (0,), "B": (3,)}),
     ("E214", "for t in 0:A.shape[0] { m = A[t] } -> (m)", {"A": (0,)}),
@@ -160,6 +164,13 @@ def test_einsum(spec: str) -> None:
         extents = {c: 0 if c == zero else 3 for c in "ijkl"}
         given = [a(*(extents[c] for c in s.replace("...", "j"))) for s in sides]
         np.testing.assert_array_equal(polytc.einsum(spec, *given), np.einsum(spec, *given))
+
+
+@pytest.mark.parametrize("text", ["A[i] = 2*A[i]", "A[i] = 2*B[0]", "for t in 0:A.shape[0] { A[t] = B[t] }",
+                                  "A[I[k]] += B[k]", "for t in 0:M { A[x] = B[t] where x in t:A.shape[0] }"])
+def test_an_array_without_elements_may_be_written_where_it_has_none(text: str) -> None:
+    found = polytc.compile(f"def f(inout f32[N] A, f32[M] B, i32[M] I) {{ {text} }}")(a(0), a(3), np.zeros(3, np.int32))
+    assert found.shape == (0,)
 
 
 def test_constants_and_given_results() -> None:

@@ -113,3 +113,22 @@ def test_a_declared_scalar_is_a_number_where_one_is_needed():
         }"""
     x = np.arange(5, dtype=np.float32)
     np.testing.assert_allclose(polytc.compile(text, scalars={"a": 0.1, "n": 2})(x), x[2:] + np.float32(-2) * np.float32(0.1))
+
+
+@pytest.mark.parametrize("condition", ["isnan(s)", "isinf(2*s)", "sin(s) > 1", "s > 1 || isnan(s)", "!isnan(nan)",
+                                       "cbrt(s) < 0"])
+def test_a_condition_of_numbers_alone_leaves_a_branch_out(condition):
+    """Functions that are not computed with the program are part of conditions, too."""
+    built = lang.build(f"O[i] = {condition} ? a[i+9] : 1 where i in 0:3", {"a": (3,)}, {"a": F32},
+                       scalars={"s": 0.75} if "(s)" in condition or "2*s" in condition else {})
+    assert built.tensor("O").dtype == I64
+
+
+@pytest.mark.parametrize("value", ["clamp({p} + a[t], -3, 3)", "max({p} + a[t], -3)", "{p} + a[t] + (-3)",
+                                   "(a[t] > 0 ? {p} + a[t] : 300)"])
+def test_a_number_that_does_not_fit_is_refused_where_a_for_makes_the_type_too(value):
+    """The type is that of `a`; i64, with which it would fit, is not the least."""
+    text = f"for t in 0:3 {{ O[t] = {value.format(p='(O[t-1] else 0)')} }}"
+    with pytest.raises(polytc.CompileError, match="does not fit into u8"):
+        lang.build(text, {"a": (3,)}, {"a": "u8"})
+    assert lang.build(text, {"a": (3,)}, {"a": "i16"}).tensor("O").dtype == DTYPES["i16"]

@@ -66,8 +66,8 @@ class Plan:
         open_ = self.names(e.condition) or any(isinstance(n, sx.Extent) for n in walk(e.condition)) \
             if isinstance(e, sx.Ternary) else True
         if isinstance(e, sx.Ternary) and not open_ and not self.reads(e.condition):
-            c = Expressions(self.numbers, self.lets, {}, {}, {}).value(e.condition).number  # type: ignore[arg-type]
-            return self.taken(e.a if c else e.b)
+            c = Expressions(self.numbers, self.lets, {}, {}, {}).value(e.condition)  # type: ignore[arg-type]
+            return self.taken(e.a if bool(c.data if c.number is None else c.number) else e.b)
         return sx.rebuild(e, tuple(map(self.taken, sx.operands(e))))
 
     def reads(self, e: sx.Expr) -> bool:
@@ -183,6 +183,8 @@ class Plan:
             of = self.closure(self.names(e), tests)
             points = self.narrowed(self.grid(of), [t for t in tests if t.names <= of], make)
             if not next(iter(points.values())).size:
+                if of & self.around:
+                    raise Unsupported("ranges of a `for` that leave no iteration together")
                 return None
             at = make(points).value(e).data
             found.append((int(at.min()), int(at.max())))

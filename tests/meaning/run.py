@@ -67,12 +67,17 @@ def settled(t: Stored) -> Stored:
     return Stored(t.type, t.lower, v.data, v.error)
 
 
+def opened(t: Stored, accumulator: str | None) -> Stored:
+    """The tensor in the type of its accumulator."""
+    return t if accumulator is None else replace(t, data=t.data.astype(types.computed(accumulator)))
+
+
 class Run:
     """One run of a program. given: its inputs, which are written in place where they are `inout`."""
 
     def __init__(self, program: Program, given: Mapping[str, Stored]) -> None:
-        self.program = program
-        self.tensors = dict(given)
+        self.program, self.given = program, given
+        self.tensors = {n: opened(t, program.accumulators.get(n)) for n, t in given.items()}
         for x in program.items:
             for n in program.targets(x):
                 if n not in self.tensors:
@@ -83,6 +88,10 @@ class Run:
     def run(self) -> dict[str, Stored]:
         """All tensors behind the last statement."""
         self.block(self.program.items, 0, {})
+        for n in self.given.keys() & self.program.accumulators.keys():
+            t, made = self.given[n], settled(self.tensors[n])
+            t.data[...], t.error, t.slack = made.data, made.error, made.slack
+            self.tensors[n] = t
         return self.tensors
 
     def block(self, items: Sequence[Plan | Invoke], depth: int, env: dict[str, int]) -> None:

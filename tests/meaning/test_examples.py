@@ -217,6 +217,8 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("T[i] = 2 where i in 0:2; T[i] = T[i] + A[i] where i in 0:1", {"A": np.ones(1, "f4")}, {"T": np.array([3, 2], "f4")}),
     ("T = 0.0; for t in 0:2 { T = max(T, A[t]) }", {"A": np.ones(2, "f2")}, {"T": np.array(1, "f2")}),
     ("C[i] = A[i] * f16(0.1)", {"A": np.ones(1, "f4")}, {"C": np.array([np.float16(0.1)], "f4")}),
+    ("C[i] = isnan(0.5) ? A[i] : 1 where i in 0:1", {"A": np.ones(1, "f4")}, {"C": np.array([1])}),
+    ("C[i] = sin(2) > 0 && isnan(nan) ? A[i] : 1", {"A": np.array([5], "f4")}, {"C": np.array([5], "f4")}),
     # arithmetic
     ("C[i] = A[i] // 2 + A[i] % 3", {"A": np.array([-5, 5])}, {"C": [-3 + 1, 2 + 2]}),
     ("C[i] = (A[i] + 12582912.0) - 12582912.0", {"A": np.array([2.6], "f4")}, {"C": np.array([3], "f4")}),
@@ -229,6 +231,8 @@ SMALL: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
      {"I": np.array([0, 2, 0, 5]), "X": np.array([1, 2, 3, 4], "f4")}, {"H": np.array([3, 0, 2], "f4")}),
     ("C[i] max= A[i+k] else identity where i in 0:2, k in 0:3", {"A": "5 1"}, {"C": [5, 1]}),
     ("for s in 0:4 { M[s] +=! A[r] where r in 2:4, r <= s }", {"A": "1 2 3 4"}, {"M": [0, 0, 3, 7]}),
+    ("precise def f(inout f32[1] X, f32[2] A) { acc(f64) X[i] += A[k] where i in 0:1 }",
+     {"X": np.ones(1, "f4"), "A": np.array([2 ** -24, 2 ** -24], "f4")}, {"X": np.array([1 + 2 ** -23], "f4")}),
     ("(M, J) argmin= (A[i], i)", {"A": np.array([2, 1, 1, np.nan, np.nan], "f4")}, {"M": np.array(np.nan, "f4"), "J": 3}),
     ("(M, J) argmin= (A[i], i)", {"A": np.array([2, 1, 1, 3])}, {"M": 1, "J": 1}),
     ("C[i] = 0 <= A[i] < 3 != B[i]", {"A": "-1 0 2 3", "B": "0 3 1 1"}, {"C": [False, False, True, False]}),
