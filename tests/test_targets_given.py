@@ -114,6 +114,8 @@ def test_code_for_another_processor_is_not_run() -> None:
     for machine in (NEON, DEVICES["nvidia-sm90"]):
         with pytest.raises(polytc.TargetError, match="E531"):
             polytc.compile(TEXT, target=LLVMTarget(machine), shapes=SHAPES)
+        with pytest.raises(polytc.TargetError, match="E531"):
+            model(LLVMTarget(machine))
 
 
 @pytest.mark.parametrize("target", [LLVMTarget(GENERIC_CPU), InterpTarget()], ids=lambda t: t.name)

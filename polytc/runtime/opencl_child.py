@@ -102,6 +102,9 @@ _LOCK = forks.Lock()
 _STATE: dict[str, _Child] = {}
 """'child': the one there is, complete whenever it is here."""
 
+ENDED = (0, *(-s for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if (s := getattr(signal, name, 0))))
+"""Exit codes of a child that was idle, or that somebody ended: the question is asked once more."""
+
 
 def available() -> bool:
     """Can there be a child?"""
@@ -133,9 +136,9 @@ def _asked(identity: tuple[str, ...], question: Build | Run) -> Any:
                 raise CrashedError(f"no answer in {LIMIT:.0f} seconds")
             return child.answers.recv()
         except (EOFError, OSError):
-            words, idle = child.words(), child.process.returncode == 0
+            words, ended = child.words(), child.process.returncode in ENDED
             end()
-            if last or not idle:
+            if last or not ended:
                 raise CrashedError(words) from None
     raise AssertionError("unreachable")
 

@@ -36,17 +36,16 @@ class Covering:
 
     def tests(self, path: Path, first: int, last: int, seconds: float) -> list[str]:
         """The tests that run one of the lines, the fastest first, of so many seconds in all as they were measured; at least one
-        if any does."""
+        if any does. Those that failed without a fault judge nothing."""
         name = self.files.get(path.resolve())
         if name is None:
             return []
         if name not in self.lines:
             self.lines[name] = self.data.contexts_by_lineno(name)
-        contexts = {c for line in range(first, last + 1) for c in self.lines[name].get(line, ()) if c}
-        known = sorted({c.partition("|")[0] for c in contexts}, key=lambda t: self.seconds.get(_short(t), 1.0))
+        contexts = {c.rpartition("|")[0] for line in range(first, last + 1) for c in self.lines[name].get(line, ())}
+        passed = {c: took for c in contexts if (took := self.seconds.get(_short(c))) is not None}
         found, total = list[str](), 0.0
-        for test in known:
-            took = self.seconds.get(_short(test), 1.0)
+        for test, took in sorted(passed.items(), key=lambda each: each[1]):
             if found and total + took > seconds or took > LATEST:
                 break
             found.append(test)
@@ -55,8 +54,9 @@ class Covering:
 
 
 def _short(test: str) -> str:
-    """A test as junit calls it: without its folder, whose separators differ."""
-    return test.replace("/", ".").replace(".py::", ".").replace("::", ".")
+    """A test as junit calls it: the separators of its folder differ."""
+    place, bracket, values = test.partition("[")
+    return place.replace("/", ".").replace(".py::", ".").replace("::", ".") + bracket + values
 
 
 def _durations(path: Path) -> dict[str, float]:

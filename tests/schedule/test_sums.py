@@ -22,6 +22,7 @@ from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import program as pr
 from polytc.machine import AVX512, DEVICES, GENERIC_GPU, NEON, Machine
+from polytc.options import Licence
 from polytc.schedule import sums
 
 Arrays = dict[str, np.ndarray]
@@ -280,7 +281,7 @@ def test_results(name: str, small_blocks: None) -> None:
     text, shapes, exact = SMALL[name]
     arrays = integers(shapes, name)
     for to in (LLVMTarget().here(), InterpTarget(), InterpTarget(GENERIC_GPU)):
-        program = api.build(text, shapes, {n: a.dtype for n, a in arrays.items()})
+        program = api.build(text, shapes, {n: a.dtype for n, a in arrays.items()}).licensed(Licence(direct=True))
         out = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
         compiler.compile_program(program, to).run([{**out, **arrays}[n] for n in program.arrays])
         np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()), err_msg=to.name)
