@@ -203,6 +203,11 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             a = np.arange(33, dtype=np.float32)
             return ("T[m % 2] += A[m] where m in 0:33, k in 0:12, k >= 0", {"A": a},
                     np.array([12 * a[0::2].sum(), 12 * a[1::2].sum()], np.float32))
+        case "carried thirds":
+            a = r.integers(-9, 9, 20).astype(np.float32)
+            thirds = a[np.arange(40) // 3]
+            return ("T[j % 4] += A[j//3] where j in 0:40, k in 0:8, j > 2", {"A": a},
+                    np.array([8 * thirds[3:][(d - 3) % 4::4].sum() for d in range(4)], np.float32))
         case "negated":
             v, j = r.integers(0, 9, (3, 5, 6, 6)).astype(np.float32), r.integers(0, 1000, (3, 6, 6))
             expected = -np.take_along_axis(v, (j % 5)[:, None], axis=1).sum()
@@ -216,7 +221,7 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             return "m max= ~x[i]", {"x": x}, (~x).max()
 
 
-@pytest.mark.parametrize("kind", ["carried", "carried once", "negated", "quotient", "complements"])
+@pytest.mark.parametrize("kind", ["carried", "carried once", "carried thirds", "negated", "quotient", "complements"])
 def test_what_some_driver_gets_wrong_is_right_on_all(kind: str) -> None:
     text, arrays, expected = numbers(kind)
     for k, _ in enumerate(devices.find()):
