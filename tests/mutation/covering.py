@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -35,22 +37,37 @@ class Covering:
         self.lines: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, path: Path, first: int, last: int, seconds: float) -> list[str]:
-        """The tests that run one of the lines, the fastest first, of so many seconds in all as they were measured; at least one
-        if any does. Those that failed without a fault judge nothing."""
-        name = self.files.get(path.resolve())
-        if name is None:
-            return []
+        """Tests that run one of the lines, of so many seconds in all as they were measured, the fastest first: one of each file
+        before a second one of any, at least one. Lines that run when their module is imported are judged by all tests that run
+        a line of the module, or, where nothing else is in it, of its folder. Tests that failed without a fault do not judge."""
+        here = path.resolve()
+        found = self._contexts(here)
+        at_import = any("" in found.get(line, ()) for line in range(first, last + 1))
+        contexts = {c for line in (found if at_import else range(first, last + 1)) for c in found.get(line, ())}
+        if contexts == {""}:
+            contexts = {c for f in self.files if f.parent == here.parent for some in self._contexts(f).values() for c in some}
+        return self._fastest({c.rpartition("|")[0] for c in contexts}, seconds)
+
+    def _contexts(self, path: Path) -> dict[int, list[str]]:
+        """What ran each line of a file: a test and its phase, or '' for the import."""
+        name = self.files.get(path, "")
         if name not in self.lines:
             self.lines[name] = self.data.contexts_by_lineno(name)
-        contexts = {c.rpartition("|")[0] for line in range(first, last + 1) for c in self.lines[name].get(line, ())}
-        passed = {c: took for c in contexts if (took := self.seconds.get(_short(c))) is not None}
+        return self.lines[name]
+
+    def _fastest(self, contexts: set[str], seconds: float) -> list[str]:
+        passed = {c: took for c in contexts if (took := self.seconds.get(_short(c), math.inf)) <= LATEST}
+        ranked, of_file = list[tuple[int, float, str]](), Counter[str]()
+        for test in sorted(passed, key=passed.__getitem__):
+            file = test.partition("::")[0]
+            ranked.append((of_file[file], passed[test], test))
+            of_file[file] += 1
         found, total = list[str](), 0.0
-        for test, took in sorted(passed.items(), key=lambda each: each[1]):
-            if found and total + took > seconds or took > LATEST:
-                break
-            found.append(test)
-            total += took
-        return found
+        for _, took, test in sorted(ranked):
+            if not found or total + took <= seconds:
+                found.append(test)
+                total += took
+        return sorted(found, key=passed.__getitem__)
 
 
 def _short(test: str) -> str:

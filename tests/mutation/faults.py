@@ -26,10 +26,13 @@ def sample(folder: Path, count: int, seed: int) -> int:
         cosmic_ray.commands.init(paths, everything, {})
         by_line: dict[tuple[str, int], list[MutationSpec]] = defaultdict(list)
         dead = {p: set(_without_effect(p)) for p in paths}
+        text = {p: p.read_text().splitlines() for p in paths}
         for item in everything.work_items:
             (fault,) = item.mutations
-            if not any(line in dead[fault.module_path] for line in range(fault.start_pos[0], fault.end_pos[0] + 1)):
-                by_line[str(fault.module_path), fault.start_pos[0]].append(fault)
+            (first, column), path = fault.start_pos, fault.module_path
+            asserts = text[path][first - 1][:column].endswith("strict=")  # of zip
+            if not asserts and not any(line in dead[path] for line in range(first, fault.end_pos[0] + 1)):
+                by_line[str(path), first].append(fault)
         chosen = random.Random(seed).sample(sorted(by_line), min(count, len(by_line)))
         pick = random.Random(seed + 1)
         wanted = {_order(pick.choice(sorted(by_line[line], key=_order))) for line in chosen}
@@ -46,12 +49,14 @@ def _order(fault: MutationSpec) -> tuple[str, str, int, str]:
 
 
 def _without_effect(path: Path) -> Iterator[int]:
-    """Lines where a fault does nothing: annotations, which are never evaluated, assertions, docstrings, imports."""
+    """Lines where a fault does nothing, or costs time only: annotations, which are never evaluated, assertions, docstrings,
+    imports, decorators that keep results."""
     for node in ast.walk(ast.parse(path.read_text())):
         parts: list[ast.AST | None] = []
         match node:
             case ast.FunctionDef():
-                parts = [node.returns, *(a.annotation for a in (*node.args.args, *node.args.kwonlyargs))]
+                parts = [node.returns, *(a.annotation for a in (*node.args.args, *node.args.kwonlyargs)),
+                         *(d for d in node.decorator_list if "cache" in ast.unparse(d))]
             case ast.AnnAssign():
                 parts = [node.annotation] if node.value is None or node.annotation.lineno != node.value.lineno else []
             case ast.Assert() | ast.Import() | ast.ImportFrom():
