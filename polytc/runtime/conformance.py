@@ -124,7 +124,8 @@ def _negated(j: np.ndarray, v: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 CASES = (
-    Case("carried", CARRIED, "sums into elements that a remainder chooses lose terms", "inner loops are not unrolled", 1, 1,
+    Case("carried", CARRIED, "sums into elements that a remainder chooses lose terms",
+         "inner loops are not unrolled and end in a fence", 1, 1,
          lambda r: (np.arange(33, dtype=np.float32), _zeros(6)), _carried),
     Case("negated", NEGATED, "sums of negated terms in loops with branches lose terms", "0 - x is written for -x", 1, 1,
          lambda r: (r.integers(0, 1000, (3, 36)), r.integers(0, 9, (3, 5, 36)).astype(np.float32), _zeros(1)), _negated),

@@ -208,6 +208,11 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             thirds = a[np.arange(40) // 3]
             return ("T[j % 4] += A[j//3] where j in 0:40, k in 0:8, j > 2", {"A": a},
                     np.array([8 * thirds[3:][(d - 3) % 4::4].sum() for d in range(4)], np.float32))
+        case "carried integers":
+            b = r.integers(0, 4, 20, np.uint8)
+            picked = [sum(int(b[j // 3]) for j in range(31) for i in range(16) if j % 4 == d and (i + j) % 2 == 0)
+                      for d in range(4)]
+            return "T[j % 4] += A[j//3] where i in 0:16, j in 0:31, (i + j) % 2 == 0", {"A": b}, np.array(picked, np.uint8)
         case "negated":
             v, j = r.integers(0, 9, (3, 5, 6, 6)).astype(np.float32), r.integers(0, 1000, (3, 6, 6))
             expected = -np.take_along_axis(v, (j % 5)[:, None], axis=1).sum()
@@ -221,7 +226,8 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             return "m max= ~x[i]", {"x": x}, (~x).max()
 
 
-@pytest.mark.parametrize("kind", ["carried", "carried once", "carried thirds", "negated", "quotient", "complements"])
+@pytest.mark.parametrize("kind", ["carried", "carried once", "carried thirds", "carried integers", "negated", "quotient",
+                                  "complements"])
 def test_what_some_driver_gets_wrong_is_right_on_all(kind: str) -> None:
     text, arrays, expected = numbers(kind)
     for k, _ in enumerate(devices.find()):

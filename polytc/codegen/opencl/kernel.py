@@ -122,6 +122,8 @@ class KernelWriter(Statements):
                 self.loop(s, lambda: self.fetch(ahead))
             else:
                 self.loop(s)
+            if s.kind == "rolled":  # nor is the loop around made vectors
+                self.line("mem_fence(CLK_LOCAL_MEM_FENCE);")
             self.around = around
         self.enter(outer)
 

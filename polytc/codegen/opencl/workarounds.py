@@ -1,6 +1,7 @@
 """Kernels written so that a driver with known faults computes them rightly (see runtime/conformance.py).
 
-    carried        for m { r = T[m % 2]; for k: r += ...; T[m % 2] = r }   ->   the loop over k is not unrolled
+    carried        for m { r = T[m % 2]; for k: r += ...; T[m % 2] = r }   ->   the loop over k is not unrolled,
+                                                                               a fence is behind it
     negated        s += -v[...]                                            ->   s += 0 - v[...]
     complements    max(r, ~x[i])                                           ->   the program is built without optimisation
 
