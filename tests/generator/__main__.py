@@ -5,7 +5,8 @@ shows it again each. The last lines are the summary; the exit status is 1 if any
 
     python -m tests.generator --language --count 100000 --minutes 600 --resume campaign.json
 
-`--language` tries the language more than schedules and targets; `--resume` keeps what is known in a file and goes on there.
+`--language` tries the language more than schedules and targets; `--cut-sums` makes each program a trial of long sums;
+`--resume` keeps what is known in a file and goes on there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from tests.generator.campaign import Campaign, counts, load, summary
 from tests.generator.case import Case
-from tests.generator.judge import Outcome, driven
+from tests.generator.judge import Outcome, driven, judge, judge_cut_sums
 from tests.generator.shrink import alike, shrink
 from tests.generator.worker import Worker
 
@@ -37,7 +38,8 @@ class Run:
         self.found: list[Outcome] = []
 
     def work(self) -> None:
-        worker, driver = Worker(self.options.limit), Worker(self.options.limit, driven)
+        worker = Worker(self.options.limit, judge_cut_sums if self.options.cut_sums else judge)
+        driver = Worker(self.options.limit, driven)
         while time.monotonic() < self.end:
             with self.lock:
                 if self.campaign.next >= self.campaign.first + self.options.count:
@@ -77,7 +79,8 @@ class Run:
         folder = Path(self.options.out)
         folder.mkdir(parents=True, exist_ok=True)
         comment = "\n".join(f"# {line}".rstrip() for line in f"program {number}: {outcome.kind}\n{outcome.detail}".splitlines())
-        text = f"{case}\n\n{comment}\n"
+        script = str(case)[:-1] + ", cut_sums=True)" if self.options.cut_sums else str(case)
+        text = f"{script}\n\n{comment}\n"
         (folder / f"{outcome.kind}-{number}.py").write_text(text, encoding="utf-8")
         with self.lock:
             self.campaign.found.append(text)
@@ -89,6 +92,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="programs")
     parser.add_argument("--seed", type=int, default=0, help="number of the first")
     parser.add_argument("--language", action="store_true", help="nearly all on the CPU with the automatic schedule")
+    parser.add_argument("--cut-sums", action="store_true", help="sums of more than six terms are taken in parts")
     parser.add_argument("--target", default="", help="only programs for this one")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--minutes", type=float, default=60, help="no program is begun later")

@@ -11,7 +11,7 @@ from tests.generator import gpus
 from tests.generator.case import LAYOUTS, Case, Input
 from tests.generator.choices import Choices
 from tests.generator.patterns import pattern
-from tests.generator.state import ITERATIONS, State, Tensor, extent, size
+from tests.generator.state import ITERATIONS, SIZES, State, Tensor, extent, size
 from tests.generator.statements import statement
 
 
@@ -50,7 +50,8 @@ def case(c: Choices, language: bool = False) -> Case:
                 tuple(c.below(1000) for _ in range(40)) if schedule == "user" else (), called=called,
                 out=called and c.likely(40))
     if schedule != "user" and c.likely(40):
-        return replace(made, open=_open(state, made))
+        chosen = _open(state, made)
+        return made.at({n: c.of(SIZES) for n in chosen}) if c.likely(25) else replace(made, open=chosen)
     fixed = called and target == "cpu" and not any(t.inout for t in state.tensors.values()) and c.likely(35)
     return replace(made, constants=tuple(c.some([x.name for x in inputs], 2))) if fixed else made
 

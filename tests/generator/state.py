@@ -95,6 +95,10 @@ class State:
                 and prod(b - a for a, b in t.box) <= POINTS]
 
 
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 31, 32, 33, 37, 63, 64, 65)
+"""Of extents that may be any number: primes, powers of two and their neighbours."""
+
+
 def extent(c: Choices, large: bool = True) -> int:
     n = c.of([3, 2, 4, 5, 1, 6, 7, 8, 9, 3, 5, 1, 11, 13])
     return c.of([16, 17, 31, 32, 33, 15, 37, 63, 64, 65]) if large and c.likely(8) else n
