@@ -13,10 +13,9 @@ from polytc.graph.binding import Apply, Indices, View
 from polytc.graph.ir import Node
 from polytc.graph.plan import Array, Watch
 from polytc.graph.stored import OWN_TEXTS
-from polytc.graph.watching import NOWHERE
 from polytc.lang import program as pr
 from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import Check, check_indices, decides
+from polytc.lang.rewrites.checked import NONE, Check, check_indices, decides
 
 if TYPE_CHECKING:
     from polytc.graph.specialise import Specialisation
@@ -36,7 +35,7 @@ def watch(walk: Specialisation, node: Node, inputs: Sequence[Indices]) -> None:
         names: dict[str, str] = {}
         walk.step(node, View(each.input, (math.prod(shape) // width, width), f"indices{k}"), names, frozenset())
         walk.step(replace(node, op="Indices"), Apply(
-            "watching.Outside", (f"indices{k}", low, high), (f"first{k}", f"index{k}"), {"D": width, "nowhere": NOWHERE},
+            "watching.Outside", (f"indices{k}", low, high), (f"first{k}", f"index{k}"), {"D": width, "nowhere": NONE},
             spell={"counts": counts}), names, frozenset())
         walk.watches[key] = Watch(names[f"first{k}"], names[f"index{k}"], node.label, repr(name),
                                   tuple((0, e) for e in shape), (), tuple(f"{what}, {a}:{b}" for a, b, what in each.columns))

@@ -135,6 +135,11 @@ class Unread(Graph):
         return Graph, (self.name, self.nodes, self.inputs, self.outputs, self.constants, self.values, self.outside)
 
 
+def qualified(domain: str, op: str) -> str:
+    """An operator as in Node.op: 'Conv', 'com.microsoft::FusedMatMul'."""
+    return f"{domain}::{op}" if domain else op
+
+
 def bodies(node: Node) -> list[Graph]:
     """The graphs among the attributes of a node: branches of an If, the body of a Loop."""
     return [v for v in node.attributes.values() if isinstance(v, Graph)]

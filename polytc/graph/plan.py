@@ -54,10 +54,10 @@ class Call:
 @dataclass(frozen=True)
 class Watch:
     """What a run finds out about indices of a node. first: the value that holds the number of the first one outside, or
-    `NOWHERE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '': there is
-    none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long they are, the
-    last one fastest; names: of the program's indices that count them, none where they are those of `subject` itself. allowed:
-    what the index must be, for numbers in a row in turn."""
+    `checked.NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
+    there is none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long
+    they are, the last one fastest; names: of the program's indices that count them, none where they are those of `subject`
+    itself. allowed: what the index must be, for numbers in a row in turn."""
 
     first: str
     index: str

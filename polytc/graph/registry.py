@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from polytc.graph.binding import Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
 from polytc.graph.bindings import TABLE
+from polytc.graph.ir import qualified
 from polytc.graph.stored import OWN_TEXTS
 from polytc.lang import calls, signature
 from polytc.lang.signatures import Signature
@@ -25,7 +26,7 @@ def register(domain: str, op: str, text: str, binding: Binding = None) -> None:
     operator's attributes to the node's otherwise; or a row as graph/bindings/ has them, a function of a `Site` that returns
     `Apply("FusedMatMul", (0, 1))` and the like, with names of operators in `text`. Raises CompileError for a text that is none.
     """
-    key = f"{domain}::{op}" if domain else op
+    key = qualified(domain, op)
     defined = [f.name for f in calls.resolve(text)]
     TABLE[key] = _placed_row(key, binding) if callable(binding) else _row(key, signature(text), binding)
     OWN_TEXTS[key] = dict.fromkeys(defined, text)

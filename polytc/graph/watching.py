@@ -16,15 +16,13 @@ import numpy as np
 from polytc.codegen.target import Bound
 from polytc.errors import Diagnostic, IndexOutOfBounds, register
 from polytc.graph.plan import Plan, Watch
+from polytc.lang.rewrites.checked import NONE
 from polytc.runtime.chains import Chain
 
 if TYPE_CHECKING:
     from polytc.graph.instance import Link
 
 register(E418="index outside of its tensor")
-
-NOWHERE = 2**63 - 1
-"""What `Watch.first` holds where all indices are inside."""
 
 
 def chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Mapping[str, np.ndarray]) -> Chain:
@@ -48,7 +46,7 @@ class Watching(Chain):
 
     def __call__(self) -> None:
         for _, first, _ in self._watches:  # a branch that is not taken finds nothing
-            first.fill(NOWHERE)
+            first.fill(NONE)
         try:
             super().__call__()
         except IndexError:  # the evaluator stops at it
@@ -58,12 +56,12 @@ class Watching(Chain):
 
     def _judge(self) -> None:
         for watch, first, index in self._watches:
-            if first.min() != NOWHERE:
+            if first.min() != NONE:
                 raise _outside(watch, first.reshape(-1), index)
 
 
 def _outside(w: Watch, first: np.ndarray, index: np.ndarray | None) -> IndexOutOfBounds:
-    row = int(np.flatnonzero(first != NOWHERE)[0])
+    row = int(np.flatnonzero(first != NONE)[0])
     number = row * w.width + int(first[row])
     point = [low + int(k) for (low, _), k in zip(w.ranges, np.unravel_index(number, [e for _, e in w.ranges]), strict=True)]
     value = f" = {int(index.item())}" if index is not None else ""

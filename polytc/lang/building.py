@@ -72,8 +72,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
-    happens = tuple(s for s in program.statements if program.tensor(s.target).size)
-    program = program if len(happens) == len(program.statements) else replace(program, statements=happens)
+    program = replace(program, statements=tuple(s for s in program.statements if program.tensor(s.target).size))
     program = halves.widen(program, assemble.accumulators(placed, made.types),
                            made.declarations.results | {*made.declarations.temporaries}, unrounded)
     return replace(program, statements=_named(program.statements), direct=f.direct)

@@ -61,9 +61,13 @@ def judge(case: Case) -> Outcome:
         return Outcome("failed", traceback.format_exc())
 
 
+SHORT_SUMS = {"LIMIT": 6, "BLOCK": 3, "NARROW": 12, "STEP": 2, "BRANCHES": 2}
+"""Limits of schedule/sums.py with which sums of more than six terms are long."""
+
+
 def judge_cut_sums(case: Case) -> Outcome:
     """The same, in a process in which sums of more than a few terms are taken in parts."""
-    for name, value in {"LIMIT": 6, "BLOCK": 3, "NARROW": 12, "STEP": 2, "BRANCHES": 2}.items():
+    for name, value in SHORT_SUMS.items():
         setattr(sums, name, value)
     return judge(case)
 

@@ -24,6 +24,7 @@ from polytc.lang import program as pr
 from polytc.machine import AVX512, DEVICES, GENERIC_GPU, NEON, Machine
 from polytc.options import Licence
 from polytc.schedule import sums
+from tests.generator.judge import SHORT_SUMS
 
 Arrays = dict[str, np.ndarray]
 Exact = Callable[..., np.ndarray]
@@ -272,7 +273,7 @@ def integers(shapes: dict[str, tuple[int, ...]], name: str) -> Arrays:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of more than six terms are long."""
-    for name, value in {"LIMIT": 6, "BLOCK": 3, "NARROW": 12, "STEP": 2, "BRANCHES": 2}.items():
+    for name, value in SHORT_SUMS.items():
         monkeypatch.setattr(sums, name, value)
 
 

@@ -52,7 +52,7 @@ class LLVMTarget:
     def build(self, source: Source) -> Binary:
         """Optimised machine code, as an object file. Raises TargetError E531 for another architecture: LLVM, which is asked for
         code that this process loads, would end it."""
-        if self.machine.architecture != machines.detect(*jit.host()).architecture:
+        if self.given is not None and self.given.architecture != machines.detect(*jit.host()).architecture:
             self._refuse_foreign()
         cpu, features = self._processor()
         return Binary.of(source, jit.build(source.text, cpu, features, self._tuning(source)))

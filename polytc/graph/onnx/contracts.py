@@ -12,12 +12,13 @@ from typing import TypeAlias
 import onnx
 
 from polytc.errors import Diagnostic
+from polytc.graph.control import CONTROL
 from polytc.graph.ir import Node
 from polytc.graph.onnx.choices import unknown_choice
+from polytc.graph.onnx.domains import domain_of, operator_of
 from polytc.graph.stored import OWN_TEXTS
 
 _KINDS = onnx.AttributeProto
-_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 
 TENSORS: Mapping[int, str] = {element: f"tensor({name.lower()})" for name, element in onnx.TensorProto.DataType.items()
                               if element != onnx.TensorProto.UNDEFINED}
@@ -55,7 +56,7 @@ def contradictions(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> list[Di
     """What is wrong with the nodes of a graph that is well wired, and with those of all bodies in it. opsets: domain -> version
     of its operators. E609: what a node has; E606: what the graph declares of its results."""
     walk = _Walk(opsets)
-    walk.graph(graph, {})
+    walk.graph(graph, ChainMap())
     return walk.found
 
 
@@ -66,10 +67,10 @@ class _Walk:
         self.opsets = opsets
         self.found: list[Diagnostic] = []
 
-    def graph(self, graph: onnx.GraphProto, outer: Mapping[str, str], given: Sequence[str | None] = ()) -> Kinds:
+    def graph(self, graph: onnx.GraphProto, outer: ChainMap[str, str], given: Sequence[str | None] = ()) -> Kinds:
         """Look at the nodes of a graph in order; the types of its outputs. given: types of its inputs, by those around it."""
         own = {t.name: kind for t in graph.initializer if (kind := TENSORS.get(t.data_type))}
-        types = ChainMap(own, *(outer.maps if isinstance(outer, ChainMap) else [dict(outer)]))
+        types = outer.new_child(own)
         for i, v in enumerate(graph.input):
             kind = type_text(v.type) or (given[i] if i < len(given) else None)
             if kind and v.name not in own:
@@ -88,9 +89,9 @@ class _Walk:
                 self.refuse(f"the graph {graph.name!r}", f"{name!r} is declared as {said}, and is {types[name]}", "E606")
         return [types.get(v.name) for v in graph.output]
 
-    def node(self, proto: onnx.NodeProto, types: Mapping[str, str]) -> Kinds:
+    def node(self, proto: onnx.NodeProto, types: ChainMap[str, str]) -> Kinds:
         """Look at a node; the types of its outputs, None where unknown."""
-        domain, key = "" if proto.domain == "ai.onnx" else proto.domain, _key(proto)
+        domain, key = domain_of(proto), operator_of(proto)
         contract = None if key in OWN_TEXTS else _contract(proto.op_type, self.opsets.get(domain, 1), domain)
         if contract is None:
             for a in proto.attribute:
@@ -101,14 +102,14 @@ class _Walk:
         bound: dict[str, tuple[str, str]] = {}
         given = [types.get(n) if n else None for n in proto.input]
         wrong += _bind(proto, contract, given, bound)
-        if wrong or key in _BODIES:
+        if wrong or key in CONTROL:
             label = _label(proto)
             self.found += [Diagnostic("E609", f"{label}: {text}", None, notes) for text, notes in wrong]
-            if key in _BODIES:
+            if key in CONTROL:
                 return self.bodies(proto, label, given, types)
         return _results(proto, contract, given, bound) if not wrong else [None] * len(proto.output)
 
-    def bodies(self, proto: onnx.NodeProto, label: str, given: Kinds, types: Mapping[str, str]) -> Kinds:
+    def bodies(self, proto: onnx.NodeProto, label: str, given: Kinds, types: ChainMap[str, str]) -> Kinds:
         """Look at the bodies of a node, and at what goes in and out of them."""
         graphs = {a.name: a.g for a in proto.attribute if a.type == _KINDS.GRAPH}
         if proto.op_type == "If":
@@ -183,15 +184,8 @@ def type_text(proto: onnx.TypeProto) -> str | None:
     return None
 
 
-
-
-def _key(proto: onnx.NodeProto) -> str:
-    """As in Node.op."""
-    return proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}::{proto.op_type}"
-
-
 def _label(proto: onnx.NodeProto) -> str:
-    return Node(_key(proto), proto.name, tuple(proto.input), tuple(proto.output)).label
+    return Node(operator_of(proto), proto.name, tuple(proto.input), tuple(proto.output)).label
 
 
 def _element(kind: str | None) -> str | None:

@@ -10,10 +10,9 @@ import onnx.inliner
 
 from polytc.errors import ModelError
 from polytc.graph.ir import Graph, Node, bodies
+from polytc.graph.onnx import domains
 from polytc.graph.onnx.fold import node_of
 from polytc.graph.onnx.importer import import_model
-
-_OWN = ("", "ai.onnx")
 
 
 def expanded(model: onnx.ModelProto, native: Callable[[str], bool]) -> onnx.ModelProto:
@@ -21,9 +20,9 @@ def expanded(model: onnx.ModelProto, native: Callable[[str], bool]) -> onnx.Mode
 
     What onnx cannot expand stays as it is.
     """
-    versions = {("" if o.domain in _OWN else o.domain): o.version for o in model.opset_import}
-    found = {(domain, n.op_type) for n in _nodes(model.graph) for domain in ["" if n.domain in _OWN else n.domain]
-             if not native(f"{domain}::{n.op_type}" if domain else n.op_type) and _is_function(domain, n.op_type, versions)}
+    versions = domains.versions(model)
+    found = {(domain, n.op_type) for n in _nodes(model.graph) for domain in [domains.domain_of(n)]
+             if not native(domains.operator_of(n)) and _is_function(domain, n.op_type, versions)}
     return _inlined(model, found) or model if found else model
 
 
@@ -47,22 +46,22 @@ def _inlined(model: onnx.ModelProto, functions: set[tuple[str, str]]) -> onnx.Mo
     """The model with these operators expanded; None where onnx cannot."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
-    versions = {("" if o.domain in _OWN else o.domain): o.version for o in model.opset_import}
+    versions = domains.versions(model)
     for node in _nodes(whole.graph):
-        if (node.domain if node.domain not in _OWN else "", node.op_type) in functions:
+        if (domains.domain_of(node), node.op_type) in functions:
             _complete(node, versions)
     try:
         result = onnx.inliner.inline_selected_functions(whole, sorted(functions), inline_schema_functions=True)
     except Exception:  # whatever onnx's C++ code raises
         return None
-    if not any(o.domain in _OWN for o in result.opset_import):
+    if not any(not domains.domain_of(o) for o in result.opset_import):
         result.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
     return result
 
 
 def _complete(node: onnx.NodeProto, versions: Mapping[str, int]) -> None:
     """Write down the attributes that a node leaves at their defaults, which a body refers to."""
-    domain = "" if node.domain in _OWN else node.domain
+    domain = domains.domain_of(node)
     given = {a.name for a in node.attribute}
     for name, attribute in onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain).attributes.items():
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:

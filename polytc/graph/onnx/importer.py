@@ -16,13 +16,12 @@ from onnx import numpy_helper
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
+from polytc.graph.onnx import domains
 from polytc.graph.onnx.contracts import contradictions
 from polytc.graph.onnx.external import Files, array_of
 from polytc.lang.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
-
-_STANDARD = ("", "ai.onnx")
 
 MOST_NODES = 100_000
 """That functions of a model may come to. The largest models have some ten thousand."""
@@ -35,7 +34,7 @@ def import_model(model: onnx.ModelProto, files: Files | None = None) -> Graph:
     """The main graph of a model, with model-local functions inlined. files: of external data. Raises ModelError for a graph
     that is not well formed, and for data that cannot be read."""
     model = inlined(model)
-    opsets = {("" if o.domain in _STANDARD else o.domain): o.version for o in model.opset_import}
+    opsets = domains.versions(model)
     _check_opset(model, opsets)
     graph = _graph(model.graph, _Context(opsets, files or Files()))
     bodies = [a.g for n in _nodes(model.graph.node) for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
@@ -86,7 +85,7 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def _check_opset(model: onnx.ModelProto, opsets: dict[str, int]) -> None:
     """The version of the standard operators, which decides what they mean, is one that polytc and onnx know."""
-    if not any(n.domain in _STANDARD for n in model.graph.node):
+    if not any(not domains.domain_of(n) for n in model.graph.node):
         return
     version, newest = opsets.get(""), onnx.defs.onnx_opset_version()
     if version is None:
@@ -108,7 +107,7 @@ def _unchanged(model: onnx.ModelProto, version: int) -> bool:
         return onnx.defs.get_schema(op, opset).since_version
 
     try:
-        return all(since(n.op_type, version) == since(n.op_type, OLDEST_OPSET) for n in nodes if n.domain in _STANDARD)
+        return all(since(n.op_type, version) == since(n.op_type, OLDEST_OPSET) for n in nodes if not domains.domain_of(n))
     except onnx.defs.SchemaError:
         return False
 
@@ -131,10 +130,9 @@ def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
 
 
 def _node(proto: onnx.NodeProto, context: _Context) -> Node:
-    domain = "" if proto.domain in _STANDARD else proto.domain
     attributes = {a.name: _attribute(a, context) for a in proto.attribute}
-    op = f"{domain}::{proto.op_type}" if domain else proto.op_type
-    return Node(op, proto.name, tuple(proto.input), tuple(proto.output), attributes, context.opsets.get(domain, 1))
+    opset = context.opsets.get(domains.domain_of(proto), 1)
+    return Node(domains.operator_of(proto), proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
 
 
 def _attribute(a: onnx.AttributeProto, context: _Context) -> Any:
