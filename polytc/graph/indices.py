@@ -13,9 +13,10 @@ from polytc.graph.binding import Apply, Indices, View
 from polytc.graph.ir import Node
 from polytc.graph.plan import Array, Watch
 from polytc.graph.stored import OWN_TEXTS
+from polytc.graph.watching import NONE
 from polytc.lang import program as pr
 from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import NONE, Check, check_indices, decides
+from polytc.lang.rewrites.checked import Check, check_indices, decides
 
 if TYPE_CHECKING:
     from polytc.graph.specialise import Specialisation

@@ -54,7 +54,7 @@ class Call:
 @dataclass(frozen=True)
 class Watch:
     """What a run finds out about indices of a node. first: the value that holds the number of the first one outside, or
-    `checked.NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
+    `watching.NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
     there is none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long
     they are, the last one fastest; names: of the program's indices that count them, none where they are those of `subject`
     itself. allowed: what the index must be, for numbers in a row in turn."""

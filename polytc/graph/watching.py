@@ -16,13 +16,16 @@ import numpy as np
 from polytc.codegen.target import Bound
 from polytc.errors import Diagnostic, IndexOutOfBounds, register
 from polytc.graph.plan import Plan, Watch
-from polytc.lang.rewrites.checked import NONE
+from polytc.lang.scalars import I64, identity
 from polytc.runtime.chains import Chain
 
 if TYPE_CHECKING:
     from polytc.graph.instance import Link
 
 register(E418="index outside of its tensor")
+
+NONE = identity("min", I64)
+"""What `Watch.first` holds where all indices are inside."""
 
 
 def chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Mapping[str, np.ndarray]) -> Chain:

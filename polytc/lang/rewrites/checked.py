@@ -27,7 +27,7 @@ from polytc.lang.affine import affine
 from polytc.lang.domain import condition_indices
 from polytc.lang.scalars import BOOL, I64, U32, U64, DType, identity
 
-NONE = 2**63 - 1
+NONE = identity("min", I64)
 """What an output of numbers holds where every index was in bounds."""
 
 ROWS = 1 << 16
