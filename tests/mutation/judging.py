@@ -7,12 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResult
+from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
 
 from tests.mutation.covering import Covering
 from tests.mutation.faults import SESSION
@@ -23,11 +24,27 @@ UNCOVERED = "no test runs this line"
 
 
 def run(folder: Path, processes: int, minutes: float, seconds: float) -> None:
-    """Judge what is not judged yet, until the time is over."""
-    end = time.monotonic() + 60 * minutes
+    """Judge what is not judged yet, by the tests of each line, until the time is over."""
     covering = Covering(folder)
-    with use_db(str(folder / SESSION), WorkDB.Mode.open) as session, tempfile.TemporaryDirectory() as scratch:
-        pending = sorted(session.pending_work_items, key=lambda i: i.job_id)
+
+    def judges(fault: MutationSpec) -> list[str]:
+        return covering.tests(fault.module_path, fault.start_pos[0], fault.end_pos[0], seconds)
+
+    with use_db(str(folder / SESSION), WorkDB.Mode.open) as session:
+        _judge(session, sorted(session.pending_work_items, key=lambda i: i.job_id), judges, processes, minutes, seconds)
+
+
+def again(folder: Path, tests: list[str], processes: int, minutes: float, seconds: float) -> None:
+    """Judge what survived once more, by these tests."""
+    with use_db(str(folder / SESSION), WorkDB.Mode.open) as session:
+        alive = [item for item, result in session.completed_work_items if not result.is_killed]
+        _judge(session, alive, lambda fault: tests, processes, minutes, seconds)
+
+
+def _judge(session: WorkDB, pending: list[WorkItem], judges: Callable[[MutationSpec], list[str]], processes: int,
+           minutes: float, seconds: float) -> None:
+    end = time.monotonic() + 60 * minutes
+    with tempfile.TemporaryDirectory() as scratch:
         places = [_copy(Path(scratch) / str(n)) for n in range(processes)]
         with ProcessPoolExecutor(processes) as pool:
             under_way = {}
@@ -35,8 +52,7 @@ def run(folder: Path, processes: int, minutes: float, seconds: float) -> None:
                 while pending and places and time.monotonic() < end:
                     item, place = pending.pop(0), places.pop()
                     (fault,) = item.mutations
-                    tests = covering.tests(fault.module_path, fault.start_pos[0], fault.end_pos[0], seconds)
-                    under_way[pool.submit(judged, item, tests, place, seconds)] = item, place
+                    under_way[pool.submit(judged, item, judges(fault), place, seconds)] = item, place
                 for done in as_completed(list(under_way)):
                     item, place = under_way.pop(done)
                     places.append(place)
