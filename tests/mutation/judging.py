@@ -18,8 +18,9 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkI
 from tests.mutation.covering import Covering
 from tests.mutation.faults import SESSION
 
-START = 20.0
-"""Seconds that pytest gets besides those of the tests: to start, and for a machine with other work."""
+PATIENCE, START = 4, 20.0
+"""Times as many seconds as the tests take without a fault, and what pytest needs to start: a fault that hangs costs time, one
+that is taken for hanging on a machine with other work would count as caught."""
 UNCOVERED = "no test runs this line"
 
 
@@ -80,4 +81,4 @@ def judged(item: WorkItem, tests: list[str], place: Path, seconds: float) -> Wor
     names.write_text("\n".join(tests))
     os.environ.update(POLYTC_CACHE="0", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -p no:xdist @{names}"
-    return mutate_and_test(item.mutations, command, seconds + START)
+    return mutate_and_test(item.mutations, command, PATIENCE * seconds + START)
