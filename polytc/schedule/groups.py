@@ -280,8 +280,6 @@ def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     """Contractions keep the loops around their register tiles, what turns its operand both loops of its square tiles; others
     keep enough iterations for threads."""
     kept = len(shared)
-    if kept == 0:
-        return False
     for part, rows in ((group, {a for a, _ in shared}), (new, {b for _, b in shared})):
         if any(_around_tiles(part, r) for r in range(len(part.rows)) if r not in rows):
             return False

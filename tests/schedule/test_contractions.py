@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.machine import AVX2, AVX512, NEON, Machine
+from polytc.schedule import contractions
+from polytc.schedule.strides import of_statement
 
 CELL = """def cell(f32[T,B,N] Z, f32[N,N] R) -> (Y) {
     H[b,k] = f32(0) where b in 0:B, k in 0:N
@@ -50,3 +53,20 @@ def test_accumulators_stay_in_registers() -> None:
     marks = [line.strip() for line in str(low.schedule).splitlines() if "mark:" in line and ".S3." in line]
     assert [m.split(".S3.")[1].split()[0].rstrip('"') for m in marks] == ["tiles", "steps", "point"]
     assert "vector" in marks[2]
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+@pytest.mark.parametrize("shape", [(64, 256, 512), (7, 100, 300), (64, 20, 256)])
+def test_a_tile_is_whole_vectors_whose_results_fit_the_registers(machine: Machine, shape: tuple[int, int, int]) -> None:
+    b, n, k = shape
+    program = polytc.build("G[b,j] += H[b,k] * R[k,j]", {"H": (b, k), "R": (k, n)})
+    s = program.statements[-1]
+    found = contractions.tiled(program, s, of_statement(program, s), machine)
+    assert found is not None
+    assert found.reduced == ("k",)
+    (row, rows), (vector, columns) = found.sizes
+    assert (row, vector) == ("b", "j")
+    lanes = machine.lanes(4)
+    assert columns % lanes == 0 or columns == n
+    vectors = -(-columns // lanes)
+    assert machine.vector_registers // 3 <= rows * vectors + vectors + 1 <= machine.vector_registers

@@ -12,6 +12,7 @@ import polytc
 from polytc import api, compiler
 from polytc.lang import evaluate
 from polytc.lang import program as pr
+from polytc.poly import isl
 from polytc.schedule import factors
 from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
@@ -114,6 +115,14 @@ STAY = {
 def test_sums_that_stay_as_written(name: str) -> None:
     text, shapes = STAY[name]
     program = built(text, shapes, {"J": "i4", "K": "i4"})
+    assert factors.leave(program) == program
+
+
+def test_factors_stay_where_the_proof_of_terms_is_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, shapes, expected = LEAVE["a triangle"]
+    program = built(text, shapes)
+    assert terms(program) == expected
+    monkeypatch.setattr(isl, "BUDGET", 1)
     assert factors.leave(program) == program
 
 

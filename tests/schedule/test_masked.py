@@ -135,6 +135,24 @@ def test_what_others_read_stays(more: str) -> None:
     assert not narrowed(program_of(CAUSAL, 256, 256, text))
 
 
+PROJECTED = TEXT.replace("S[h,i,j] += Q[h,i,d] * K[h,j,d]", "T[h,i,d] += Q[h,i,e] * W[h,e,d]\nS[h,i,j] += T[h,i,d] * K[h,j,d]")
+SCORES_TOO = TEXT.replace("-> (O)", "R[h,i,j] = 2 * S[h,i,j]\n-> (O, R)")
+
+
+@pytest.mark.parametrize("text", [PROJECTED, SCORES_TOO])
+def test_what_the_masked_statement_reads_is_narrowed_where_nobody_else_needs_it(text: str) -> None:
+    """Rows that are made in blocks have no columns to leave out; scores that leave the program are whole."""
+    a = {**arrays(128, 128), "W": np.random.default_rng(1).standard_normal((2, 16, 16)).astype(np.float32) / 4}
+    program = build(text.replace("LOGIT", CAUSAL), {n: x.shape for n, x in a.items() if f"{n}[" in text})
+    assert narrowed(program)
+    out = [np.full((2, 128, t), np.nan, np.float32) for t in (16, 128)][:len(program.outputs)]
+    compile_program(program, "cpu", 1).run([*(a[n] for n in program.inputs), *out])
+    given = {**a, "Q": a["Q"] @ a["W"]} if text == PROJECTED else a
+    np.testing.assert_allclose(out[0], expected(CAUSAL, given), rtol=2e-5, atol=2e-6)
+    for scores in out[1:]:
+        np.testing.assert_allclose(scores, 2 * np.einsum("hid,hjd->hij", a["Q"], a["K"]), rtol=2e-5, atol=2e-5)
+
+
 def test_precise_programs_compute_every_term() -> None:
     program = replace(program_of(CAUSAL, 256, 256), precise=True)
     assert not narrowed(program)

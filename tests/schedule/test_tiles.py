@@ -104,3 +104,18 @@ def test_rows_of_results_that_are_stored_one_by_one_are_neighbours(order: str, j
     program = build(f"O[{order}] += X[c,h+r,w+s] * P[c,r,s,m]", {"X": (128, 17, 17), "P": (128, 2, 2, 64)})
     tile = chosen(program, "S1", AVX512)
     assert (tile.vector, tile.jam) == ("m", jam)
+
+
+@pytest.mark.parametrize("text", ["Y[i, i//4, j] += A[k,i] * B[k,j]", "Y[i, j, j//4] += A[k,i] * B[k,j]",
+                                  "Y[i, i, j] += A[k,i] * B[k,j]", "Y[i, 23-i, j] += A[k,i] * B[k,j]",
+                                  "Y[j, i, 23-j] += A[k,i] * B[k,j]"])
+def test_results_that_are_nowhere_in_a_row(text: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (7, 24)).astype(np.float32) for _ in range(2))
+    i, j = np.ogrid[:24, :24]
+    place = {"Y[i, i//4, j]": (i, i // 4, j), "Y[i, j, j//4]": (i, j, j // 4), "Y[i, i, j]": (i, i, j),
+             "Y[i, 23-i, j]": (i, 23 - i, j), "Y[j, i, 23-j]": (j, i, 23 - j)}[text.partition(" +=")[0]]
+    found = polytc.run(text, A=a, B=b)
+    expected = np.zeros_like(found)
+    expected[place] = a.T @ b
+    np.testing.assert_array_equal(found, expected)

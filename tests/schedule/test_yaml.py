@@ -87,10 +87,17 @@ def test_broken_ones(old: str, new: str) -> None:
     assert refusal.value.code in ("E702", "E703", "E705"), refusal.value
 
 
-def test_deep_nests() -> None:
-    text = 'domain: "{ S1[i] : 0 <= i <= 8; S2[i] : 0 <= i <= 8 }"\n'
-    for n in range(3000):
-        text += " " * n + "child:\n" + " " * (n + 1) + 'mark: "x sequential"\n'
+DEEP = 3000
+HEAD = 'domain: "{ S1[i] : 0 <= i <= 8; S2[i] : 0 <= i <= 8 }"'
+BLOCKS = "".join(" " * n + "child:\n" + " " * (n + 1) + 'mark: "x sequential"\n' for n in range(DEEP))
+FLOW = 'child: { mark: "x sequential", ' * DEEP + "}" * DEEP
+
+
+LISTS = f"child: {'[' * DEEP}{']' * DEEP}"
+
+
+@pytest.mark.parametrize("text", [f"{HEAD}\n{BLOCKS}", f"{{ {HEAD}, {FLOW} }}", f"{{ {HEAD}, {LISTS} }}"])
+def test_deep_nests(text: str) -> None:
     with pytest.raises(CompileError, match="E702"):
         run(text)
 
