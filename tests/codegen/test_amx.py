@@ -1,20 +1,34 @@
-"""Tiles of a matrix unit in hand-made loops: rows of accumulators in any order."""
+"""Tiles of a matrix unit, which numpy is here: in hand-made loops, with rows of accumulators in any order, and in programs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from emulated_tiles import Unit
 from llvm_modules import V, add, c, load, module
 
 from polytc.codegen import loops
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import I32, U32
+from polytc.codegen.target import Source
+from polytc.compiler import lower_program
+from polytc.lang import build
+from polytc.lang.scalars import I32, U32, named
 from polytc.machine import AVX512
 
-AMX = replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw,+amx-tile,+amx-int8")
+AMX = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw,+amx-tile,+amx-int8,+amx-bf16")
 ROWS, WORDS, EDGE = 32, 20, 16
+
+
+def in_numpy(made: Source, *arrays: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The result where numpy is the matrix unit."""
+    unit, here = Unit(), LLVMTarget()
+    here.load(here.build(unit.source(made)), 1).run([*arrays, out])
+    assert unit.tiles
+    assert unit.wrong == []
+    return out
 
 
 def strips(places: list[list[int]]) -> loops.Module:
@@ -57,8 +71,26 @@ def test_rows_that_lie_evenly_in_one_array_only() -> None:
         a, b = (rng.integers(0, 256, (*t.shape, 4), np.uint8) for t in m.args[:2])
         expected = np.einsum("ikw,kjw->ij", a.astype(np.int32), b.view(np.int8).astype(np.int32))
         arrays = [x.view(np.uint32)[..., 0] for x in (a, b)]
-        targets = [InterpTarget(AMX)] + [LLVMTarget()] * LLVMTarget().machine.has("amx-int8")
-        for target in targets:
-            out = np.zeros(expected.shape, np.int32)
-            target.load(target.build(target.emit(m)), 1).run([*arrays, out])
-            np.testing.assert_array_equal(out, expected)
+        out = np.zeros(expected.shape, np.int32)
+        interp = InterpTarget(AMX)
+        interp.load(interp.build(interp.emit(m)), 1).run([*arrays, out])
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(in_numpy(LLVMTarget(AMX).emit(m), *arrays, out=np.zeros_like(out)), expected)
+
+
+def numbers(dtype: str, shape: tuple[int, int], seed: int) -> np.ndarray:
+    """Numbers whose sums are exact."""
+    low, high = {"u8": (0, 256), "i8": (-128, 128), "bf16": (-9, 10)}[dtype]
+    return np.random.default_rng(seed).integers(low, high, shape).astype(named(dtype).numpy)
+
+
+@pytest.mark.parametrize("dtypes", [("u8", "i8"), ("i8", "u8"), ("bf16", "bf16")], ids="-".join)
+@pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 128), (70, 90, 150), (17, 33, 67), (9, 48, 64), (33, 20, 200)])
+def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, dtypes: tuple[str, str]) -> None:
+    """Strips, rows, columns and steps that fill tiles, and that do not."""
+    wide = "f32" if dtypes[0] == "bf16" else "i32"
+    program = build(f"C[i,j] += {wide}(A[i,k]) * {wide}(B[k,j])", {"A": (m, k), "B": (k, n)},
+                    dict(zip("AB", dtypes, strict=True)))
+    a, b = numbers(dtypes[0], (m, k), 0), numbers(dtypes[1], (k, n), 1)
+    out = in_numpy(lower_program(program, LLVMTarget(AMX)).source, a, b, out=np.full((m, n), 77, named(wide).numpy))
+    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))

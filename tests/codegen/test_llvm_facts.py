@@ -1,0 +1,120 @@
+"""What the CPU target promises LLVM, and where it puts memory: read from its text, since false promises may go unnoticed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from llvm_modules import TARGET, V, add, c, elementwise, load, module, run
+
+from polytc import machine as machines
+from polytc.codegen import loops
+from polytc.codegen.llvm.target import LLVMTarget
+from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from tests import guarded
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_arguments_reach_as_far_as_their_arrays(dtype: DType, shape: tuple[int, ...]) -> None:
+    """Loads within what is promised may be done early, those beyond it would read what is not ours."""
+    a, out = loops.Buffer("a", dtype, shape), loops.Buffer("out", dtype, (1,))
+    first = load(a, *(c(0) for _ in shape))
+    text = TARGET.emit(module(loops.Store(out, (c(0),), first), a, out)).text
+    promised = dict(re.findall(r"ptr (noalias [^%]*)%p\.(\w+)", text)[k][::-1] for k in (0, 1))
+    for name, nbytes in (("a", np.zeros(shape, dtype.numpy).nbytes), ("out", dtype.numpy.itemsize)):
+        assert f"dereferenceable({nbytes}) align {dtype.numpy.itemsize} " in promised[name]
+    assert "readonly" in promised["a"]
+    assert "readonly" not in promised["out"]
+
+
+def test_an_empty_array_reaches_nowhere() -> None:
+    a, out = loops.Buffer("a", F32, (0, 3)), loops.Buffer("out", F32, (1,))
+    text = TARGET.emit(module(loops.Store(out, (c(0),), loops.Const(1.0, F32)), a, out)).text
+    assert re.findall(r"dereferenceable\((\d+)\)", text) == ["4"]
+
+
+def test_large_buffers_that_live_at_once_lie_apart() -> None:
+    """Nested ones one behind the other, ones that follow each other at the same place, small ones on the stack; each begins a
+    line."""
+    large = [loops.Buffer(f"t{n}", F32, (5000 + n,), "local") for n in range(4)]
+    small, one = loops.Buffer("s", F32, (9,), "private"), loops.Buffer("o", F32, (), "private")
+    out = loops.Buffer("out", F32, (1,))
+
+    def use(b: loops.Buffer, inside: loops.Stmt | None = None) -> loops.Stmt:
+        at = (c(0),) * len(b.shape)
+        fill = loops.Store(b, at, loops.Const(1.0, F32))
+        back = loops.Store(out, (c(0),), add(load(out, c(0)), load(b, *at)))
+        return loops.Alloc(b, loops.block(fill, *([inside] if inside else []), back))
+
+    body = loops.block(use(large[0], use(large[1], use(small, use(one)))), use(large[2], use(large[3])))
+    source = TARGET.emit(module(body, out))
+    line = 64
+    sizes = [-(-4 * b.size // line) * line for b in large]
+    places = [int(n) for n in re.findall(r"getelementptr inbounds i8, ptr %arena, i64 (\d+)", source.text)]
+    assert places == [0, sizes[0], 0, sizes[2]]
+    assert int(source.options["arena_bytes"]) == sizes[2] + sizes[3]
+    assert re.findall(r"alloca \[(\d+) x float\], align 64", source.text) == ["9", "1"]
+    assert run(module(body, out)) == 6
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("masked", [False, True])
+def test_addresses_are_promised_to_be_inside_only_where_all_lanes_count(masked: bool, stride: int) -> None:
+    a, out = loops.Buffer("a", F32, (200,)), loops.Buffer("out", F32, (40,))
+    active = loops.binary("<", loops.Ramp(V("i"), 1, 8), c(37, 8)) if masked else None
+    source = loops.Ramp(add(loops.binary("*", V("i"), c(stride)), c(5)), stride, 8, active=active)
+    store = loops.Store(out, (loops.Ramp(V("i"), 1, 8, active=active),), load(a, source, lanes=8))
+    m = module(loops.For("i", c(0), c(40), 8, store), a, out)
+    steps = [s for s in re.findall(r"= (getelementptr .*ptr .*)", TARGET.emit(m).text) if "%buffers" not in s]
+    assert any("inbounds" in s for s in steps) is not masked
+    x = np.arange(200, dtype=np.float32)
+    want = x[5::stride][:40] * (np.arange(40) < (37 if masked else 40))
+    assert np.array_equal(run(m, x), want)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 70, -1, -2])
+@pytest.mark.parametrize("active", [1, 3, 5, 8])
+@pytest.mark.parametrize("dtype", [F32, BOOL], ids=str)
+def test_idle_lanes_touch_nothing(dtype: DType, active: int, stride: int) -> None:
+    """The lanes that count end where the memory does: loads, and stores that leave what lies between."""
+    lanes, many = 8, 600
+    base = many - (active - 1) * stride - 1 if stride > 0 else -stride * (active - 1)
+    a, b, out = loops.Buffer("a", dtype, (many,)), loops.Buffer("b", dtype, (lanes,)), loops.Buffer("out", dtype, (lanes,))
+    there, here = loops.Ramp(c(base), stride, lanes, active=active), loops.Ramp(c(0), 1, lanes, active=active)
+    rng = np.random.default_rng(0)
+    x, y, which = rng.integers(0, 2, many), rng.integers(0, 2, lanes), base + stride * np.arange(active)
+    both = loops.block(loops.Store(out, (here,), load(a, there, lanes=lanes)),
+                       loops.Store(a, (there,), load(b, here, lanes=lanes)))
+    kernel = loops.Kernel("k", (a, b, out), ("a", "out"), both)
+    m = loops.Module("m", (a, b, out), ("a", "out"), (), (kernel,))
+    arrays = [x.astype(dtype.numpy), y.astype(dtype.numpy), np.zeros(lanes, dtype.numpy)]
+    guarded.run(TARGET.load(TARGET.build(TARGET.emit(m)), 1), arrays, "end" if stride > 0 else "start")
+    read, x = x[which], x.copy()
+    x[which] = y[:active]
+    assert np.array_equal(arrays[0], x)
+    assert np.array_equal(arrays[2], [*read, *[0] * (lanes - active)])
+
+
+@pytest.mark.parametrize("source", [F32, F64], ids=str)
+def test_floats_become_integers_of_the_least_width_that_holds_them(source: DType) -> None:
+    """Processors before AVX-512 convert to 64 bits one number at a time. Where the integer has its own width, the number that
+    stands for all that it does not hold is the processor's."""
+    widths = {I8: "i32", U8: "i32", I16: "i32", U16: "i32", I32: "i32", U32: "i64", I64: "i64"}
+    for target, wide in widths.items():
+        a, out = loops.Buffer("a", source, (8,)), loops.Buffer("out", target, (8,))
+        m = elementwise(lambda at, w, a=a, t=target: loops.Cast(load(a, at, lanes=w), t, w), out, a, lanes=8)
+        assert re.findall(r"fpto[su]i <8 x \w+> %\S+ to <8 x (\w+)>", TARGET.emit(m).text) == [wide], target
+    assert U64 not in widths, "it takes two conversions"
+
+
+def test_functions_are_for_the_machine_that_is_given() -> None:
+    out = loops.Buffer("out", F32, (1,))
+    m = module(loops.Store(out, (c(0),), loops.Const(1.0, F32)), out)
+    for machine, cpu in ((machines.AVX2, "x86-64-v3"), (machines.AVX512, "x86-64-v4"), (machines.NEON, "")):
+        attributes = LLVMTarget(machine).emit(m).text.partition("attributes #0 = {")[2]
+        assert f'"prefer-vector-width"="{8 * machine.vector_bytes}"' in attributes
+        assert ('"target-cpu"=' in attributes) == bool(cpu)
+        assert f'"target-cpu"="{cpu}"' in attributes or not cpu
+        assert (f'"target-features"="{machine.features}"' in attributes) == bool(machine.features)
