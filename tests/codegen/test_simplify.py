@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import loop_programs as P
 import pytest
 
 from polytc.codegen import loops as L
@@ -29,7 +30,10 @@ def value(e: L.Expr, x: int, g: int) -> int:
             return {"min": min, "max": max}[e.fn](value(a, x, g) for a in e.args)
         case L.Binary():
             a, b = value(e.a, x, g), value(e.b, x, g)
-            return {"+": a + b, "-": a - b, "*": a * b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[e.op]
+            if e.op in ("//", "%"):
+                return a // b if e.op == "//" else a % b
+            return {"+": a + b, "-": a - b, "*": a * b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b,
+                    "!=": a != b, "&&": a and b, "||": a or b}[e.op]
     raise AssertionError(e)
 
 
@@ -76,3 +80,61 @@ def test_accesses_in_no_lane_are_gone(dtype: DType) -> None:
         assert isinstance(made.value, L.Const if gone else L.Load)
         assert made.value.dtype is dtype
         assert (simplify.simplify(L.Store(b, at, L.Const(0, dtype, 4)), KNOWN) == L.Block(())) == gone
+
+
+NUMBERS = [L.const(n) for n in (-9, -3, -1, 0, 1, 2, 5, 6, 7, 8, 9, 14, 15, 16)]
+LINEAR = [X, P.add(X, L.const(3)), L.binary("-", L.const(7), X), P.scaled("x", 2, L.const(-2)), P.scaled("x", -3)]
+
+
+def agree(e: L.Expr, made: L.Expr) -> list[int]:
+    """The values of an expression, which are those of what became of it."""
+    values = [value(e, x, 0) for x in range(8)]
+    assert [value(made, x, 0) for x in range(8)] == values, (L.format_expr(e), L.format_expr(made))
+    return values
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_the_same_for_all_values_is_decided(turned: bool) -> None:
+    """At the very ends of what a variable lies between, too; and nothing else is."""
+    for one, number in itertools.product(LINEAR, NUMBERS):
+        pair = (number, one) if turned else (one, number)
+        for op in ("<", "<=", ">", ">=", "==", "!="):
+            made = simplify.expr(L.binary(op, *pair), KNOWN)
+            same = len(set(agree(L.binary(op, *pair), made))) == 1
+            between = op in ("==", "!=") and one in LINEAR[3:]  # multiples may pass a number by
+            assert between or same == isinstance(made, L.Const), (op, str(pair))
+        for fn in ("min", "max"):
+            made = simplify.expr(limit(fn, *pair), KNOWN)
+            values = agree(limit(fn, *pair), made)
+            left = any(all(value(p, x, 0) == values[x] for x in range(8)) for p in pair)
+            assert left != isinstance(made, L.Call), (fn, str(pair))
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+def test_divisions(op: str) -> None:
+    """None is left where all values have one quotient, or what is divided is a multiple."""
+    several = [P.add(P.scaled("g", 6), X), P.scaled("g", 12, P.scaled("x", -4))]
+    for one, divisor in itertools.product([*LINEAR, *several], range(1, 20)):
+        e = L.binary(op, one, L.const(divisor))
+        made = simplify.expr(e, KNOWN)
+        for x, g in itertools.product(range(8), range(6)):
+            assert value(made, x, g) == value(e, x, g), (L.format_expr(e), L.format_expr(made))
+        quotients = {value(L.binary("//", one, L.const(divisor)), x, 0) for x in range(8)}
+        if one in LINEAR and (len(quotients) == 1 or all(c % divisor == 0 for c in simplify.linear(one).values())):
+            assert op not in L.format_expr(made), L.format_expr(e)
+
+
+def test_lanes_that_all_decide_alike() -> None:
+    for base, number, stride, op in itertools.product((X, P.add(X, L.const(2))), NUMBERS, (1, 2, -1), ("<", ">=")):
+        made = simplify.expr(L.binary(op, L.Ramp(base, stride, 4), L.Const(number.value, I64, 4)), KNOWN)
+        lanes = {value(L.binary(op, P.add(base, L.const(n * stride)), number), x, 0) for x in range(8) for n in range(4)}
+        assert isinstance(made, L.Const) == (len(lanes) == 1), (op, stride, str(number))
+        assert not isinstance(made, L.Const) or (made.lanes == 4 and lanes == {made.value})
+
+
+def test_logic_with_what_is_known() -> None:
+    x = L.binary("<", X, L.const(4))
+    yes, no = L.Const(True, BOOL), L.Const(False, BOOL)
+    for op, known, expected in (("&&", yes, x), ("&&", no, no), ("||", yes, yes), ("||", no, x)):
+        for pair in ((x, known), (known, x)):
+            assert simplify.expr(L.binary(op, *pair), KNOWN) == expected
