@@ -28,6 +28,8 @@ def value(e: L.Expr, x: int, g: int) -> int:
             return {"x": x, "g": g}[e.name]
         case L.Call():
             return {"min": min, "max": max}[e.fn](value(a, x, g) for a in e.args)
+        case L.Unary():
+            return -value(e.a, x, g) if e.op == "-" else ~value(e.a, x, g)
         case L.Binary():
             a, b = value(e.a, x, g), value(e.b, x, g)
             if e.op in ("//", "%"):
@@ -138,3 +140,22 @@ def test_logic_with_what_is_known() -> None:
     for op, known, expected in (("&&", yes, x), ("&&", no, no), ("||", yes, yes), ("||", no, x)):
         for pair in ((x, known), (known, x)):
             assert simplify.expr(L.binary(op, *pair), KNOWN) == expected
+
+
+@pytest.mark.parametrize("e", [X, P.add(X, G), P.scaled("x", 3, L.const(-2)), limit("max", X, REST)])
+def test_signs(e: L.Expr) -> None:
+    """A negation is part of a sum, a complement none."""
+    for op in ("-", "~"):
+        for whole in (L.Unary(op, e, I64), P.add(L.Unary(op, e, I64), X), L.Unary("-", L.Unary(op, e, I64), I64)):
+            made = simplify.expr(whole, KNOWN)
+            for x, g in itertools.product(range(8), range(6)):
+                assert value(made, x, g) == value(whole, x, g), (L.format_expr(whole), L.format_expr(made))
+    assert simplify.expr(P.add(L.Unary("-", e, I64), e), KNOWN) == L.const(0)
+
+
+def test_choices_that_are_decided_are_gone() -> None:
+    for number, chosen in ((8, X), (0, G)):
+        e = L.Select(L.binary("<", X, L.const(number)), X, G, I64)
+        assert simplify.expr(e, KNOWN) == chosen
+    e = L.Select(L.binary("<", X, L.const(3)), X, G, I64)
+    assert simplify.expr(e, KNOWN) == e
