@@ -153,6 +153,14 @@ def test_what_the_masked_statement_reads_is_narrowed_where_nobody_else_needs_it(
         np.testing.assert_allclose(scores, 2 * np.einsum("hid,hjd->hij", a["Q"], a["K"]), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(("rows", "block"), [(64, 16), (128, 32), (192, 48), (200, 50), (256, 64), (512, 64), (48, None)])
+def test_a_mask_leaves_some_blocks_short(rows: int, block: int | None) -> None:
+    """At least four blocks of at most 64 rows, from 64 rows on."""
+    rewritten = lower_program(program_of(CAUSAL, rows, rows), LLVMTarget(AVX2)).rewritten
+    made = {t.shape[-2] for t in rewritten.tensors if t.name.startswith("S_rows")}
+    assert made == ({block} if block else set())
+
+
 def test_precise_programs_compute_every_term() -> None:
     program = replace(program_of(CAUSAL, 256, 256), precise=True)
     assert not narrowed(program)

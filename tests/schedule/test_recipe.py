@@ -16,7 +16,7 @@ from polytc import compiler, errors
 from polytc.lang import build, evaluate
 from polytc.lang import program as pr
 from polytc.lang.scalars import I64
-from polytc.schedule import quasi, recipe
+from polytc.schedule import loopnest, quasi, recipe
 from polytc.schedule.recipe import Recipe
 from tests.test_programs import check
 
@@ -260,6 +260,25 @@ def test_a_schedule_written_by_hand_can_be_edited() -> None:
     text = ('{ domain: "{ S1[i] : 0 <= i <= 7 }", child: { schedule: "[{ S1[i] -> [(floor(i/4))] }, { S1[i] -> [(i)] }]" } }')
     assert [x.title for x in s.read(text).body] == ["i.0"]
     right(s.read(text).parallel("S1", "i.0"))
+
+
+@pytest.mark.parametrize(("titles", "expected"), [
+    ("", ["i.0", "i.1", "i.2", "i.3"]), ("i,x", ["i", "x", "i.0", "i.1"]), ("i.0,i.2", ["i.0", "i.2", "i.1", "i.3"]),
+    ("i.1,i.0", ["i.1", "i.0", "i.2", "i.3"])])
+def test_loops_without_names_get_some_that_no_other_has(titles: str, expected: list[str]) -> None:
+    inner = 'child: { schedule: "[{ S1[i] -> [(floor(i/2))] }, { S1[i] -> [(i)] }]" }'
+    outer = f'mark: "x:{titles} sequential sequential", child: {{ schedule: "[{{ S1[i] -> [(floor(i/8))] }}, ' \
+            f'{{ S1[i] -> [(floor(i/4))] }}]", {inner} }}'
+    s = start("Y[i] = X[i]", {"X": (8,)}).read(f'{{ domain: "{{ S1[i] : 0 <= i <= 7 }}", child: {{ {outer} }} }}')
+    assert [x.title for x in loopnest.loops(s.body, "S1")] == expected
+
+
+def test_a_loop_beside_one_of_its_name_and_another() -> None:
+    outer = "[{ S1[i] -> [(floor(i/4))] }, { S1[i] -> [(floor(i/2))] }]"
+    text = f'{{ domain: "{{ S1[i] : 0 <= i <= 7 }}", child: {{ mark: "x:i,i.0 sequential sequential", child: {{ ' \
+           f'schedule: "{outer}", child: {{ schedule: "[{{ S1[i] -> [(i)] }}]" }} }} }} }}'
+    s = start("Y[i] = X[i]", {"X": (8,)}).read(text)
+    assert [x.title for x in loopnest.loops(s.body, "S1")] == ["i", "i.0", "i.1"]
 
 
 def test_what_is_no_schedule_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The order of tile loops and the blocks of reductions, for caches that are only described."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from polytc.lang import build
+from polytc.lang import program as pr
+from polytc.machine import AVX2, Machine
+from polytc.schedule import reuse
+
+VECTOR = "y[j] += x[i] * A[i,j]"
+
+
+@pytest.mark.parametrize(("steps", "size"), [(1024, 16), (31 * 32, 31), (9 * 113, 9), (8 * 127, 8), (7 * 149, None),
+                                             (1021, None), (30 * 37, 30)])
+def test_a_large_matrix_is_read_some_rows_at_a_time(steps: int, size: int | None) -> None:
+    """As many as divide them all, fewer than 32, but no few."""
+    program = build(VECTOR, {"x": (steps,), "A": (steps, 1024)})
+    found = reuse.stream(program, program.statements[-1], {"j": 16}, AVX2)
+    assert found == (None if size is None else reuse.Block("S1", "i", size, 0))
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    (VECTOR, {"x": (1024,), "A": (1024, 16)}),                                  # rows shorter than pages
+    (VECTOR, {"x": (16,), "A": (16, 1024)}),                                    # small
+    ("y[j] += x[i] * A[j,i]", {"x": (1024,), "A": (1024, 1024)}),               # walked along as it is
+    ("y[j] += A[i,j] * B[i,j]", {"A": (1024, 1024), "B": (1024, 1024)}),        # two of them
+    ("C[b,j] += x[b,i] * A[i,j]", {"x": (8, 1024), "A": (1024, 1024)}),         # read again for each b
+    ("y[i+j] += x[i] * A[i,j]", {"x": (1024,), "A": (1024, 1024)}),
+])
+def test_what_is_not_read_in_strides_of_pages_once_is_not_cut(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    program = build(text, shapes)
+    assert reuse.stream(program, program.statements[-1], {}, AVX2) is None
+
+
+def with_second(size: int) -> Machine:
+    first, second, *others = AVX2.caches
+    return replace(AVX2, caches=(replace(first, bytes=4096), replace(second, bytes=size), *others))
+
+
+@pytest.mark.parametrize(("second", "size"), [(1 << 20, None), (4 * 4 * 16 * 1024, None), (4 * 4 * 16 * 1024 - 1, 512),
+                                              (4 * 4 * 16 * 512, 512), (4 * 4 * 16 * 128, 128), (4 * 4 * 16 * 16, 16),
+                                              (4 * 4 * 16 * 15, None)])
+def test_a_reduction_is_cut_where_what_the_innermost_loop_reuses_fills_a_quarter_of_it(second: int, size: int | None) -> None:
+    """16 columns of B, of which a block takes a quarter at most; the block lies inside of the loop over columns."""
+    program = build("C[i,j] += A[i,k] * B[k,j]", {"A": (512, 1024), "B": (1024, 512)})
+    s, sizes = program.statements[-1], {"i": 6, "j": 16}
+    found = reuse.block(program, s, sizes, (1, 0), with_second(second))
+    assert found == (None if size is None else reuse.Block("S1", "k", size, 1))
+
+
+@pytest.mark.parametrize(("shapes", "order"), [
+    ({"A": (512, 64), "B": (64, 512)}, ("j", "i")),            # a tile of A has 6 rows, one of B 16 columns: A is replaced
+    ({"A": (6, 64), "B": (64, 512)}, ("i", "j")),              # one tile of rows
+    ({"A": (512, 64), "B": (64, 16)}, ("j", "i")),
+    ({"A": (6, 64), "B": (64, 16)}, ("i", "j")),
+])
+def test_the_innermost_loop_replaces_the_fewest_bytes(shapes: dict[str, tuple[int, ...]], order: tuple[str, ...]) -> None:
+    program = build("C[i,j] += A[i,k] * B[k,j]", shapes)
+    rows = reuse.of_tiles(program, program.statements[-1], {"i": 6, "j": 16}, AVX2)
+    assert tuple("ij"[r] for r in rows) == order
+
+
+@pytest.mark.parametrize(("shapes", "order"), [
+    ({"A": (64, 64), "B": (64, 64, 32)}, (2, 0, 1)),           # A is read in 2 tiles of j or in 64 of b
+    ({"A": (64, 64), "B": (3, 64, 64)}, (0, 2, 1)),
+    ({"A": (64, 64), "B": (5, 64, 32)}, (2, 0, 1)),            # less than half as often
+    ({"A": (64, 64), "B": (3, 64, 32)}, (0, 2, 1)),            # little less
+])
+def test_the_outermost_loop_is_one_for_which_large_operands_are_read_less_often(
+        shapes: dict[str, tuple[int, ...]], order: tuple[int, ...]) -> None:
+    program = build("C[b,i,j] += A[i,k] * B[b,k,j]", {**shapes, "A": (4096, 64)})
+    assert reuse.of_tiles(program, program.statements[-1], {"b": 1, "i": 1, "j": 16}, with_second(1 << 10)) == order
+
+
+def test_bytes_of_boxes() -> None:
+    program = build("O[h,w] += I[2*h+r,w+s] * W[r,s] where h in 0:20, w in 0:30", {"I": (60, 40), "W": (3, 5)})
+    s = program.statements[-1]
+    image, weights = pr.reads(s)
+    assert reuse.footprint(program, s, weights, {}) == 4 * 3 * 5
+    assert reuse.footprint(program, s, image, {"h": 2, "w": 8}) == 4 * (2 * 1 + 2 + 1) * (7 + 4 + 1)
+    assert reuse.footprint(program, s, image, {}) == 4 * (2 * 19 + 2 + 1) * (29 + 4 + 1)
