@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import rebuilt, size
 from polytc.codegen.passes import simplify
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64
 from polytc.lang.sizes import Size
 

@@ -23,9 +23,9 @@ from polytc.graph.plan import Call, Plan
 from polytc.lang import generalise
 from polytc.lang.canonical import canonical
 from polytc.lang.generalise import NotGeneral
+from polytc.lang.naming import fresh
 from polytc.lang.program import Program
 from polytc.lang.rewrites.coalesce import coalesce
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.sizes import Undecided, names
 from polytc.runtime import forks, packages
 from polytc.runtime.sized import sized, terms

@@ -13,6 +13,7 @@ from polytc.lang.check import Placed
 from polytc.lang.declare import Declarations
 from polytc.lang.domain import Domain, condition_indices
 from polytc.lang.lowered import Lowered
+from polytc.lang.naming import fresh
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import BOOL, I64, DType
 from polytc.lang.typenames import dtype_of
@@ -113,17 +114,11 @@ def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
     for k, f in enumerate(s.forms):
         moving = [i for i in indices(f) if s.domain.box[i][0] < s.domain.box[i][1]]
         plain = f.index or (moving[0] if len(moving) == 1 else "")
-        names.append(plain if plain and plain not in names else _fresh(f"d{k}", {*s.domain.box, *names}))
+        names.append(plain if plain and plain not in names else fresh(f"d{k}", {*s.domain.box, *names}))
     value = pr.Const(scalars.identity(op, dtype), dtype)
     bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in zip(names, hull, strict=True))
     return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, tuple(map(pr.Index, names)), None, value, bounds, (),
                         s.lowered.source.span)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:

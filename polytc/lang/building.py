@@ -21,12 +21,13 @@ from polytc.lang.inference import infer
 from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
 from polytc.lang.lower import lower_statement
 from polytc.lang.lowered import Lowered, Scope
+from polytc.lang.naming import claim
 from polytc.lang.place import Placing
 from polytc.lang.proof import Prover
 from polytc.lang.report import Report, closest
 from polytc.lang.scalars import DType
 from polytc.lang.signatures import choose
-from polytc.lang.splice import Instance, fresh
+from polytc.lang.splice import Instance
 from polytc.lang.typenames import dtype_of
 from polytc.lang.weak import Value
 
@@ -81,7 +82,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
 def _named(statements: tuple[pr.Statement, ...]) -> tuple[pr.Statement, ...]:
     """The statements with a name for each: labels may be the names that others would have had."""
     taken: set[str] = set()
-    return tuple(s if (name := fresh(s.name, taken)) == s.name else replace(s, name=name) for s in statements)
+    return tuple(s if (name := claim(s.name, taken)) == s.name else replace(s, name=name) for s in statements)
 
 
 def _prepare(f: sx.Function, given: Arguments, report: Report) -> tuple[sx.Function, Declarations]:

@@ -11,6 +11,7 @@ import numpy as np
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang import syntax as sx
+from polytc.lang.naming import claim
 from polytc.lang.report import Report, closest
 
 errors.register(E107="attribute missing, unknown or of the wrong kind", E110="index pack of unknown or unequal rank",
@@ -217,7 +218,7 @@ class _Expansion:
         self.packs = {n: r for n, r in ranks.items() if n not in attributes}
         taken = {n for s in _statements(function) for e in (*s.subscripts, s.value) for n in names(e)}
         taken |= {s.target for s in _statements(function)} | {p.name for p in function.params} | set(attributes)
-        self.axes = {p: tuple(_fresh(f"{p}{k}", taken) for k in range(r)) for p, r in self.packs.items()}
+        self.axes = {p: tuple(claim(f"{p}{k}", taken) for k in range(r)) for p, r in self.packs.items()}
         self.headers = {p.name: self.header(p) for p in function.params if p.dims is not None}
         self.extents = self._extents()
         self.ones = self._ones()
@@ -377,10 +378,3 @@ class _Expansion:
         return replace(e, subscripts=tuple(
             sx.Number(0, e.span) if axis.optional and extent == 1 else sub
             for (axis, extent), sub in zip(self._actual(e.tensor), kept, strict=True)))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

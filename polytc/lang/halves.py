@@ -21,6 +21,7 @@ from polytc.errors import Span
 from polytc.lang import program as pr
 from polytc.lang import weak
 from polytc.lang.held import held_in_single
+from polytc.lang.naming import claim
 from polytc.lang.scalars import F32, DType
 
 
@@ -54,7 +55,7 @@ def widen(program: pr.Program, accumulators: Mapping[str, DType] | None = None, 
         own = program.tensor(s.target).dtype
         dtype = asked.get(s.target, F32 if own.is_half else own)
         if dtype != own and s.op is not None and s.target not in wide:
-            name = _fresh(f"{s.target}_{'single' if dtype == F32 else dtype}", taken)
+            name = claim(f"{s.target}_{'single' if dtype == F32 else dtype}", taken)
             wide[s.target] = _Wide(name, dtype, program.tensor(s.target).dtype)
     statements = [_opening(program.tensor(n), wide[n]) for n in program.inputs if n in wide]
     for k, s in enumerate(program.statements):
@@ -83,13 +84,6 @@ def _end(statements: tuple[pr.Statement, ...], k: int) -> int:
     """The place of the last statement of the outermost loop around statement k, or k itself."""
     outer = statements[k].loops[:1]
     return max(j for j, s in enumerate(statements) if j == k or (outer and s.loops[:1] == outer))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def _statement(s: pr.Statement, wide: Mapping[str, _Wide], dtype: DType) -> pr.Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.lang import program as pr
 from polytc.lang.affine import affine
@@ -64,3 +64,21 @@ def bounds(form: Linear, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
         first, last = (lower, upper - 1)[::1 if c > 0 else -1]
         low, high = low + c * first, high + c * last
     return low, high
+
+
+def normalise(e: pr.Expr) -> pr.Expr:
+    """Subscripts in linear normal form, so that `0*4 + m` reads `m`."""
+    return pr.map_expr(e, _normal)
+
+
+def _normal(e: pr.Expr) -> pr.Expr:
+    if isinstance(e, pr.Read):
+        forms = [linear(sub) for sub in e.subscripts]
+        return replace(e, subscripts=tuple(sub if form is None else expression(form)
+                                           for form, sub in zip(forms, e.subscripts, strict=True)))
+    if isinstance(e, pr.Binary | pr.Unary) and e.dtype == I64:
+        form = linear(e)
+        numbers = () if form is None else (form.constant, *(c for _, c in form.terms))
+        wraps = any(not isinstance(c, Size) and abs(c) >= 1 << 31 for c in numbers)
+        return expression(form) if form is not None and not wraps else e
+    return e

@@ -22,9 +22,9 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang import scalars, weak
+from polytc.lang.naming import claim
 from polytc.lang.scalars import BOOL, I64, DType
 from polytc.lang.sizes import Size, Undecided
-from polytc.lang.splice import fresh
 from polytc.lang.typenames import CONSTANTS, dtype_of
 from polytc.lang.weak import TypeProblem, Value
 
@@ -185,7 +185,7 @@ def _readable(p: pr.Program) -> pr.Program:
     tensors = {t.name for t in p.tensors} | set(p.sizes)
     indices = {i for s in p.statements for i in s.indices}
     taken = tensors | indices | _WORDS
-    names = {i: fresh(f"{i}_", taken) for i in sorted(indices & (tensors | _WORDS))}
+    names = {i: claim(f"{i}_", taken) for i in sorted(indices & (tensors | _WORDS))}
     statements = tuple(_renamed(s, names) for s in p.statements) if names else p.statements
     return replace(p, name=name, statements=statements)
 

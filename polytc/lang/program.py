@@ -240,6 +240,11 @@ def nested(statements: tuple[Statement, ...], depth: int = 0) -> tuple[Nested, .
     return tuple(found)
 
 
+def replaced(s: Statement, old: Expr, new: Expr) -> Statement:
+    """The statement with another expression in its value wherever `old` stands."""
+    return replace(s, value=map_expr(s.value, lambda e: new if e == old else e))
+
+
 def stretches(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...] | Loop]:
     """The outermost `for` loops, and the neighbouring statements between them, together."""
     for label, run in groupby(statements, lambda s: s.loops[0] if s.loops else None):

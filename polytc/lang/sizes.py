@@ -295,3 +295,8 @@ def names(extents: Iterable[int]) -> tuple[str, ...]:
     for n in extents:
         visit(form_of(n))
     return tuple(found)
+
+
+def rest_start(lower: int, upper: int) -> int:
+    """Where the rest begins; of open sizes it has something for the typical ones, so that strategies see a loop."""
+    return Size.of(min(int(lower), int(upper) - 1), lower.form) if isinstance(lower, Size) else lower

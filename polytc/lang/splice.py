@@ -11,6 +11,7 @@ from polytc.lang import syntax as sx
 from polytc.lang.declare import Declarations
 from polytc.lang.expand import clause_expressions, names, nodes
 from polytc.lang.lowered import Lowered
+from polytc.lang.naming import claim, fresh
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import DType
 
@@ -54,7 +55,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
             continue
         origin = tuple(-low for low, _ in made.hulls[p.name])
         busy = target in hulls or any(target == place.name for place in places.values())
-        name = fresh(f"{target}_new", taken) if busy else target
+        name = claim(f"{target}_new", taken) if busy else target
         places[p.name] = _Place(name, origin)
         d.results.add(name)
         if p.name in own.declared:  # what bounds a scatter into it
@@ -64,7 +65,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
             copies.append(_copy(_Place(name, (0,) * len(origin)), target, made.hulls[p.name], around, span))
     for name in dict.fromkeys(x.target for x in _statements(made.function)):
         if name not in places:
-            places[name] = _Place(fresh(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
+            places[name] = _Place(claim(f"{made.function.name}_{name}", taken), (0,) * len(made.hulls[name]))
             if name in own.declared:
                 d.declared.setdefault(places[name].name, own.declared[name])
     d.results |= {places[n].name for n in (*own.results, *own.temporaries)}
@@ -121,19 +122,11 @@ def _expressions(s: sx.Statement) -> Iterable[sx.Expr]:
     return (*s.subscripts, s.value, *s.components, *(e for c in s.clauses for e in clause_expressions(c)))
 
 
-def fresh(name: str, taken: set[str]) -> str:
-    """A name that is not taken, and is from now on."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
 def _box(hull: Hull, taken: frozenset[str], span: Span) -> tuple[tuple[sx.Name, ...], tuple[sx.RangeClause, ...]]:
     """An index for each dimension of a tensor, and that it runs over all of it."""
     axes: list[sx.Name] = []
     for k in range(len(hull)):
-        axes.append(sx.Name(fresh(f"d{k}", set(taken)), span))
+        axes.append(sx.Name(fresh(f"d{k}", taken), span))
     ranges = tuple(sx.RangeClause(a.id, sx.Number(low, span), sx.Number(high + 1, span), None, False, span)
                    for a, (low, high) in zip(axes, hull, strict=True))
     return tuple(axes), ranges
@@ -173,7 +166,7 @@ class _Renaming:
         self.indices |= {old.index: new.index for old, new in zip(s.loops, loops, strict=True)}
         for n in sorted(used - self.indices.keys()):
             if n in self.taken and (n in lets or (n not in self.own.numbers and n not in self.places)):
-                self.indices[n] = fresh(n, taken)
+                self.indices[n] = claim(n, taken)
         value = self.rewrite(s.value)
         if cast is not None and (lowered.value.weak or lowered.value.dtype != cast):
             value = sx.Call(str(cast), (value,), s.value.span)
@@ -185,7 +178,7 @@ class _Renaming:
     def loop(self, x: sx.Loop, taken: set[str]) -> sx.Loop:
         """A loop of the definition in this call: a loop of its own, whose index has one name in all of its statements."""
         if x.label not in self.loops:
-            index = fresh(x.index, taken) if x.index in self.taken else x.index
+            index = claim(x.index, taken) if x.index in self.taken else x.index
             self.loops[x.label] = sx.Loop(f"{x.label}_{self.span.start}", index, x.span)
         return self.loops[x.label]
 

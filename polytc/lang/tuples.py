@@ -19,6 +19,7 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang import scalars, weak
 from polytc.lang.check import Placed
+from polytc.lang.naming import fresh
 from polytc.lang.ranges import Hull
 from polytc.lang.scalars import BOOL, I32, I64, DType
 
@@ -81,7 +82,7 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
         value = pr.Cast(value, dtype)
     if not _repeatable(value):
         inner = update.ranges[update.depth:]
-        kept = pr.Tensor(_fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in inner),
+        kept = pr.Tensor(fresh(f"{update.target}_of", hulls), dtype, tuple(r.extent for r in inner),
                          tuple(r.lower for r in inner))
         at = tuple(pr.Index(r.index) for r in inner)
         out.append(replace(update, name=f"{update.name}_value", target=kept.name, subscripts=at, op=None, value=value))
@@ -99,12 +100,6 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     return out + [_component(m, place, elements, types[m.lowered.target]) for m in members[1:]], made
 
 
-def _fresh(name: str, taken: Mapping[str, Hull]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
 def _repeatable(e: pr.Expr) -> bool:
     """Does `e` have the same value wherever it is computed? Float arithmetic may be fused in one place and not in another."""
     if isinstance(e, pr.Binary | pr.Call) and e.dtype.is_float:
@@ -120,7 +115,7 @@ def _place(s: Placed, lead: Lead, hulls: Mapping[str, Hull]) -> _Place:
         """known: the indices of the statement that an element tells."""
         numbered = tuple((r.index, r.lower, r.extent) for r in update.ranges if r.index not in known)
         dtype = I32 if prod(extent for _, _, extent in numbered) < 1 << 31 else I64
-        tensor = pr.Tensor(_fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
+        tensor = pr.Tensor(fresh(f"{update.target}_at", hulls), dtype, tuple(high - low + 1 for low, high in hull),
                            tuple(low for low, _ in hull))
         return _Place(tensor, at, numbered, everywhere, bool(s.scattered))
 
@@ -134,7 +129,7 @@ def _place(s: Placed, lead: Lead, hulls: Mapping[str, Hull]) -> _Place:
            for d, f in enumerate(s.forms)]
     names: list[str] = []
     for d, index in enumerate(own):
-        names.append(index or _fresh(f"d{d}", dict.fromkeys((*update.indices, *names), ())))
+        names.append(index or fresh(f"d{d}", (*update.indices, *names)))
     return place(tuple(map(pr.Index, names)), own, sure and None not in own)
 
 

@@ -25,10 +25,9 @@ from polytc.machine import Machine
 from polytc.poly import nest
 from polytc.schedule import cpu, extents, gpu, loopnest, reading, sharing, tiles
 from polytc.schedule.groups import is_contraction, reduced_indices
-from polytc.schedule.lanes import lane_width
 from polytc.schedule.loopnest import Body, Leaf, Loop, Node
 from polytc.schedule.steps import Steps
-from polytc.schedule.strides import AccessStrides, of_statement, vector_score
+from polytc.schedule.strides import AccessStrides, lane_width, of_statement, vector_score
 
 S = TypeVar("S", bound=Steps)
 

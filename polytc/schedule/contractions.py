@@ -17,8 +17,7 @@ from polytc.poly.nest import Band, Leaf, Member, Nest
 from polytc.schedule import tiles
 from polytc.schedule.conflicts import Conflicts, Rows
 from polytc.schedule.groups import coincident_indices, is_contraction
-from polytc.schedule.lanes import lane_width
-from polytc.schedule.strides import AccessStrides
+from polytc.schedule.strides import AccessStrides, lane_width
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from polytc import errors
 from polytc.lang import program as pr
 from polytc.lang.affine import affine, interval
 from polytc.lang.linear import linear
+from polytc.lang.naming import fresh
 from polytc.lang.report import closest
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.scalars import I64
 
 HEAD = "# copy "

@@ -18,8 +18,7 @@ from polytc.schedule import reuse, sharing, tiles
 from polytc.schedule.clusters import Cluster, clusters
 from polytc.schedule.fusion import Fusion
 from polytc.schedule.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
-from polytc.schedule.lanes import lane_width
-from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
+from polytc.schedule.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
 
 SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""

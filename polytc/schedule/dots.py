@@ -22,10 +22,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
+from polytc.lang.linear import linear, normalise
+from polytc.lang.naming import fresh
 from polytc.lang.rewrites import hoist
-from polytc.lang.rewrites.pad import fresh
-from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I8, I32, I64, U8, U32, DType
 from polytc.lang.words import DOTS, WORD, Dot
 from polytc.machine import Machine

@@ -19,9 +19,9 @@ import islpy
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
+from polytc.lang.naming import Names
 from polytc.poly import isl
 from polytc.schedule.groups import about, is_contraction
-from polytc.schedule.names import Names
 from polytc.schedule.sums import summed
 
 PRODUCTS = 16

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
-from polytc.lang.rewrites.pad import fresh
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import normalise
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64, identity
-from polytc.lang.sizes import Size
+from polytc.lang.sizes import Size, rest_start
 from polytc.machine import Machine
 from polytc.schedule.groups import coincident_indices, is_contraction
-from polytc.schedule.strides import AccessStrides, of_statement
+from polytc.schedule.strides import AccessStrides, lane_width, of_statement
 
 ACCUMULATORS = 4
 """Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
@@ -41,11 +41,6 @@ def split_reductions(program: pr.Program, machine: Machine) -> pr.Program:
         tensors.append(partial[0])
         statements += partial[1]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
-
-
-def lane_width(program: pr.Program, s: pr.Statement, machine: Machine) -> int:
-    """Elements of a vector that holds the statement's widest operand."""
-    return machine.lanes(max(program.tensor(n).dtype.bytes for n in (s.target, *(r.tensor for r in pr.reads(s)))))
 
 
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
@@ -95,8 +90,3 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     total = pr.Read(name, cell, target.dtype)
     statements.append(replace(s, value=total, ranges=(*kept, lanes)))
     return tensor, statements
-
-
-def rest_start(lower: int, upper: int) -> int:
-    """Where the rest begins; of open sizes it has something for the typical ones, so that strategies see a loop."""
-    return Size.of(min(int(lower), int(upper) - 1), lower.form) if isinstance(lower, Size) else lower

@@ -16,11 +16,11 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
+from polytc.lang.naming import Names
 from polytc.machine import Machine
 from polytc.schedule import gpu, groupwise, launches, staging
 from polytc.schedule.around import Around
 from polytc.schedule.groups import coincident_indices
-from polytc.schedule.names import Names
 
 
 def stage(program: pr.Program, machine: Machine) -> pr.Program:

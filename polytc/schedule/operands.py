@@ -11,10 +11,10 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import Linear, bounds, expression
+from polytc.lang.naming import Names
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import may_be_less
 from polytc.schedule.cuts import plus, ragged, weighted
-from polytc.schedule.names import Names
 
 ROUNDS = 4
 """Rounds of a copy that run at once, so that their loads are under way together."""

@@ -19,15 +19,15 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
 from polytc.lang.linear import linear
+from polytc.lang.naming import fresh
 from polytc.lang.rewrites import hoist
-from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import tiles
 from polytc.schedule.cachesets import refetched
 from polytc.schedule.groups import coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.lanes import along, lane_width
-from polytc.schedule.strides import AccessStrides, of_statement
+from polytc.schedule.lanes import along
+from polytc.schedule.strides import AccessStrides, lane_width, of_statement
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
@@ -157,5 +157,5 @@ def _apply(program: pr.Program, s: pr.Statement, position: int, formal: tuple[st
     copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
     statements = list(program.statements)
     at = statements.index(s)
-    statements[at:at + 1] = [copy, replaced(s, read, replace(read, tensor=name, subscripts=cell, default=None))]
+    statements[at:at + 1] = [copy, pr.replaced(s, read, replace(read, tensor=name, subscripts=cell, default=None))]
     return replace(program, tensors=(*program.tensors, target), statements=tuple(statements))

@@ -20,16 +20,16 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
-from polytc.lang.linear import expression
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import expression, normalise
+from polytc.lang.naming import Names
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
 from polytc.schedule.blocks import DEPTHS, SMALL
 from polytc.schedule.cuts import Cut
 from polytc.schedule.groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.names import Names
-from polytc.schedule.teams import COLUMNS, EACH, ENOUGH, GROUP, fastest
+from polytc.schedule.occupancy import ENOUGH, GROUP
+from polytc.schedule.teams import COLUMNS, EACH, fastest
 
 LEAST = 2048
 """Elements of a group: fewer are not worth a second kernel."""

@@ -19,8 +19,7 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.schedule import bands, contractions
 from polytc.schedule.conflicts import Conflicts, Rows, reduced
-from polytc.schedule.lanes import lane_width
-from polytc.schedule.strides import AccessStrides, of_statement
+from polytc.schedule.strides import AccessStrides, lane_width, of_statement
 
 SCATTERED = 1.5
 """Cycles of an element that is loaded or stored by itself into a vector."""

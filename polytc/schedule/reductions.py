@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polytc.lang import program as pr
-from polytc.lang.linear import Linear, expression, linear
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import Linear, expression, linear, normalise
+from polytc.lang.naming import Names
 from polytc.lang.scalars import I64, DType, identity
 from polytc.lang.sizes import may_be_less
 from polytc.schedule.around import Around
 from polytc.schedule.cuts import Cut, moves, ragged
 from polytc.schedule.groups import Group, about, reduced_indices
-from polytc.schedule.names import Names
 from polytc.schedule.teams import Team
 
 BRANCHES = 16

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.rewrites.pad import fresh
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import normalise
+from polytc.lang.naming import claim, fresh
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import masked
@@ -200,9 +200,7 @@ class _Blocks:
                 self.statements.append(self.copied(name, names[name], cut))
 
     def fresh(self, name: str) -> str:
-        new = fresh(f"{name}_rows", self.taken)
-        self.taken.add(new)
-        return new
+        return claim(f"{name}_rows", self.taken)
 
     def moved(self, s: pr.Statement, names: dict[str, str], cut: _Cut) -> pr.Statement:
         """A statement for the rows of the blocks."""

@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import prod
 
 from polytc.lang import program as pr
+from polytc.lang.naming import fresh
 from polytc.lang.rewrites import hoist
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.scalars import BF16, F32, I8, I64, U8, U32
 from polytc.machine import Machine
 from polytc.schedule import tiles

@@ -19,7 +19,7 @@ from dataclasses import replace
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
 from polytc.lang.linear import Linear, bounds, expression, linear
-from polytc.lang.rewrites.pad import replaced
+from polytc.lang.naming import Names
 from polytc.lang.scalars import BOOL, I64, identity
 from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
@@ -28,7 +28,6 @@ from polytc.schedule.around import Around
 from polytc.schedule.blocks import Blocking
 from polytc.schedule.cuts import Cut, ragged, substituted
 from polytc.schedule.groups import Group, about, of_sizes, partition, reduced_indices
-from polytc.schedule.names import Names
 from polytc.schedule.operands import Operand
 from polytc.schedule.reductions import Reduction
 from polytc.schedule.turns import Turned
@@ -264,9 +263,9 @@ class _Staged:
                 copy, cell, zero = self._copy(read, cut)
                 copies.append(replace(copy, where=inside))
                 zeros += [read] if zero else []
-                s = replaced(s, read, pr.Read(copy.target, cell, read.dtype))
+                s = pr.replaced(s, read, pr.Read(copy.target, cell, read.dtype))
             else:
-                s = replaced(s, read, self._direct(read))
+                s = pr.replaced(s, read, self._direct(read))
         new = _simple(pr.substitute(s.value, {i: expression(c.whole) for i, c in self.cuts.items()}))
         dtype = self.program.tensor(s.target).dtype
         tests = [_simple(pr.substitute(c, {i: expression(x.whole) for i, x in self.cuts.items()})) for c in masks]

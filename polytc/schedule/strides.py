@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.lang.words import WORD
+from polytc.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,8 @@ def vector_score(accesses: tuple[AccessStrides, ...], index: str) -> int:
         else:
             score -= 3 * weight if stride is not None and abs(stride) <= 2 else 6 * weight
     return score if contiguous else min(score, 0)
+
+
+def lane_width(program: pr.Program, s: pr.Statement, machine: Machine) -> int:
+    """Elements of a vector that holds the statement's widest operand."""
+    return machine.lanes(max(program.tensor(n).dtype.bytes for n in (s.target, *(r.tensor for r in pr.reads(s)))))

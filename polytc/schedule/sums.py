@@ -17,14 +17,12 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
-from polytc.lang.linear import Linear, expression
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import Linear, expression, normalise
+from polytc.lang.naming import Names
 from polytc.lang.scalars import BOOL, I64
-from polytc.lang.sizes import Size
+from polytc.lang.sizes import Size, rest_start
 from polytc.lang.words import DOTS
 from polytc.schedule.groups import about, coincident_indices, is_contraction
-from polytc.schedule.lanes import rest_start
-from polytc.schedule.names import Names
 from polytc.schedule.reductions import combined
 from polytc.schedule.strides import of_statement
 

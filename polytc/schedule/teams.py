@@ -14,18 +14,15 @@ from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.machine import Machine
 from polytc.schedule.groups import Group, coincident_indices, reduced_indices
+from polytc.schedule.occupancy import ENOUGH, GROUP
 from polytc.schedule.strides import of_statement, vector_score
 
-GROUP = 256
-"""Work-items of a group at most."""
 LEAST = 16
 """Iterations of a reduction that are worth dividing."""
 EACH = 4
 """Elements of an item before more items share a row: each then has several reads under way."""
 COLUMNS = 32
 """Items along the results of a reduction that does not walk memory: whole lines of the caches."""
-ENOUGH = 2
-"""Groups of one compute unit that hide each other's waiting."""
 
 
 @dataclass(frozen=True)

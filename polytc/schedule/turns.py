@@ -15,15 +15,14 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.generalise import numeric
-from polytc.lang.linear import Linear, bounds, expression, linear
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import Linear, bounds, expression, linear, normalise
+from polytc.lang.naming import Names
 from polytc.lang.scalars import I64
 from polytc.machine import Machine
 from polytc.schedule import operands
 from polytc.schedule.around import Around
 from polytc.schedule.cuts import Cut, moves, ragged, substituted
 from polytc.schedule.groups import Group
-from polytc.schedule.names import Names
 from polytc.schedule.operands import Operand
 from polytc.schedule.strides import of_access, of_statement
 

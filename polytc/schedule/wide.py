@@ -13,7 +13,7 @@ from polytc.lang import program as pr
 from polytc.lang.linear import linear
 from polytc.machine import Machine
 from polytc.schedule.groups import Group
-from polytc.schedule.teams import ENOUGH, GROUP
+from polytc.schedule.occupancy import ENOUGH, GROUP
 
 
 def lanes(program: pr.Program, group: Group, row: int, machine: Machine) -> int:

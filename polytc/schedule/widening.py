@@ -14,8 +14,8 @@ from dataclasses import replace
 from math import frexp, prod
 
 from polytc.lang import program as pr
+from polytc.lang.naming import fresh
 from polytc.lang.rewrites import hoist
-from polytc.lang.rewrites.pad import fresh, replaced
 from polytc.lang.scalars import BF16, F16, F32, I8, U8, DType
 from polytc.lang.sizes import representative
 from polytc.lang.words import DOTS
@@ -47,7 +47,7 @@ def widen(program: pr.Program, machine: Machine) -> pr.Program:
                 tensors.append(replace(source, name=copies[source.name], dtype=F32))
                 label = fresh(f"{s.name}_{copies[source.name]}", {x.name for x in (*program.statements, *statements)})
                 statements.append(_copy(source, copies[source.name], label))
-            s = replaced(s, conversion, _wide(read, copies[source.name]))
+            s = pr.replaced(s, conversion, _wide(read, copies[source.name]))
         statements.append(s)
         copies.pop(s.target, None)  # a later read sees another value
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))

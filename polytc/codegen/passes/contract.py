@@ -21,7 +21,7 @@ from math import prod
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import items, repeats, simplify
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.sizes import Size
 from polytc.machine import Machine
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.machine import Machine
 
 Access: TypeAlias = tuple[tuple[loops.Expr, ...], int]

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import DType
 
 EXPONENTS = {32: 126, 64: 1022}

@@ -16,7 +16,7 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.lower import combine
 from polytc.codegen.passes import simplify
 from polytc.codegen.passes.lanewise import Chunk, broadcast, vector_expr, vectors
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import identity
 from polytc.machine import Machine
 

@@ -16,7 +16,7 @@ from itertools import groupby
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import BOOL
 from polytc.machine import Machine
 

@@ -25,6 +25,7 @@ from polytc.lang import program as pr
 from polytc.lang import weak
 from polytc.lang.affine import affine
 from polytc.lang.domain import condition_indices
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import BOOL, I64, U32, U64, DType, identity
 
 NONE = identity("min", I64)
@@ -157,7 +158,7 @@ def _tests(program: pr.Program, *, numbered: bool, late: bool = False) -> Iterat
                         for r in pr.walk(e) if isinstance(r, pr.Read))
             if late and not known:
                 continue
-            name = _fresh(f"outside_{place}", taken)
+            name = fresh(f"outside_{place}", taken)
             found = _numbered if numbered or not known else _largest
             made += found(program, s, sub, name, place)
             taken.update(c.output.name for _, _, c in made)
@@ -167,12 +168,6 @@ def _tests(program: pr.Program, *, numbered: bool, late: bool = False) -> Iterat
 def _lasting(program: pr.Program) -> frozenset[str]:
     """The inputs that a run leaves as they are."""
     return frozenset(program.inputs) - frozenset(program.outputs)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _decided(program: pr.Program, s: pr.Statement) -> Iterator[_Subscript]:

@@ -20,6 +20,7 @@ from itertools import pairwise
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64
 
 Pair = tuple[str, str]
@@ -234,9 +235,7 @@ def _filling(s: pr.Statement, dims: dict[str, int], shapes: dict[str, tuple[int,
 
 def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, int]) -> pr.Statement:
     outer, inner = pair
-    new = f"{outer}_{inner}"
-    while any(new in x.indices for x in (s, *_sharing(program, s, pair))):
-        new += "_"
+    new = fresh(f"{outer}_{inner}", {i for x in (s, *_sharing(program, s, pair)) for i in x.indices})
 
     def cut(tensor: str, subscripts: tuple[pr.Expr, ...]) -> tuple[pr.Expr, ...]:
         d = dims.get(tensor)

@@ -13,7 +13,7 @@ from math import prod
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
-from polytc.lang.rewrites.pad import fresh, replaced
+from polytc.lang.naming import fresh
 
 USES = 32
 """Times that an update must use each element of the copy."""
@@ -57,6 +57,6 @@ def _copied(program: pr.Program, name: str, read: pr.Read, ranges: tuple[pr.Rang
     for s in program.statements:
         if s.name == name:
             statements.append(pr.Statement(fresh(f"{name}_{copy.name}", taken), copy.name, cell, None, read, ranges))
-            s = replaced(s, read, replace(read, tensor=copy.name, subscripts=cell))
+            s = pr.replaced(s, read, replace(read, tensor=copy.name, subscripts=cell))
         statements.append(s)
     return replace(program, tensors=(*program.tensors, copy), statements=tuple(statements))

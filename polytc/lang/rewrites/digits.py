@@ -14,9 +14,8 @@ from dataclasses import replace
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
-from polytc.lang.rewrites.pad import fresh
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import linear, normalise
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64
 
 Radix = tuple[int, ...]

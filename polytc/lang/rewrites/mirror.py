@@ -22,7 +22,7 @@ from polytc.lang import program as pr
 from polytc.lang.affine import add, affine, indices
 from polytc.lang.bounding import at_least, box_interval
 from polytc.lang.linear import linear
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 
 T = TypeVar("T")
 REUSE = 16

@@ -15,6 +15,7 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang.affine import affine, interval
 from polytc.lang.linear import bounds, linear
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64
 
 SELDOM = 64
@@ -42,7 +43,7 @@ def materialise(program: pr.Program) -> pr.Program:
                 copies[key] = pr.Tensor(name, source.dtype, tuple(b - a + 1 for a, b in box), tuple(a for a, _ in box))
                 tensors.append(copies[key])
                 statements.append(_copy(copies[key], read, fresh(f"{s.name}_{name}", {x.name for x in statements})))
-            s = replaced(s, read, replace(read, tensor=copies[key].name, default=None))
+            s = pr.replaced(s, read, replace(read, tensor=copies[key].name, default=None))
         statements.append(s)
         copies = {key: copy for key, copy in copies.items() if key[0] != s.target}  # a later read sees another value
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
@@ -61,14 +62,8 @@ def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
         t = program.tensor(read.tensor)
         inside = all(lo <= a and b < lo + n for (a, b), lo, n in zip(known, t.lower, t.shape, strict=False))
         if read.default is not None and len(known) == len(forms) and inside:
-            s = replaced(s, read, replace(read, default=None))
+            s = pr.replaced(s, read, replace(read, default=None))
     return s
-
-
-def fresh(name: str, taken: set[str]) -> str:
-    """`name`, with a number if it is taken."""
-    candidates = (name, *(f"{name}{n}" for n in range(2, len(taken) + 3)))
-    return next(c for c in candidates if c not in taken)
 
 
 def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int, int], ...] | None:
@@ -99,8 +94,3 @@ def _copy(target: pr.Tensor, read: pr.Read, name: str) -> pr.Statement:
     indices = tuple(pr.Index(f"x{d}", I64) for d in range(len(target.shape)))
     ranges = tuple(pr.Range(i.name, lo, lo + n) for i, lo, n in zip(indices, target.lower, target.shape, strict=True))
     return pr.Statement(name, target.name, indices, None, replace(read, subscripts=indices), ranges)
-
-
-def replaced(s: pr.Statement, old: pr.Expr, new: pr.Expr) -> pr.Statement:
-    """The statement with another expression in its value wherever `old` stands."""
-    return replace(s, value=pr.map_expr(s.value, lambda e: new if e == old else e))

@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from polytc.lang import program as pr
-from polytc.lang.linear import Linear, linear
-from polytc.lang.rewrites.pad import fresh
-from polytc.lang.rewrites.unit import normalise
+from polytc.lang.linear import Linear, linear, normalise
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64, identity
 
 

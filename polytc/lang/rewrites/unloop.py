@@ -17,7 +17,7 @@ from itertools import groupby
 from polytc.lang import program as pr
 from polytc.lang.affine import Affine, add, affine
 from polytc.lang.bounding import at_least
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 
 
 def unloop(program: pr.Program) -> pr.Program:

@@ -22,8 +22,8 @@ from math import prod
 from polytc.lang import program as pr
 from polytc.lang.building import build
 from polytc.lang.linear import Linear, bounds, linear
+from polytc.lang.naming import fresh
 from polytc.lang.rewrites import winograd_text
-from polytc.lang.rewrites.pad import fresh
 from polytc.lang.rewrites.winograd_text import Layout, Window
 from polytc.lang.scalars import F32
 

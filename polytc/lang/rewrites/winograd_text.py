@@ -23,9 +23,8 @@ from fractions import Fraction
 from math import prod
 
 from polytc.lang import program as pr
-from polytc.lang.linear import linear
+from polytc.lang.linear import linear, normalise
 from polytc.lang.rewrites.cook_toom import Correlation, Matrix, correlation
-from polytc.lang.rewrites.unit import normalise
 from polytc.lang.scalars import I64
 
 

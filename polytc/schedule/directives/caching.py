@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from polytc.lang import program as pr
 from polytc.lang.linear import linear
-from polytc.lang.rewrites.pad import fresh
+from polytc.lang.naming import fresh
 from polytc.lang.scalars import I64
 from polytc.schedule import loopnest, quasi
 from polytc.schedule.loopnest import Body, Leaf, Loop, Row

@@ -1,11 +1,24 @@
-"""Names for what a rewrite adds to a program: none of them in use."""
+"""Names for what is added to a program: none of them in use."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
+from itertools import count
 
 from polytc.lang import program as pr
-from polytc.lang.rewrites.pad import fresh
+
+
+def fresh(name: str, taken: Container[str]) -> str:
+    """`name`, with a number if it is taken."""
+    return name if name not in taken else next(f"{name}{n}" for n in count(2) if f"{name}{n}" not in taken)
+
+
+def claim(name: str, taken: set[str]) -> str:
+    """As `fresh`; it is taken from now on."""
+    found = fresh(name, taken)
+    taken.add(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -24,12 +37,8 @@ class Names:
 
     def index(self, base: str) -> str:
         """For an index."""
-        found = fresh(base, self.indices)
-        self.indices.add(found)
-        return found
+        return claim(base, self.indices)
 
     def label(self, base: str) -> str:
         """For a tensor or a statement."""
-        found = fresh(base, self.taken)
-        self.taken.add(found)
-        return found
+        return claim(base, self.taken)
