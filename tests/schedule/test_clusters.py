@@ -10,8 +10,8 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
-from polytc.schedule.clusters import clusters
-from polytc.schedule.groups import partition
+from polytc.schedule.clusters import Cluster, beside, clusters, flowing, shared_rows
+from polytc.schedule.groups import Group, partition
 
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]; O[h,i,e] += exp(S[h,i,j])*V[h,j,e]"
@@ -72,3 +72,61 @@ def test_results(name: str) -> None:
     arrays = {n: rng.standard_normal(s).astype(np.float32) / 8 for n, s in SHAPES[name].items()}
     expected = polytc.evaluate(TEXTS[name], **arrays)
     np.testing.assert_allclose(polytc.run(TEXTS[name], **arrays), expected, rtol=1e-4, atol=1e-4)
+
+
+CUBE, SQUARE = {"X": (64, 96, 5)}, {"X": (64, 64)}
+
+
+def apart(text: str, shapes: dict[str, tuple[int, ...]]) -> tuple[Group, ...]:
+    """Each statement by itself, an update with what it begins with."""
+    return partition(build(text, shapes), "min")
+
+
+@pytest.mark.parametrize(("text", "shapes", "shared"), [
+    ("T[i,j,k] = X[i,j,k]; Y[j,i] += T[i,j,k]", CUBE, ["ii", "jj"]),
+    ("T[i,j,k] = X[i,j,k]; Y[c,b,a] = T[a,b,c]", CUBE, ["ia", "jb", "kc"]),
+    ("T[i,j,k] = X[i,j,k]; Y[c,b,a] = T[a,b,4-c]", CUBE, ["ia", "jb"]),
+    ("T[i,j,k] = X[i,j,k]; Y[a,b] = T[a,b,0] + T[a,b,4]", CUBE, ["ia", "jb"]),
+    ("T[i,j] = X[i,j]; Y[a,b] = T[a,b]", SQUARE, ["ia", "jb"]),
+    ("T[i,j] = X[i,j]; Y[a,b] = T[b,a]", SQUARE, ["ib", "ja"]),
+    ("T[i,j] = X[i,j]; Y[a,b] = T[a,b] + T[b,a]", SQUARE, []),
+    ("T[i,j] = X[i,j]; Y[a,b] = T[a,a] * X[b,b]", SQUARE, ["ia"]),
+    ("T[i,j] = X[i,j]; Y[a,b] = T[a,b] where b in 1:64", SQUARE, ["ia"]),
+    ("T[i,j] = X[i,j]; Y[a,b] = X[a,b]", SQUARE, ["ia", "jb"]),
+])
+def test_loops_that_a_group_shares(text: str, shapes: dict[str, tuple[int, ...]], shared: list[str]) -> None:
+    first, second = apart(text, shapes)
+    found = shared_rows(Cluster((first,)), second)
+    assert [first.rows[a][0] + second.rows[b][0] for a, b in found] == shared
+    assert len({b for _, b in found}) == len(found)
+
+
+def test_all_statements_of_a_cluster_and_what_is_inside_of_its_loops() -> None:
+    first, second, third = apart("T[i,j,k] = X[i,j,k]; Y[j,i] += T[i,j,k]; Z[j] += Y[j,a]", CUBE)
+    pair = Cluster((first, second), ((1, 0),))
+    assert pair.whole.rows == (("j", "j", "j"),)
+    assert pair.whole.ranges == ((0, 96),)
+    assert [s.target for s in pair.whole.statements] == ["T", "Y", "Y"]
+    assert shared_rows(pair, third) == ((1, 0, 0),)
+    triple = Cluster((*pair.groups, third), shared_rows(pair, third))
+    assert triple.whole.rows == (("j",) * 5,)
+    assert triple.without_last == pair
+    assert pair.without_last == Cluster((first,))
+    assert pair.part(0).extents == (64, 5)
+    assert pair.part(1).rows == (("i", "i"),)
+    assert [s.indices for s in pair.part(1).statements] == [("i",), ("i", "k")]
+
+
+def test_groups_that_may_change_places() -> None:
+    a, b, c, d = apart("T[i,j,k] = X[i,j,k]; Y[i] = X[i,0,0]; Z[i] = T[i,0,0]; W[i] = Y[i] + T[i,1,1]", CUBE)
+    assert [beside(x, y) for x, y in ((a, b), (b, a), (a, c), (c, a), (b, c), (c, d), (b, d), (d, a))] == [
+        True, True, False, False, True, True, False, False]
+
+
+def test_what_flows_from_group_to_group() -> None:
+    program = build("T[i,j,k] = X[i,j,k]; U[i] += T[i,j,k]; U2[i] = U[i] + 1; Y[i] = U2[i] * U[i] -> (Y, U2)", CUBE)
+    t, u, u2, y = partition(program, "min")
+    assert flowing(program, (t, u, u2, y)) == {"T", "U"}, "U2 leaves the program"
+    assert flowing(program, (u, y)) == {"U"}
+    assert flowing(program, (u,)) == set(), "an update reads its own target"
+    assert flowing(program, (t, u2)) == set()
