@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,3 +119,32 @@ def test_functions_are_for_the_machine_that_is_given() -> None:
         assert ('"target-cpu"=' in attributes) == bool(cpu)
         assert f'"target-cpu"="{cpu}"' in attributes or not cpu
         assert (f'"target-features"="{machine.features}"' in attributes) == bool(machine.features)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("op", ["+", "*"])
+def test_lanes_are_combined_in_their_order_only_where_that_is_asked_for(op: str, dtype: DType) -> None:
+    """A precise kernel's sum is that of a loop; in others the lanes may be added by halves, and nothing but the lanes."""
+    a, out = loops.Buffer("a", dtype, (16,)), loops.Buffer("out", dtype, ())
+    value = loops.Reduce(op, load(a, loops.Ramp(c(0), 1, 16), lanes=16), dtype)
+    x = np.random.default_rng(0).uniform(0.5, 1.5, 16).astype(dtype.numpy)
+    running = x[0]
+    for number in x[1:]:
+        running = running + number if op == "+" else running * number
+    precise = module(loops.Store(out, (), value), a, out, precise=True)
+    assert run(precise, x) == running
+    assert "reassoc" not in TARGET.emit(precise).text
+    (line,) = (x for x in TARGET.emit(module(loops.Store(out, (), value), a, out)).text.splitlines() if "reassoc" in x)
+    assert "@llvm.vector.reduce.f" in line
+
+
+@pytest.mark.parametrize(("dtype", "whole"), [(F32, 16), (F64, 8)], ids=str)
+def test_whole_vectors_of_avx512_are_taken_apart_by_instructions(dtype: DType, whole: int) -> None:
+    has = LLVMTarget(replace(machines.AVX512, features="+avx512f")), LLVMTarget(machines.AVX2)
+    for name, instruction in (("exp", "scalef"), ("exp2", "scalef"), ("log", "getexp"), ("log2", "getmant")):
+        found = {}
+        for lanes in (whole // 2, whole):
+            a, out = loops.Buffer("a", dtype, (whole,)), loops.Buffer("out", dtype, (whole,))
+            m = elementwise(lambda at, w, a=a, fn=name: loops.Call(fn, (load(a, at, lanes=w),), dtype, w), out, a, lanes=lanes)
+            found[lanes] = [f"avx512.mask.{instruction}" in target.emit(m).text for target in has]
+        assert found == {whole // 2: [False, False], whole: [True, False]}, name

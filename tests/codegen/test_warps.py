@@ -9,7 +9,7 @@ from polytc.codegen import loops as L
 from polytc.codegen.opencl import warps
 from polytc.codegen.opencl.estimate import Rates, estimate
 from polytc.codegen.passes import short
-from polytc.lang.scalars import F32
+from polytc.lang.scalars import BOOL, F32, I64
 from polytc.machine import DEVICES
 
 ITEM = L.Var("item0")
@@ -56,6 +56,39 @@ def test_guards_loops_and_vectors() -> None:
         assert found.operations == 8 * 48 * lanes                      # a product and a sum are one multiply-add
         assert found.moved == found.wanted == 8 * 48 * lanes * 4 * 3   # X once, Y read and written
         assert found.waits == 8 / warps.AHEAD
+
+
+CONDITIONS = {
+    "t < 40": lambda t: t < 40, "t <= 40": lambda t: t <= 40, "t > 40": lambda t: t > 40, "t >= 40": lambda t: t >= 40,
+    "t == 40": lambda t: t == 40, "t != 40": lambda t: t != 40, "!": lambda t: not t < 40, "-": lambda t: -t > -40,
+    "&&": lambda t: 10 <= t < 40, "||": lambda t: t < 10 or t >= 40, "//": lambda t: t // 3 < 7, "%": lambda t: t % 5 < 2,
+    "-7": lambda t: t - 7 < 12, "min": lambda t: min(t, 50, 63 - t) < 9, "max": lambda t: max(t, 50) < 60,
+    "select": lambda t: (t if t < 20 else 63 - t) < 10, "cast": lambda t: t < 40, "memory": lambda t: True}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_items_that_a_condition_lets_pass(name: str) -> None:
+    """One addition each. What memory decides is taken for true."""
+    t, n = ITEM, L.const
+    less = L.binary("<", t, n(40))
+    made: dict[str, L.Expr] = {
+        "!": L.Unary("!", less, BOOL), "-": L.binary(">", L.Unary("-", t, I64), n(-40)),
+        "&&": L.binary("&&", L.binary(">=", t, n(10)), less), "||": L.binary("||", P.less(t, 10), L.binary(">=", t, n(40))),
+        "//": P.less(L.binary("//", t, n(3)), 7), "%": P.less(L.binary("%", t, n(5)), 2),
+        "-7": P.less(L.binary("-", t, n(7)), 12),
+        "min": P.less(L.Call("min", (t, n(50), L.binary("-", n(63), t)), I64), 9),
+        "max": P.less(L.Call("max", (t, n(50)), I64), 60),
+        "select": P.less(L.Select(P.less(t, 20), t, L.binary("-", n(63), t), I64), 10),
+        "cast": L.binary("<", L.Cast(t, F32), L.Const(40.0, F32)),
+        "memory": L.binary("<", P.load(X, t), L.Const(40.0, F32))}
+    cond = made.get(name) or L.binary(name.split()[1], t, n(40))
+    once = L.Store(Y, (t,), P.add(P.load(X, t), L.Const(1.0, F32)))
+    found = warps.count(kernel(L.If(cond, once)), (64,), 32)
+    other = warps.count(kernel(L.If(cond, L.Store(Y, (t,), L.Const(1.0, F32)), once)), (64,), 32)
+    assert found is not None
+    assert other is not None
+    passed = sum(CONDITIONS[name](t) for t in range(64))
+    assert (found.operations, other.operations) == (passed, 64 - passed)
 
 
 def test_open_sizes_are_not_counted() -> None:

@@ -24,8 +24,5 @@ INTEGER: dict[str, str] = {
 
 UNSIGNED: dict[str, str] = {"pow": "@upow", "fmod": "@urem", "abs": "{0}"}
 
-BOOL: dict[str, str] = {
-    "pow": "({0} | ~({1}))", "fmod": "({0} & ~({1}))", "min": "({0} & {1})", "max": "({0} | {1})",
-    "clamp": "(({0} | {1}) & {2})", "abs": "{0}", "sign": "{0}", "floor": "{0}", "ceil": "{0}", "trunc": "{0}", "round": "{0}",
-}
-"""On masks; scalars keep only the lowest bit of the result."""
+BOOL: dict[str, str] = {"min": "({0} & {1})", "max": "({0} | {1})", "clamp": "(({0} | {1}) & {2})"}
+"""On masks; scalars keep only the lowest bit of the result. The language has no others of truth values."""

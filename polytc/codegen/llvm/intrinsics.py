@@ -8,7 +8,7 @@ from polytc.codegen.llvm import arithmetic, ir, memory, remainder
 from polytc.codegen.llvm.elementary import circular
 from polytc.codegen.llvm.elementary.floats import Floats
 from polytc.codegen.llvm.elementary.table import EXPANSIONS, NEAR_ONLY
-from polytc.lang.scalars import BOOL, F32, F64, DType
+from polytc.lang.scalars import F32, F64, DType
 from polytc.machine import Machine
 
 NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "abs": "fabs"}
@@ -21,8 +21,6 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
     if name == "clamp":
         low = arithmetic.extremum(fn, "max", args[0], args[1], dtype)
         return arithmetic.extremum(fn, "min", low, args[2], dtype)
-    if dtype.kind == "b":
-        return _bool(fn, name, args)
     if not dtype.is_float:
         return _integer(fn, name, args, dtype)
     if name in NATIVE:
@@ -45,17 +43,6 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
         wide = [arithmetic.cast(fn, a, dtype, F32) for a in args]
         return arithmetic.cast(fn, emit(fn, name, wide, F32, flags, machine), F32, dtype, machine)
     return _elementary(fn, name, args, dtype, machine)
-
-
-def _bool(fn: ir.Function, name: str, args: Sequence[ir.Value]) -> ir.Value:
-    if name in ("isnan", "isinf"):
-        return ir.constant(False, args[0].type)
-    if name == "pow":
-        return fn.binary("or", args[0], fn.binary("xor", args[1], ir.constant(True, args[1].type)))
-    if name == "fmod":
-        return fn.binary("and", args[0], fn.binary("xor", args[1], ir.constant(True, args[1].type)))
-    assert name in ("abs", "sign", "floor", "ceil", "trunc", "round"), f"{name} of {BOOL}"
-    return args[0]
 
 
 def _classify(fn: ir.Function, name: str, a: ir.Value) -> ir.Value:
@@ -163,8 +150,6 @@ def _integer(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType)
             return arithmetic.binary(fn, "rem", a, args[1], dtype, "")
         case "pow":
             return _integer_power(fn, a, args[1], dtype)
-        case "isnan" | "isinf":
-            return ir.constant(False, ir.vector("i1", ir.lanes_of(a.type)))
         case _:
             raise AssertionError(f"no intrinsic {name} of {dtype}")
 
