@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import loop_programs as P
 import numpy as np
@@ -148,6 +149,22 @@ def test_fma_rounds_once() -> None:
     m = P.module("fma", (x, y), ("y",), L.Store(y, (L.const(0),), L.Call("fma", args, F64)))
     x0 = np.array([1 + 2.0**-30, 1 - 2.0**-30, -1.0])
     assert P.run(interp(m), m, {"x": x0})["y"] == -(2.0**-60)
+
+def test_fma_of_f32_rounds_once() -> None:
+    """Sums so near to the middle of two numbers that f64 takes them for it: the product is 2**-24 and a little less or more."""
+    one = 2.0**-23
+    less = (1 + one, (1 - one) * 2.0**-24)
+    more = ((2.0**23 - 2.0**12 + 1) * one, (2.0**23 + 2.0**12 + 1) * one * 2.0**-24)
+    rows = np.array([(x * sign, y, z * other) for x, y in (less, more) for z in (1.0, 1 + one, 1 + 2 * one)
+                     for sign in (1, -1) for other in (1, -1)])
+    a, b, c = rows.astype(np.float32).T
+    for x, y, z, found in zip(a, b, c, support.fma(a, b, c), strict=True):
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        others = np.nextafter(found, np.float32([-np.inf, np.inf]))
+        assert abs(Fraction(float(found)) - exact) < min(abs(Fraction(float(n)) - exact) for n in others), (x, y, z, found)
+    assert support.fma(np.float32(2), np.float32(3), np.float32(4)) == 10
+    with np.errstate(over="ignore"):
+        assert support.fma(np.float32(3e38), np.float32(2), np.float32(1)) == np.inf
 
 
 def test_vector_select_loads_only_chosen_lanes() -> None:

@@ -132,8 +132,17 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     """a*b + c with one rounding."""
     dtype = np.asarray(a).dtype
     if dtype.itemsize < 8:
-        return cast(np.multiply(a, b, dtype=np.float64) + np.asarray(c, np.float64), dtype)
+        return cast(_odd_sum(np.multiply(a, b, dtype=np.float64), np.asarray(c, np.float64)), dtype)
     return np.vectorize(_fma64, otypes=[np.float64])(a, b, c)[()]
+
+
+def _odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a + b; of the two numbers around a sum that f64 does not hold the odd one, which rounds to a narrower type as the sum."""
+    total = np.asarray(a + b)
+    behind = total - a
+    rest = (a - (total - behind)) + (b - behind)
+    odd = np.isfinite(total) & (rest != 0) & (total.view(np.int64) & 1 == 0)
+    return np.where(odd, np.nextafter(total, np.copysign(np.inf, rest)), total)
 
 
 def _fma64(a: float, b: float, c: float) -> float:
