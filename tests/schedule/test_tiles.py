@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -119,3 +120,28 @@ def test_results_that_are_nowhere_in_a_row(text: str) -> None:
     expected = np.zeros_like(found)
     expected[place] = a.T @ b
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512])
+@pytest.mark.parametrize("text", ["C[j,i] += A[i,k] * B[k,j]", "C[i,j] += A[k,i] * B[j,k]"])
+def test_few_terms_are_no_reason_to_store_results_one_by_one(text: str, machine: Machine) -> None:
+    """Vectors run along the results where the sums are short, along the operands where they are long."""
+    found = {k: chosen(build(text, {"A": (512, k) if "A[i" in text else (k, 512), "B": (k, 512) if "B[k" in text else (512, k)}),
+                       "S1", machine).vector for k in (4, 16, 512)}
+    assert found == ({4: "i", 16: "i", 512: "j"} if text.startswith("C[j") else {4: "j", 16: "j", 512: "i"})
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+@pytest.mark.parametrize("constants", ["", "A", "B", "AB"])
+@pytest.mark.parametrize("text", ["C[{0},{1}] += A[{0},{2}] * B[{2},{1}]", "C[{0},{1}] += A[{2},{0}] * B[{2},{1}]",
+                                  "C[{1},{0}] += A[{0},{2}] * B[{2},{1}]"])
+def test_names_of_indices_decide_nothing(text: str, constants: str, machine: Machine) -> None:
+    """Which operands are packed in panels of what width, and the tile behind, whichever of them are constant."""
+    found = set()
+    for names in permutations("imz"):
+        program = replace(build(text.format(*names), {"A": (1024, 1024), "B": (1024, 1024)}), constants=tuple(constants))
+        packed = pack.pack(program, machine)
+        tile = chosen(packed, "S1", machine)
+        jam = names.index(tile.jam) if tile.jam is not None else None
+        found.add((tuple(t.shape for t in packed.tensors), names.index(tile.vector), jam, tile.rows, tile.width))
+    assert len(found) == 1

@@ -1,0 +1,59 @@
+"""Sizes of tiles of bands: none of them alone can be changed for a better one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from polytc.lang import build
+from polytc.lang import program as pr
+from polytc.machine import AVX2, Machine
+from polytc.poly import dependences, scheduler, scop
+from polytc.schedule import bands, points, sequential, sizes
+
+SMALL = replace(AVX2, caches=tuple(replace(c, bytes=c.bytes // 64) for c in AVX2.caches))
+HEAT = """def heat(inout f32[N,M] A, f32[T] w) -> (A) {
+    for t in 0:T {
+        B[i,j] = w[t] * (A[i-1,j] + A[i,j-1] + A[i,j+1] + A[i+1,j]) where i in 1:N-1, j in 1:M-1
+        A[i,j] = B[i,j] where i in 1:N-1, j in 1:M-1
+    }
+}"""
+SEIDEL = """def seidel(inout f32[N,M] A, f32[T] w) -> (A) {
+    for t in 0:T {
+        for i in 1:N-1 {
+            for j in 1:M-1 {
+                A[i,j] = w[t] * (A[i-1,j] + A[i,j-1] + A[i,j+1] + A[i+1,j])
+            }
+        }
+    }
+}"""
+
+
+def posed(text: str, n: int, m: int, machine: Machine) -> tuple[points.Scene, bands.Band]:
+    program = build(text, {"A": (n, m), "w": (100,)})
+    facts = scop.extract(program)
+    loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
+    asked = sequential.question(facts, dependences.analyse(facts), loop.statements)
+    tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+    while not isinstance(tree, bands.Band):
+        assert isinstance(tree, bands.Sequence)
+        tree = tree.parts[0]
+    return points.Scene(program, points.names(loop.statements), asked.conflicts, machine), tree
+
+
+@pytest.mark.parametrize("machine", [SMALL, replace(SMALL, cores=1), AVX2])
+@pytest.mark.parametrize("shape", [(200, 300), (1000, 70)])
+@pytest.mark.parametrize("text", [HEAT, SEIDEL])
+def test_no_size_alone_is_better(text: str, shape: tuple[int, int], machine: Machine) -> None:
+    scene, band = posed(text, *shape, machine)
+    standing = dict.fromkeys(bands.statements(band), ())
+    best = sizes.plan(scene, band, standing)
+    extents = [sizes.extent(scene, loop) for loop in band.loops]
+    for m, e in enumerate(extents):
+        for n in (None, 8, 16, 32, 64, 128, 256):
+            if n is None or 2 * n <= e:
+                other = sizes.given(scene, band, standing, (*best.sizes[:m], n, *best.sizes[m + 1:]))
+                assert best.cycles <= other.cycles, (best.sizes, m, n)
+    assert all(n is None or 2 * n <= e for n, e in zip(best.sizes, extents, strict=True))
+    assert sizes.given(scene, band, standing, best.sizes).cycles == best.cycles
