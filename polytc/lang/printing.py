@@ -57,7 +57,7 @@ def _without_elements(p: pr.Program) -> Iterator[pr.Statement]:
 
 
 def _declaration(t: pr.Tensor) -> str:
-    bounds = [f"{lo}:{lo + n}" if lo else str(n) for lo, n in zip(t.lower, t.shape, strict=True)]
+    bounds = [f"{lo}:{lo + n}" if lo != 0 else str(n) for lo, n in zip(t.lower, t.shape, strict=True)]
     return f"{t.dtype}[{', '.join(bounds)}] {t.name}"
 
 

@@ -134,6 +134,11 @@ def test_open_sizes() -> None:
     assert canonical(polytc.build(str(p), shapes)) == canonical(p)
 
 
+def test_a_tensor_that_begins_at_an_open_size() -> None:
+    p = polytc.build("def f(f32[n] A) -> (Y) { T[i] = A[i] where i in n-3:n\n Y[i] = T[n-1-i] where i in 0:3 }", {"A": ("n",)})
+    assert "f32[n - 3:n] T" in str(p)
+
+
 def test_the_text_computes_the_same() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     p = build("(M[i], J[i]) argmax= (X[i,j], j)", X=(3, 4))
