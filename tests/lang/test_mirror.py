@@ -110,3 +110,43 @@ def test_both_operands_of_a_dynamic_program_are_read_along_memory() -> None:
     assert {r.tensor for r in reads} == {"p", "cost", "cost_mirror"}
     assert "S2 reduce k" in lowered.schedule.how
     np.testing.assert_array_equal(polytc.run(text, p, np.zeros_like(expected)), expected)
+
+
+SMALL = 20
+ROWS = {
+    "parts of rows that are written again": """for i in 0:N { for j in 0:N {
+        T[i,k] += A[i,k] where k in 0:5
+        R[i,j] max= R[i,k] + T[k,j] where k in 0:j, k <= i
+        T[i,k] += 1 where k in 0:5
+    } }""",
+    "a column behind what is read": """for i in 1:N { for j in 0:N {
+        T[i,j] = A[i,j] + R[i,j]
+        R[i,j] max= R[i,k] + T[k,j] where k in 0:j, k < i
+        T[i,j] *= 2
+    } }""",
+    "the column that is read": """for i in 0:N { for j in 0:N {
+        T[i,j] = A[i,j] + 3
+        R[i,j] max= R[i,k] + T[k,j] where k in 0:j, k <= i
+        T[i,j] += 2
+    } }""",
+    "before and behind": """for i in 0:N { for j in 0:N {
+        T[i,j] = A[i,j] + 3
+        R[i,j] max= R[i,k] + T[k+1,j] where k in i:N-1, k < j
+        T[i,j] += 2
+        R[i,j] += T[i,j]
+    } }""",
+}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *MIRRORED])
+def test_copies_of_any_tensor_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they pay or not."""
+    monkeypatch.setattr("polytc.lang.rewrites.mirror.REUSE", 0)
+    body = (ROWS[name] if name in ROWS else MIRRORED[name][0]).replace("N", str(SMALL))
+    shapes = dict.fromkeys("ATR", (SMALL, SMALL))
+    text = f"def f(i32[{SMALL},{SMALL}] A, inout i32[{SMALL},{SMALL}] T, inout i32[{SMALL},{SMALL}] R) -> (T, R) {{\n{body}\n}}"
+    p = build(text, shapes, dict.fromkeys("ATR", "i32"))
+    found = mirror(p)
+    assert len(found.tensors) > len(p.tensors)
+    given = {n: a[:SMALL, :SMALL].copy() for n, a in arrays().items()}
+    same(evaluate(found, given), evaluate(p, given))
