@@ -326,3 +326,16 @@ def test_exports_do_not_look_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(errors.ArgumentError, match="E410: exported code does not look at indices"):
         bundle.of_program(program, target)
     bundle.of_program(polytc.build("O[i] = X[i] + 1", {"X": (8,)}), target)
+
+
+@pytest.mark.parametrize("target", ["interp", "evaluate"])
+@pytest.mark.parametrize(("text", "what"), [
+    ("O[i] = X[I[i]]", "the nearest element is read"), ("H[I[i]] += 1 -> (i64[10] H)", "such an instance writes nothing"),
+    ("H[j] = 0 where j in 0:10; H[I[i]] = X[i] -> (f32[10] H)", "such an instance writes nothing"),
+    ("H[I[i]] += 1 where X[i] > 0 -> (i64[10] H)", "such an instance writes nothing"),
+    ("H[I[i]] += X[I[i]] where X[i] > 0 -> (f32[10] H)", "the nearest element is read")])
+def test_an_error_says_what_happens_without_the_check(text: str, what: str, target: str) -> None:
+    index = np.array([1, 2, 30, 4])
+    with pytest.raises(IndexError, match=what):
+        polytc.run(text, **({"X": np.ones(10 if "X[I" in text else 4, np.float32)} if "X[" in text else {}), I=index, checked=True,
+                   target=target)

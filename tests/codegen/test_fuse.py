@@ -13,7 +13,7 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.fuse import fuse_kernel
 from polytc.codegen.verify import verify
 from polytc.lang import build
-from polytc.lang.scalars import F32
+from polytc.lang.scalars import F32, I64
 from polytc.machine import AVX512
 from tests.test_programs import SOFTMAX, check
 
@@ -100,3 +100,14 @@ def test_softmax_walks_its_rows_three_times() -> None:
 def test_long_rows_on_threads() -> None:
     """Slices that are too large for the stack lie in the arena of each thread."""
     check(build(SOFTMAX, {"X": (40, 5001)}), "cpu", threads=2)
+
+
+@pytest.mark.parametrize("place", ["gather", "backwards", "lanes"])
+def test_places_that_are_no_step_from_iteration_to_iteration(place: str) -> None:
+    """Through memory, or against it: what the loops touch in common is not known."""
+    at = {"gather": L.Binary("+", L.Broadcast(P.scaled("i", 4), 4, I64), L.Ramp(L.const(0), 1, 4), I64, 4),
+          "backwards": L.Ramp(P.scaled("i", 4, L.const(3)), -1, 4), "lanes": L.Ramp(P.scaled("i", 4), 1, 4)}[place]
+    forward = L.Ramp(P.scaled("i", 4), 1, 4)
+    make = over(L.Store(T, (at,), L.Load(X, (forward,), F32, 4)), N - 1)
+    use = over(L.Store(Y, (forward,), L.Load(T, (at,), F32, 4)), N - 1)
+    assert after(make, use) == (1 if place == "lanes" else 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loop_steps import arrays_of, results
 from opencl_here import NEEDS_OPENCL
 
 from polytc import compiler
@@ -16,7 +17,9 @@ from polytc.codegen import traverse
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.codegen.passes.transpose import transpose_kernel
 from polytc.lang import build
+from polytc.lang.scalars import F32
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, Machine
 from tests.test_programs import check
 
@@ -116,3 +119,27 @@ def test_accumulators_that_are_columns_stay_in_registers() -> None:
     lowered = compiler.lower_program(program, LLVMTarget(AVX512))
     assert not lowered.loops.scratch
     assert "shuffle" not in str(lowered.loops)
+
+
+def test_what_is_stored_before_is_not_read_ahead() -> None:
+    """Rows are read before all stores of a block: they must hold then what the columns load later."""
+    x, t, y = (L.Buffer(n, F32, (8, 8)) for n in "XTY")
+    lanes = L.Ramp(L.const(0), 1, 4)
+    for source, kept in ((x, False), (t, True)):
+        fill = [L.Store(t, (L.const(k), lanes), L.Load(x, (L.const(k + 4), lanes), F32, 4)) for k in range(4)]
+        read = [L.Store(y, (L.const(c), lanes), L.Load(source, (lanes, L.const(c)), F32, 4)) for c in range(4)]
+        kernel = L.Kernel("k", (x, t, y), ("T", "Y"), L.block(*fill, *read))
+        made = transpose_kernel(kernel, AVX512)
+        assert (made == kernel) == kept
+        arrays = arrays_of(x, t, y)
+        np.testing.assert_array_equal(results(made.body, arrays)["Y"], results(kernel.body, arrays)["Y"])
+
+
+def test_what_is_stored_in_columns_is_loaded_in_columns() -> None:
+    x, t = L.Buffer("X", F32, (8, 8)), L.Buffer("T", F32, (8, 8))
+    lanes = L.Ramp(L.const(0), 1, 4)
+    fill = L.block(*(L.Store(t, (lanes, L.const(c)), L.Load(x, (L.const(c), lanes), F32, 4)) for c in range(4)))
+    read = L.block(*(L.Store(x, (L.const(c), lanes), L.Load(t, (lanes, L.const(c)), F32, 4)) for c in range(4)))
+    nest = L.block(L.For("i", L.const(0), L.const(2), 1, fill), L.For("i", L.const(0), L.const(2), 1, read))
+    kernel = L.Kernel("k", (x, t), ("X", "T"), nest)
+    assert transpose_kernel(kernel, AVX512) == kernel

@@ -9,6 +9,7 @@ import pytest
 
 from polytc import compiler
 from polytc.api import build
+from polytc.lang.evaluator import evaluate
 from polytc.lang.program import Program
 from polytc.lang.rewrites.coalesce import coalesce
 
@@ -131,3 +132,28 @@ def test_deep_nests_with_an_order_are_shallow(body: str) -> None:
     nest = "".join(f"for {x} in 0:3 {{ " for x in names) + body.format(first, before) + " }" * 8
     p = build(f"def f(inout f64[{','.join('3' * 8)}] T, inout f64[1] s) -> (T, s) {{ {nest} }}", {"T": (3,) * 8, "s": (1,)})
     assert all(len(s.ranges) <= 2 for s in compiler.lower_program(p, "cpu").rewritten.statements)
+
+
+FILLED = {"X": (3, 8, 8), "W": (4, 3), "V": (2, 3)}
+
+
+@pytest.mark.parametrize("body", [
+    "P[c,h,w] = X[c,2*h,2*w] where h in 0:4, w in 0:4; O[m,h,w] += W[m,c]*P[c,h,w]; Q[m,h,w] += V[m,c]*P[c,h,w]",
+    "P[c,h,w] = X[c,2*h,w+1] where h in 0:4, w in 0:6; Q[m,h,w] += V[m,c]*P[c,h,w]; O[m,h,w] = Q[m,h,w]*2",
+    "P[c,h,w] = X[c,h,w+1] where h in 0:8, w in 0:6; O[m,h,w] += W[m,c]*P[c,h,w]; Q[m,w,h] += V[m,c]*P[c,h,w]",
+    "P[c,h,w] = X[c,h,w] + h where h in 0:4, w in 0:8; O[m,h] += W[m,c]*P[c,h,w]; Q[m,h,w] += V[m,c]*P[c,h,w]",
+])
+def test_several_reductions_of_one_temporary(body: str) -> None:
+    """All that read it follow, or none does."""
+    p = build(f"def f(f64[3,8,8] X, f64[4,3] W, f64[2,3] V) -> (O, Q) {{ {body} }}", FILLED)
+    used = {n: np.random.default_rng(2).standard_normal(p.tensor(n).shape) for n in p.inputs}
+    wanted, made = evaluate(p, used), coalesce(p)
+    found = evaluate(made, {n: x.reshape(made.tensor(n).shape) for n, x in used.items()})
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name].reshape(value.shape), value, rtol=1e-12)
+
+
+def test_a_temporary_and_its_reductions_are_flat() -> None:
+    body = "P[c,h,w] = X[c,2*h,2*w] where h in 0:4, w in 0:4; O[m,h,w] += W[m,c]*P[c,h,w]; Q[m,h,w] += V[m,c]*P[c,h,w]"
+    made = coalesce(build(f"def f(f64[3,8,8] X, f64[4,3] W, f64[2,3] V) -> (O, Q) {{ {body} }}", FILLED))
+    assert {t.name: t.shape for t in made.tensors if t.name in "POQ"} == {"P": (3, 16), "O": (4, 16), "Q": (2, 16)}

@@ -42,7 +42,7 @@ def test_prefixes_are_scans(text: str, target: str) -> None:
     "Y[i,j] += X[i,k] where k <= 2*j, j in 0:X.shape[1]",                # not one element more at each place
     "Y[j] += X[i,k] where k <= j, j in 0:X.shape[1]",                    # another index is reduced too
     "Y[i,j] += X[i,k] where k == j, j in 0:X.shape[1]",                  # one element, or all but one
-    "Y[i,j] += X[i,k] where k != j, j in 0:X.shape[1]",
+    "Y[i,j] += X[i,k] where k != j, k in 0:36, j in 1:37",
     "Y[i,j] += X[i,k] where k <= j || k > 9, j in 0:X.shape[1]",         # two conditions, both conditions
     "Y[i,j] += X[i,k] where k <= j, k >= j - 3, j in 0:X.shape[1]",
     "Y[i,j] = X[i,j]; Y[i,j] += X[i,k] where k <= j"])                   # starts from something else

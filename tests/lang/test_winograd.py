@@ -275,3 +275,24 @@ def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None
     result = np.empty((5, depth, 9, 8), np.float32)
     compile_program(found, "cpu").run([x, w, result])
     close(result, expected)
+
+
+@pytest.mark.parametrize(("text", "taken"), [
+    ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:6, w in 0:6", True),
+    ("O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]", True),
+    ("O[m,h,w] += W[m,c,r,s] * X[c,h+r,w+s]", True),
+    ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 1) * W[m,c,r,s] where h in 0:6, w in 0:6", False),  # padded with another number
+    ("O[m,h,w] += X[c,h+r,w+s] * (W[m,c,r,s-1] else 0) where r in 0:3, s in 0:3", False),
+    ("O[m,h,w] max= X[c,h+r,w+s] * W[m,c,r,s]", False),
+    ("O[m,h,w] += X[c,h+r,w+s] + W[m,c,r,s]", False),
+    ("O[m,h,w] += X[c,2*h+r,2*w+s] * W[m,c,r,s] where h in 0:2, w in 0:2", False),
+    ("O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s] where r <= s", False),
+    ("O[m,h] += X[c,h+r,s] * W[m,c,r,s] where s in 0:3", False),
+])
+def test_what_is_such_a_convolution(text: str, taken: bool) -> None:
+    program = build(text, {"X": (3, 6, 6), "W": (2, 3, 3, 3)})
+    made = rewritten(program, 4)
+    assert (made != program) == taken
+    arrays = {"X": random(3, 6, 6), "W": random(2, 3, 3, 3)}
+    expected = evaluate(program, arrays)["O"]
+    assert np.abs(evaluate(made, arrays)["O"] - expected).max() <= 1e-4
