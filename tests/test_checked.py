@@ -335,7 +335,6 @@ def test_exports_do_not_look_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None
     ("H[I[i]] += 1 where X[i] > 0 -> (i64[10] H)", "such an instance writes nothing"),
     ("H[I[i]] += X[I[i]] where X[i] > 0 -> (f32[10] H)", "the nearest element is read")])
 def test_an_error_says_what_happens_without_the_check(text: str, what: str, target: str) -> None:
-    index = np.array([1, 2, 30, 4])
+    given = {"X": np.ones(10 if "X[I" in text else 4, np.float32)} if "X[" in text else {}
     with pytest.raises(IndexError, match=what):
-        polytc.run(text, **({"X": np.ones(10 if "X[I" in text else 4, np.float32)} if "X[" in text else {}), I=index, checked=True,
-                   target=target)
+        polytc.run(text, **given, I=np.array([1, 2, 30, 4]), checked=True, target=target)
