@@ -156,7 +156,7 @@ def _operator(e: loops.Unary | loops.Binary | loops.Call | loops.Cast | loops.Se
             _need(e.a.dtype == e.dtype, "an operand of another type", e)
         case loops.Binary():
             _need(e.op in (*scalars.ARITHMETIC, *_BOOLEAN), f"no operator {e.op}", e)
-            _need(e.a.dtype == e.b.dtype or e.op in ("<<", ">>"), f"operands {e.a.dtype} and {e.b.dtype}", e)
+            _need(e.a.dtype == e.b.dtype, f"operands {e.a.dtype} and {e.b.dtype}", e)
             expected = BOOL if e.op in _BOOLEAN else e.a.dtype
             _need(e.dtype == expected, f"a {e.dtype} from {e.a.dtype}", e)
         case loops.Call():

@@ -1,14 +1,17 @@
-"""Which loops of the C that polytc writes are for threads."""
+"""The C that polytc writes: loops for threads, and vectors as loops."""
 
 from __future__ import annotations
 
 import re
 
 import loop_programs as P
+import numpy as np
+import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.c.target import CTarget
-from polytc.lang.scalars import F32
+from polytc.lang.scalars import F32, I64
+from tests.c_here import COMPILERS, CompiledC
 
 X, T = L.Buffer("X", F32, (8, 8)), L.Buffer("T", F32, (8,), "local")
 I, J = L.Var("i"), L.Var("j")
@@ -31,3 +34,20 @@ def test_threads_divide_the_outermost_loops_that_are_parallel() -> None:
     shared = L.Alloc(T, L.block(L.Store(T, (L.const(0),), L.Const(1.0, F32)), fill("b"), fill("c")))
     assert marked(L.block(nest, fill("d"), inside, shared, fill("e"), fill("f"))) == ["i", "d", "a", "e", "f"]
     assert marked(P.loop("i", 8, P.loop("j", 8, L.Store(X, (I, J), L.Const(1.0, F32))))) == []
+
+
+@pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+def test_reductions_of_vectors_of_several_widths_in_one_store() -> None:
+    a, out = L.Buffer("a", I64, (40,)), L.Buffer("out", I64, (2,))
+
+    def reduced(op: str, first: int, lanes: int) -> L.Expr:
+        return L.Reduce(op, P.load(a, L.Ramp(L.const(first), 1, lanes), lanes=lanes), I64)
+
+    value = P.add(L.binary("-", reduced("+", 0, 8), reduced("max", 8, 2)), P.mul(reduced("*", 10, 4), reduced("min", 16, 16)))
+    m = P.module("m", (a, out), ("out",), L.block(L.Store(out, (L.const(0),), value),
+                                                   L.Store(out, (L.const(1),), reduced("^", 32, 8))))
+    x = np.random.default_rng(0).integers(-9, 10, 40)
+    target = CompiledC()
+    got = P.run(target.load(target.build(target.emit(m))), m, {"a": x})["out"]
+    want = x[:8].sum() - x[8:10].max() + x[10:14].prod() * x[16:32].min()
+    assert list(got) == [want, np.bitwise_xor.reduce(x[32:])]

@@ -63,12 +63,12 @@ CONDITIONS = {
     "t == 40": lambda t: t == 40, "t != 40": lambda t: t != 40, "!": lambda t: not t < 40, "-": lambda t: -t > -40,
     "&&": lambda t: 10 <= t < 40, "||": lambda t: t < 10 or t >= 40, "//": lambda t: t // 3 < 7, "%": lambda t: t % 5 < 2,
     "-7": lambda t: t - 7 < 12, "min": lambda t: min(t, 50, 63 - t) < 9, "max": lambda t: max(t, 50) < 60,
-    "select": lambda t: (t if t < 20 else 63 - t) < 10, "cast": lambda t: t < 40, "memory": lambda t: True}
+    "select": lambda t: (t if t < 20 else 63 - t) < 10, "cast": lambda t: t < 40, "memory": lambda t: True, "flags": lambda t: True}
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_items_that_a_condition_lets_pass(name: str) -> None:
-    """One addition each. What memory decides is taken for true."""
+    """One addition each. What memory holds is taken for 0 or true."""
     t, n = ITEM, L.const
     less = L.binary("<", t, n(40))
     made: dict[str, L.Expr] = {
@@ -80,7 +80,7 @@ def test_items_that_a_condition_lets_pass(name: str) -> None:
         "max": P.less(L.Call("max", (t, n(50)), I64), 60),
         "select": P.less(L.Select(P.less(t, 20), t, L.binary("-", n(63), t), I64), 10),
         "cast": L.binary("<", L.Cast(t, F32), L.Const(40.0, F32)),
-        "memory": L.binary("<", P.load(X, t), L.Const(40.0, F32))}
+        "memory": L.binary("==", P.load(X, t), L.Const(0.0, F32)), "flags": P.load(L.Buffer("F", BOOL, (64,)), t)}
     cond = made.get(name) or L.binary(name.split()[1], t, n(40))
     once = L.Store(Y, (t,), P.add(P.load(X, t), L.Const(1.0, F32)))
     found = warps.count(kernel(L.If(cond, once)), (64,), 32)

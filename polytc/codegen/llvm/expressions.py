@@ -122,8 +122,6 @@ def _binary(body: Body, e: loops.Binary) -> ir.Value:
             if isinstance(product, loops.Call) and product.fn in words.DOTS:
                 return _dot(body, product, _wide(body, other, e.lanes), e.lanes)
     a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
-    if e.op in ("<<", ">>") and e.b.dtype.bits != dtype.bits:
-        b = arithmetic.cast(body.fn, b, e.b.dtype, dtype)
     quotient = _by_number(body, e, a)
     if quotient is not None:
         return quotient

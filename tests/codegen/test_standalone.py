@@ -1,0 +1,19 @@
+"""The text of what runs a chain of kernels without Python."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from polytc.codegen.llvm.standalone import Chain, driver
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (2, 1), (40, 3)])
+def test_the_stack_holds_one_pointer_an_area(inputs: int, outputs: int) -> None:
+    """The model's own three and each array of the caller, of which models may have many."""
+    text = driver(Chain("m", (), (), (), (), 64, 64, 0, (8,) * inputs, (8,) * outputs))
+    run = text.partition("define i32 @m_run")[2].partition("\n}")[0]
+    (count,) = re.findall(r"alloca ptr, i64 (\d+)", run)
+    stored = {int(k) for k in re.findall(r"%base\.\d+ = getelementptr ptr, ptr %bases, i64 (\d+)", run)}
+    assert stored == set(range(int(count))) == set(range(3 + inputs + outputs))
