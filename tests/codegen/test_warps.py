@@ -63,7 +63,8 @@ CONDITIONS = {
     "t == 40": lambda t: t == 40, "t != 40": lambda t: t != 40, "!": lambda t: not t < 40, "-": lambda t: -t > -40,
     "&&": lambda t: 10 <= t < 40, "||": lambda t: t < 10 or t >= 40, "//": lambda t: t // 3 < 7, "%": lambda t: t % 5 < 2,
     "-7": lambda t: t - 7 < 12, "min": lambda t: min(t, 50, 63 - t) < 9, "max": lambda t: max(t, 50) < 60,
-    "select": lambda t: (t if t < 20 else 63 - t) < 10, "cast": lambda t: t < 40, "memory": lambda t: True, "flags": lambda t: True}
+    "select": lambda t: (t if t < 20 else 63 - t) < 10, "cast": lambda t: t < 40,
+    "memory": lambda t: True, "flags": lambda t: True}
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
