@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import ml_dtypes
@@ -84,6 +85,26 @@ def test_each_machine_uses_what_it_has(machine: str, a: str, b: str) -> None:
     assert has_dots(program, MACHINES[machine])
     assert not has_dots(program, NEON), "without such instructions the sums stay as they are"
     assert not has_dots(replace(program, precise=True), MACHINES[machine])
+
+
+@pytest.mark.parametrize(("cell", "place", "words"), [
+    ("i,j", lambda i, j: (i, j), True), ("j,i", lambda i, j: (j, i), True), ("0,i,j", lambda i, j: (0 * i, i, j), True),
+    ("i,3,j", lambda i, j: (i, 0 * i, j), True), ("i//2,j", lambda i, j: (i // 2, j), False),
+    ("2*i,j", lambda i, j: (2 * i, j), False), ("i+j", lambda i, j: (i + j,), False), ("i,i,j", lambda i, j: (i, i, j), False),
+    ("23-i,j", lambda i, j: (23 - i, j), False)])
+def test_results_of_words_have_places_of_their_own(
+        cell: str, place: Callable[..., tuple[np.ndarray, ...]], words: bool) -> None:
+    """Zero points are taken off once for each of them."""
+    text = f"C[{cell}] += (i32(A[i,k]) - 7) * (i32(B[k,j]) - 3)"
+    program = build(text, {"A": (24, 19), "B": (19, 37)}, {"A": "u8", "B": "i8"})
+    assert has_dots(program, VNNI) == words
+    rng = np.random.default_rng(0)
+    arrays = {"A": numbers(rng, "u8", (24, 19), False), "B": numbers(rng, "i8", (19, 37), False)}
+    found = run(program, TARGETS["cpu"], arrays)
+    expected = np.zeros_like(found)
+    i, j = np.ogrid[:24, :37]
+    np.add.at(expected, place(i, j), ((arrays["A"].astype(int) - 7) @ (arrays["B"].astype(int) - 3)).astype(np.int32))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("target", TARGETS)

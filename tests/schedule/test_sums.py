@@ -183,6 +183,14 @@ def test_terms(name: str, machine: str) -> None:
     assert terms(program) > 4096 >= terms(found.rewritten)
 
 
+@pytest.mark.parametrize("name", [n for n in CASES if n != "in a loop"])
+def test_a_statement_puts_few_partial_sums_together(name: str) -> None:
+    case = CASES[name]
+    found = sums.split_sums(api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32")))
+    assert len(found.statements) > 2
+    assert max(len(pr.reads(s)) for s in found.statements) <= 16
+
+
 def test_dot_products_of_words_add_two_terms_at_once() -> None:
     machine = dataclasses.replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
     for k, parts in ((4096, False), (4128, True)):
