@@ -1,4 +1,4 @@
-"""x86's AMX in numpy: code for it runs on any processor, with a call of Python for each tile instruction, a slow one."""
+"""Instructions that this processor may lack: x86's AMX in numpy, with a call of Python for each, and dot products of words."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Unit:
 
     def source(self, made: Source) -> Source:
         """The source with calls of Python in the place of tile instructions, for the processor that we run on."""
+        made = with_dots(made)
         text = made.text.replace("x86_amx", "i64").replace("captures(none) ", "")
-        text = re.sub(r'"target-(cpu|features)"="[^"]*"', "", text)
         text = re.sub(r"declare \S+ @llvm\.x86\.t\w+\.internal.*\n", "", text)
         for name, f in self.functions.items():
             address = ctypes.cast(f, PTR).value
             text = text.replace(f"@llvm.x86.{name}.internal(", f"inttoptr (i64 {address} to ptr)(")
-        return replace(made, text=_with_dots(text))
+        return replace(made, text=text)
 
     def new(self, tile: np.ndarray) -> int:
         rows, width = tile.shape
@@ -84,23 +84,28 @@ class Unit:
         return call
 
 
-DOTS = {"llvm.x86.avx512.vpdpbusd": ("i32", 4, "i8", "zext", "sext", "mul", "add"),
-        "llvm.x86.avx512bf16.dpbf16ps": ("float", 2, "bfloat", "fpext", "fpext", "fmul", "fadd")}
-"""Dot product of words -> its numbers, and how many of which type are in a word, made numbers, multiplied and added how."""
+_BYTES = ("i32", 4, "i8")
+DOTS = {f"llvm.x86.avx512.vpdpbusd.{bits}": (bits // 32, *_BYTES, "zext", "sext", "mul", "add") for bits in (128, 256, 512)} | {
+    f"llvm.x86.avx512bf16.dpbf16ps.{bits}": (bits // 32, "float", 2, "bfloat", "fpext", "fpext", "fmul", "fadd")
+    for bits in (128, 256, 512)} | {
+    f"llvm.aarch64.neon.{name}.v4i32.v16i8": (4, *_BYTES, first, second, "mul", "add")
+    for name, first, second in (("usdot", "zext", "sext"), ("sdot", "sext", "sext"), ("udot", "zext", "zext"))}
+"""Dot product of words -> its lanes, their numbers, and how many of which type are in a word, made numbers, multiplied and
+added how."""
 
 
-def _with_dots(text: str) -> str:
-    """With functions in the place of dot products of vectors."""
-    for name in DOTS:
-        for bits in (128, 256, 512):
-            if f"@{name}.{bits}(" in text:
-                text = re.sub(rf"declare .*@{re.escape(name)}\.{bits}\(.*\n", "", text)
-                text = text.replace(f"@{name}.{bits}(", f"@dot.{bits}(") + "\n".join(_dot(f"dot.{bits}", name, bits // 32))
-    return text
+def with_dots(made: Source) -> Source:
+    """The source, for the processor that we run on, with functions in the place of dot products of words."""
+    text = re.sub(r'"target-(cpu|features)"="[^"]*"', "", made.text)
+    for n, (name, row) in enumerate(DOTS.items()):
+        if f"@{name}(" in text:
+            text = re.sub(rf"declare .*@{re.escape(name)}\(.*\n", "", text).replace(f"@{name}(", f"@dot.{n}(")
+            text += "\n".join(_dot(f"dot.{n}", *row))
+    return replace(made, text=text)
 
 
-def _dot(function: str, name: str, lanes: int) -> list[str]:
-    number, group, part, first, second, times, plus = DOTS[name]
+def _dot(function: str, lanes: int, number: str, group: int, part: str, *ops: str) -> list[str]:
+    first, second, times, plus = ops
     total, wide, narrow = f"<{lanes} x {number}>", f"<{lanes * group} x {number}>", f"<{lanes * group} x {part}>"
     lines = [f"define internal {total} @{function}({total} %t0, {narrow} %a, {narrow} %b) {{",
              f"  %x = {first} {narrow} %a to {wide}", f"  %y = {second} {narrow} %b to {wide}", f"  %p = {times} {wide} %x, %y"]

@@ -1,9 +1,12 @@
-"""Dot products of words in hand-made loops, on the processors that this one can be."""
+"""Dot products of words in hand-made loops, on the processors that this one can be, and as ARM's on any."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from emulated_tiles import with_dots
 from llvm_modules import V, add, c, load, module
 
 from polytc import machine as machines
@@ -14,9 +17,11 @@ from polytc.lang.words import WORD
 
 OPERANDS = {"dot_u8i8": ("u8", "i8", "i32"), "dot_i8i8": ("i8", "i8", "i32"), "dot_u8u8": ("u8", "u8", "i32"),
             "dot_i16i16": ("i16", "i16", "i32"), "dot_bf16": ("bf16", "bf16", "f32")}
-TARGETS = [t for t in (LLVMTarget(), LLVMTarget(machines.AVX2), LLVMTarget(machines.AVX512)) if not t.lacks()]
+HERE = LLVMTarget()
+ARM = LLVMTarget(replace(machines.NEON, features="+neon,+dotprod,+i8mm"))
+TARGETS = [t for t in (HERE, LLVMTarget(machines.AVX2), LLVMTarget(machines.AVX512)) if not t.lacks()] + [ARM]
 CASES = [(name, n, lanes) for n, t in enumerate(TARGETS) for name in t.machine.dots for lanes in (1, 2, 4, 8, 16)
-         if 4 * lanes <= t.machine.vector_bytes]
+         if t is ARM or 4 * lanes <= t.machine.vector_bytes]
 COUNT = 16
 
 
@@ -57,7 +62,8 @@ def test_dot_products_alone_and_in_sums(name: str, target: int, lanes: int) -> N
     start = numbers("i16", COUNT, 4).astype(named(wide).numpy)
     got = np.zeros((6, COUNT), named(wide).numpy)
     to = TARGETS[target]
-    to.load(to.build(to.emit(m)), 1).run([parts[0].view(np.uint32), parts[1].view(np.uint32), *parts[2:], start, got])
+    made = to.build(to.emit(m)) if to is not ARM else HERE.build(with_dots(to.emit(m)))
+    HERE.load(made, 1).run([parts[0].view(np.uint32), parts[1].view(np.uint32), *parts[2:], start, got])
     p, q, r = (x.astype(np.int64).reshape(COUNT, group) for x in parts[:3])
     s = parts[3].astype(np.int64).reshape(group, COUNT).T
     alone = (p * q).sum(1)

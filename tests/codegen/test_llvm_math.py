@@ -124,6 +124,19 @@ def test_two_arguments(name: str, dtype: DType) -> None:
         assert ulps(got, want).max() <= 2
 
 
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_floors_of_quotients_that_are_nearly_whole(dtype: DType) -> None:
+    """Divisors times whole numbers that have too many digits: the quotient ends a little beside the whole number."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-ends, ends, 512).astype(dtype.numpy) for ends in (1000, 9))
+    beside = (a - np.fmod(a, b)) / b
+    assert len(set(beside - np.floor(beside) > 0.5)) == 2
+    for op, f in (("//", np.floor_divide), ("%", np.remainder)):
+        for lanes in (1, 8):
+            got = apply(lambda x, y, n=lanes, o=op: loops.Binary(o, x, y, dtype, n), dtype, [a, b], [dtype] * 2, lanes)
+            assert np.array_equal(got, f(a, b))
+
+
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 4.0, -1.0, 0.5])
 def test_power_by_a_constant(exponent: float) -> None:
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, -2.0, 1e-40, 1.0]

@@ -75,14 +75,27 @@ def copies(device: str, items: int = 64, kernels: int = 1) -> Source:
     return OpenCLTarget(DEVICES[device]).emit(P.module("m", (X, Y), ("Y",), *[body] * kernels))
 
 
-def compiler_that_says(monkeypatch: pytest.MonkeyPatch, log: str, code: str) -> None:
-    """In the place of clang and ptxas."""
-    def run(command: list[str]) -> str:
-        Path(command[command.index("-o") + 1]).write_text(code)
-        return log
-    monkeypatch.setattr(static, "clang", lambda: "clang")
-    monkeypatch.setattr(static, "_run", run)
-    monkeypatch.setattr(static.shutil, "which", lambda name: name)
+COMPILER = """#!/bin/sh
+for word in "$@"; do
+    [ "$last" = -o ] && out="$word"
+    [ "$last" = -S ] && { /bin/grep -q __kernel "$word" || exit 3; }
+    last="$word"
+done
+/bin/cat "$0.code" > "$out"
+/bin/cat "$0.log" >&2
+exit $(/bin/cat "$0.status")
+"""
+
+
+def compilers_that_say(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, log: str, status: int = 0) -> None:
+    """In the place of clang, which writes this code, and ptxas; both say this."""
+    for name in ("clang", "ptxas"):
+        (folder / name).write_text(COMPILER)
+        (folder / name).chmod(0o755)
+        (folder / f"{name}.code").write_text(code)
+        (folder / f"{name}.log").write_text(log)
+        (folder / f"{name}.status").write_text(str(status))
+    monkeypatch.setenv("PATH", str(folder))
 
 
 @pytest.mark.parametrize(("registers", "local", "items", "occupancy"), [
@@ -92,39 +105,49 @@ def compiler_that_says(monkeypatch: pytest.MonkeyPatch, log: str, code: str) -> 
     (32, 100_000, 256, 2 * 8 / 64),  # 2 groups of 101024 bytes
     (16, 0, 32, 32 / 64),            # 32 groups of one warp
     (255, 49152, 40, 4 * 2 / 64)])   # 40 items are two warps; 4 groups of 50176 bytes, 4 of 16384 registers
-def test_what_ptxas_says(registers: int, local: int, items: int, occupancy: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ptxas_says(registers: int, local: int, items: int, occupancy: float, tmp_path: Path,
+                         monkeypatch: pytest.MonkeyPatch) -> None:
     source = copies("nvidia-sm90", items, 2)
     first, second = (launch.entry for launch in source.launches)
     log = PTXAS.format(entry=first, registers=registers, spilled=12, local=local) + \
         PTXAS.format(entry=second, registers=7, spilled=0, local=3)
     idle = PTX.format(entry=second).partition("$L__BB0_1")[0]
-    compiler_that_says(monkeypatch, log, PTX.format(entry=first) + idle)
+    compilers_that_say(tmp_path, monkeypatch, PTX.format(entry=first) + idle, log)
     found = static.nvidia(source)
     assert found[first] == static.Resources(registers, 12, local, pytest.approx(occupancy), (2, 1), (2, 3))
     assert (found[second].registers, found[second].spilled, found[second].local_bytes) == (7, 0, 3)
     assert (found[second].wide, found[second].hot) == ((2, 1), (0, 0))
 
 
-def test_what_clang_says_of_amd(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_clang_says_of_amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = copies("amd-gfx90a", 64, 2)
     first, second = (launch.entry for launch in source.launches)
     log = REMARKS.format(entry=first, registers=40, spilled=16, waves=6, local=512) + \
         REMARKS.format(entry=second, registers=8, spilled=0, waves=8, local=0)
-    compiler_that_says(monkeypatch, log, GCN.format(entry=first) + f"\n{second}:\n\ts_endpgm\n")
+    compilers_that_say(tmp_path, monkeypatch, GCN.format(entry=first) + f"\n{second}:\n\ts_endpgm\n", log)
     assert static.amd(source) == {first: static.Resources(40, 16, 512, 0.75, (2, 1), (2, 1)),
                                   second: static.Resources(8, 0, 0, 1.0, (0, 0), (0, 0))}
 
 
-def test_calls_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = copies("amd-gfx90a")
     (entry,) = (launch.entry for launch in source.launches)
     calls = "\ts_add_u32 s4, s4, sinf@rel32@lo+4\n\ts_add_u32 s4, s4, cosf@rel32@lo+4\n"
-    compiler_that_says(monkeypatch, REMARKS.format(entry=entry, registers=1, spilled=0, waves=8, local=0),
-                       f"\n{entry}:\n{calls}\ts_endpgm\n")
+    compilers_that_say(tmp_path, monkeypatch, f"\n{entry}:\n{calls}\ts_endpgm\n",
+                       REMARKS.format(entry=entry, registers=1, spilled=0, waves=8, local=0))
     with pytest.raises(TargetError) as info:
         static.table(source, "amd-gfx90a")
     assert info.value.code == "E515"
     assert info.value.notes == (f"error: {entry} calls cosf, sinf, whose registers are not known",)
+
+
+@pytest.mark.parametrize("device", static.CHECKS)
+def test_what_a_compiler_refuses_is_told(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "k.cl:3:1: warning: odd\nk.cl:4:2: error: wrong\nk.cl:5:2: fatal: too wrong\n"
+    compilers_that_say(tmp_path, monkeypatch, "", said, status=1)
+    with pytest.raises(TargetError) as info:
+        static.table(copies(device), device)
+    assert info.value.notes == ("k.cl:4:2: error: wrong", "k.cl:5:2: fatal: too wrong")
 
 
 def test_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,5 +15,7 @@ def test_the_stack_holds_one_pointer_an_area(inputs: int, outputs: int) -> None:
     text = driver(Chain("m", (), (), (), (), 64, 64, 0, (8,) * inputs, (8,) * outputs))
     run = text.partition("define i32 @m_run")[2].partition("\n}")[0]
     (count,) = re.findall(r"alloca ptr, i64 (\d+)", run)
-    stored = {int(k) for k in re.findall(r"%base\.\d+ = getelementptr ptr, ptr %bases, i64 (\d+)", run)}
-    assert stored == set(range(int(count))) == set(range(3 + inputs + outputs))
+    places = re.findall(r"%base\.(\d+) = getelementptr ptr, ptr %bases, i64 (\d+)", run)
+    stored = re.findall(r"store ptr %(?:own|array)\.?\d+, ptr %base\.(\d+)", run)
+    assert sorted(int(k) for _, k in places) == list(range(int(count))) == list(range(3 + inputs + outputs))
+    assert [name for name, _ in places] == stored

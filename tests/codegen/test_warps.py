@@ -92,6 +92,24 @@ def test_items_that_a_condition_lets_pass(name: str) -> None:
     assert (found.operations, other.operations) == (passed, 64 - passed)
 
 
+@pytest.mark.parametrize("split", [0, 8, 40, 64])
+def test_items_load_the_side_that_they_choose(split: int) -> None:
+    """Sectors of 8 numbers: of one array below the item `split`, of the other from there on. What decides is loaded by all."""
+    z = L.Buffer("Z", F32, (4096,))
+    flags = L.Buffer("F", F32, (64,))
+
+    def moved(cond: L.Expr) -> float:
+        value = L.Select(cond, P.load(X, ITEM), P.load(z, P.scaled("item0", 8)), F32)
+        found = warps.count(kernel(L.Store(Y, (ITEM,), value)), (64,), 32)
+        assert found is not None
+        return found.moved - 64 * 4
+
+    both = split // 8 * 32 + (64 - split) * 32
+    assert moved(P.less(ITEM, split)) == both
+    decided = L.binary("||", P.less(ITEM, split), L.binary("!=", P.load(flags, ITEM), L.Const(0.0, F32)))
+    assert moved(decided) == both + 64 * 4
+
+
 def test_open_sizes_are_not_counted() -> None:
     store = L.Store(Y, (ITEM,), P.load(X, P.add(ITEM, L.Var("n"))))
     assert warps.count(kernel(store), (64,), 32) is None
