@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 import polytc
-from polytc.lang.scalars import DTYPES, INTRINSICS, DType
+from polytc.program.scalars import DTYPES, INTRINSICS, DType
 
 BYTES = 64 << 10
 ROUNDS, REPEATS = 40, 10

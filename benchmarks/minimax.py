@@ -221,7 +221,7 @@ def _report(name: str, fit: Fit, lost: Number) -> None:
 def table() -> str:
     """The text of coefficients.py."""
     lines = ['"""Coefficients of the elementary functions; made by benchmarks/minimax.py, which says how."""', "",
-             "from polytc.lang.scalars import F32, F64", ""]
+             "from polytc.program.scalars import F32, F64", ""]
     for name, (note, *both) in TYPED.items():
         found = []
         for fit in both:

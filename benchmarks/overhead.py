@@ -20,7 +20,7 @@ import polytc
 from polytc import compiler
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 from polytc.runtime import threads as pool
 from polytc.runtime.pending import Pending
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from polytc import compiler, errors, lang
 from polytc.codegen.target import Loads, Target
+from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
-from polytc.lang.scalars import DTYPES, DType
-from polytc.lang.signatures import Signature
 from polytc.machine import Machine
+from polytc.program.scalars import DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
-from polytc.schedule.fusion import POLICIES
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.fusion.policies import POLICIES
+from polytc.schedule.user.recipe import Recipe
 
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]

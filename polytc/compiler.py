@@ -26,34 +26,24 @@ from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
-from polytc.lang import rewrites
-from polytc.lang.program import Program, format_statement
-from polytc.lang.rewrites import coalesce, hoist, inline, layout, mirror, pad, scan, unit, unloop
-from polytc.lang.sizes import Undecided
 from polytc.machine import Machine
 from polytc.poly import dependences as deps
 from polytc.poly import inside, isl
 from polytc.poly import scop as polyhedra
+from polytc.program.program import Program, format_statement
+from polytc.program.sizes import Undecided
+from polytc.rewrite import factors, long_sums
+from polytc.rewrite import tidy as rewrites
+from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
+from polytc.rewrite.cpu.winograd import choice
+from polytc.rewrite.gpu import in_loops, local_tiles
+from polytc.rewrite.tidy import coalesce, hoist, inline, layout, mirror, pad, scan, unit, unloop
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
-from polytc.schedule import (
-    algebra,
-    automatic,
-    copies,
-    dots,
-    factors,
-    lanes,
-    looped,
-    pack,
-    rowblocks,
-    splitting,
-    staging,
-    sums,
-    tree,
-    widening,
-)
+from polytc.schedule import automatic, tree
 from polytc.schedule.tree import Schedule
+from polytc.schedule.user import copies
 
 errors.register(E502="unknown target", E523="access outside of a tensor")
 
@@ -289,7 +279,7 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     def part(of: Lowered) -> Part:
         binary = of.target.build(of.source)
         if of.program.sizes:
-            described = sized.described(of.workspace, of.loops.sizes, sums.conditions(of.rewritten))
+            described = sized.described(of.workspace, of.loops.sizes, long_sums.conditions(of.rewritten))
             binary = replace(binary, options={**binary.options, **described})
         return Part(binary, tuple(arrays.index(b.name) for b in binary.args))
     package = Package(part(lowered), part(before) if before is not None else None, made)
@@ -319,19 +309,19 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         program = coalesce.coalesce(program)
     if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
         program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
-        program = sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, looped.stage)
+        program = long_sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, in_loops.stage)
         return hoist.hoist(program) if program.constants else (None, program)
     program = factors.leave(program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
-    rewritten = rewrites.run(algebra.run(program, machine), padded=machine.kind == "cpu")
+    rewritten = rewrites.run(choice.run(program, machine), padded=machine.kind == "cpu")
     if machine.kind == "cpu" and not program.precise:
-        rewritten = dots.group(splitting.split(rewritten, machine), machine)
+        rewritten = dot_words.group(split_floats.split(rewritten, machine), machine)
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
-        rewritten = rowblocks.split(rewritten, machine)
+        rewritten = row_blocks.split(rewritten, machine)
     if machine.kind == "cpu":
-        rewritten = sums.split_sums(rewritten)
+        rewritten = long_sums.split_sums(rewritten)
     if machine.kind == "gpu":  # what is staged is padded on its way to local memory
-        rewritten = pad.materialise(_staged(rewritten, machine, staging.stage))
+        rewritten = pad.materialise(_staged(rewritten, machine, local_tiles.stage))
     return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
 
 
@@ -339,18 +329,18 @@ def _general(program: Program, machine: Machine) -> Program:
     """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
     if program.sequential or program.dynamic:
         with suppress(Undecided):
-            return _staged(program, machine, looped.stage) if machine.kind == "gpu" else sums.split_sums(program)
+            return _staged(program, machine, in_loops.stage) if machine.kind == "gpu" else long_sums.split_sums(program)
         return program
     steps: list[Callable[[Program], Program]] = [factors.leave]
     steps += [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
     steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes]
     if machine.kind == "gpu":
-        steps.append(lambda p: _staged(p, machine, staging.stage))
+        steps.append(lambda p: _staged(p, machine, local_tiles.stage))
     steps.append(pad.materialise)
     if machine.kind == "cpu" and not program.precise:
         steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
     if machine.kind == "cpu":
-        steps.append(sums.split_sums)
+        steps.append(long_sums.split_sums)
     for step in steps:
         with suppress(Undecided):
             program = step(program)
@@ -360,8 +350,8 @@ def _general(program: Program, machine: Machine) -> Program:
 def _staged(program: Program, machine: Machine, stage: Callable[[Program, Machine], Program]) -> Program:
     """The program for the items of a GPU, with blocks for those sums that are long although items divide them."""
     staged = stage(program, machine)
-    long = sums.long(program, staged)
-    return stage(sums.split_sums(program, long), machine) if long else staged
+    long = long_sums.long(program, staged)
+    return stage(long_sums.split_sums(program, long), machine) if long else staged
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

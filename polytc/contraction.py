@@ -15,9 +15,9 @@ from polytc import errors
 from polytc.arguments import check_target
 from polytc.codegen.target import Target
 from polytc.errors import ArgumentError
-from polytc.lang.scalars import DType, from_numpy
 from polytc.op import Op
 from polytc.options import check_threads
+from polytc.program.scalars import DType, from_numpy
 from polytc.runtime.arrays import argument_error, as_input, as_output, dtype_of
 
 errors.register(E411="einsum subscripts are not valid")

@@ -11,10 +11,10 @@ import numpy as np
 
 from polytc import compiler
 from polytc.codegen.opencl.target import OpenCLTarget
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import check_indices
-from polytc.lang.scalars import DType
 from polytc.machine import Machine
+from polytc.program.program import Program
+from polytc.program.scalars import DType
+from polytc.rewrite.index_checks import check_indices
 from polytc.runtime import devices
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.runtime.opencl_executable import OpenCLExecutable, Session

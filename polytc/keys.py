@@ -16,10 +16,10 @@ from typing import Any
 
 import polytc
 from polytc.codegen.target import Target
-from polytc.lang.canonical import canonical
-from polytc.lang.program import Program
 from polytc.machine import Machine
 from polytc.poly import isl
+from polytc.program.canonical import canonical
+from polytc.program.program import Program
 from polytc.runtime import jit
 from polytc.schedule import automatic
 

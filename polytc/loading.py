@@ -8,15 +8,15 @@ import numpy as np
 
 from polytc import compiler
 from polytc.codegen.target import Executable, Target
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import check_indices, decides
 from polytc.machine import Machine
+from polytc.program.program import Program
+from polytc.rewrite.index_checks import check_indices, decides
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.checked import Checked
 from polytc.runtime.quick import QuickCall
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.user.recipe import Recipe
 
 
 @dataclass(frozen=True)

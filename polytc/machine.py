@@ -68,7 +68,7 @@ class Machine:
 
     @property
     def dots(self) -> tuple[str, ...]:
-        """The dot products of words (lang.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
+        """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
         if self.kind != "cpu" or self.max_work_group:  # OpenCL C does not have them
             return ()
         arm, words = self.has("neon"), self.has("avx512bw") or not self.features

@@ -26,12 +26,12 @@ from polytc.arguments import (
 )
 from polytc.codegen.target import Executable, Target
 from polytc.explanation import Explanation, explain
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import decides
-from polytc.lang.scalars import BF16, DTYPES, DType
 from polytc.loading import Specialisation
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
+from polytc.program.program import Program
+from polytc.program.scalars import BF16, DTYPES, DType
+from polytc.rewrite.index_checks import decides
 from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.inplace import arranged
@@ -40,7 +40,7 @@ from polytc.runtime.quick import no_quick_call, quick_call
 from polytc.runtime.recent import Recent
 from polytc.runtime.threads import default_threads
 from polytc.schedule.automatic import REQUESTS
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",

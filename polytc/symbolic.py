@@ -1,7 +1,8 @@
 """Open sizes: one kernel of a program for all sizes, compiled once.
 
 The program for given sizes is built, and so checked, at their first call; the kernel is used if the program that it was made
-from is the same for these sizes (lang.generalise), which it is but for 0 and rare small ones, which get a kernel of their own.
+from is the same for these sizes (program.generalise), which it is but for 0 and rare small ones, which get a kernel of their
+own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any, TypeAlias
 from polytc import compiler, errors, lang
 from polytc.codegen.target import Executable
 from polytc.errors import CompileError, Span
-from polytc.lang import syntax as sx
-from polytc.lang.declare import evaluate_size
-from polytc.lang.generalise import NotGeneral, agrees, generalise
-from polytc.lang.program import Program
+from polytc.lang.parsing import syntax as sx
+from polytc.lang.typing.declare import evaluate_size
 from polytc.options import check_typical
+from polytc.program.generalise import NotGeneral, agrees, generalise
+from polytc.program.program import Program
+from polytc.rewrite.long_sums import LIMIT
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.sized import sized, terms
-from polytc.schedule.sums import LIMIT
 
 errors.register(E412="sizes cannot stay open")
 
@@ -123,7 +124,7 @@ class OpenSizes:
     def load(self, program: Program, build: Callable[[dict[str, tuple[int, ...]]], Program],
              compiled: Callable[[Program], Executable]) -> Executable:
         """What runs a program, given for some sizes. build: the one for given shapes; compiled: code of a program. No kernel
-        runs whose accumulators would add up too many terms for these sizes (schedule.sums)."""
+        runs whose accumulators would add up too many terms for these sizes (rewrite.long_sums)."""
         sizes = self.sizes({n: program.tensor(n).shape for n in self.dims})
         if 0 in sizes.values():  # what kernels for all sizes know of them is that they are 1 at least
             return compiled(program)

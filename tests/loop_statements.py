@@ -1,7 +1,7 @@
 """Programs with `for` loops put together by hand, without the parser."""
 
-from polytc.lang import program as pr
-from polytc.lang.scalars import BOOL, F64, I64
+from polytc.program import program as pr
+from polytc.program.scalars import BOOL, F64, I64
 
 
 def ix(e):

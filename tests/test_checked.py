@@ -11,7 +11,7 @@ import pytest
 import polytc
 from polytc import api, compiler, errors
 from polytc.export import bundle
-from polytc.lang.rewrites.checked import BLOCK
+from polytc.rewrite.index_checks import BLOCK
 
 RANDOM = np.random.default_rng(16)
 TARGETS = ("cpu", "interp")

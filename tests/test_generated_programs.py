@@ -19,8 +19,8 @@ from polytc.codegen import astgen, loops
 from polytc.lang import build, evaluate
 from polytc.poly import isl
 from polytc.poly.scop import Scop
-from polytc.schedule import recipe
 from polytc.schedule.tree import Schedule
+from polytc.schedule.user import recipe
 from tests.generator import choices, features, programs
 from tests.generator.campaign import Campaign, load
 from tests.generator.case import Case, Input

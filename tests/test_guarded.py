@@ -10,7 +10,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 from tests import guarded
 from tests.codegen import loop_programs as P
 

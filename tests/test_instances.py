@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from polytc import build, errors
-from polytc.schedule import recipe
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.user import recipe
+from polytc.schedule.user.recipe import Recipe
 from tests.generator import instances, recipes
 
 STENCIL = recipe.start(build("T[i] = X[i] * 2; Y[i] = T[i] + T[i+1]", {"X": (6,)}))

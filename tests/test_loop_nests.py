@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from polytc import compiler, errors, lang
-from polytc.lang import program as pr
-from polytc.lang.scalars import I64
 from polytc.poly import dependences, nest, scop
+from polytc.program import program as pr
+from polytc.program.scalars import I64
 from polytc.schedule.tree import Schedule, checked, to_yaml
 
 PROGRAMS = {p.name: p for p in (ls.cholesky(9), ls.jacobi(5, 40), ls.recurrence(17), ls.carried_scalar(4, 30), ls.nested(5, 6))}

@@ -12,7 +12,7 @@ from polytc import compiler, errors
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import build, evaluate
-from polytc.lang.program import Program
+from polytc.program.program import Program
 from tests import guarded
 
 GPU = OpenCLTarget()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from polytc import errors
 from polytc.lang import build
-from polytc.lang.program import Program
 from polytc.poly import dependences, scop
+from polytc.program.program import Program
 from polytc.schedule import transforms
 from polytc.schedule.tree import Schedule, checked
 from tests.test_programs import check

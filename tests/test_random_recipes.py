@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from polytc import errors
-from polytc.lang import program as pr
-from polytc.lang.program import Program
 from polytc.machine import AVX2, AVX512, GENERIC_CPU
-from polytc.schedule import loopnest, recipe
-from polytc.schedule.recipe import Recipe
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.schedule.user import loopnest, recipe
+from polytc.schedule.user.recipe import Recipe
 from tests.schedule.test_recipe import right
 from tests.test_programs import check
 from tests.test_random_programs import programs

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import polytc
 from polytc import compiler
 from polytc.errors import ArgumentError, CompileError
-from polytc.lang import extents
-from polytc.lang.sizes import Undecided
+from polytc.program import extents
+from polytc.program.sizes import Undecided
 
 Shape = tuple[int | str, ...]
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import zoo
 from polytc.graph.ir import Value
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 from versus.remote import Lost, Remote, respond
 from zoo_case import Feeds, Row, grown, relative_error, sizes
 from zoo_turns import Runtimes

@@ -12,8 +12,8 @@ import polytc
 from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
-from polytc.lang.program import Program
 from polytc.options import check_licence
+from polytc.program.program import Program
 from polytc.schedule import automatic
 
 if TYPE_CHECKING:

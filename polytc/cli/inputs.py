@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from polytc.lang import scalars
+from polytc.program import scalars
 from polytc.runtime.arrays import MEMORY, too_large
 
 

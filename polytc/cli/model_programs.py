@@ -10,8 +10,8 @@ import typer
 
 import polytc
 from polytc.cli.model import fixed_shapes
-from polytc.lang.program import Program
 from polytc.options import Licence
+from polytc.program.program import Program
 from polytc.schedule import automatic
 
 Kernel = Annotated[str | None, typer.Option(

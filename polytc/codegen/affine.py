@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import islpy
 
 from polytc.codegen import loops, lower, titles, traverse
-from polytc.lang import program as pr
-from polytc.lang.scalars import BOOL, I64
 from polytc.poly import isl
 from polytc.poly.scop import Scop
+from polytc.program import program as pr
+from polytc.program.scalars import BOOL, I64
 from polytc.schedule.tree import Schedule
 
 _COMPARE = {islpy.ast_expr_op_type.eq: "==", islpy.ast_expr_op_type.le: "<=", islpy.ast_expr_op_type.lt: "<",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
-from polytc.lang.scalars import I64, DType
+from polytc.program.scalars import I64, DType
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from polytc.codegen import loops
 from polytc.codegen.lower import size
-from polytc.lang.extents import Extent, Product, times
-from polytc.lang.sizes import Size, Undecided
+from polytc.program.extents import Extent, Product, times
+from polytc.program.sizes import Size, Undecided
 
 Range: TypeAlias = tuple[int, int]
 """The smallest and the largest value of a variable, as numbers or formulas of sizes."""

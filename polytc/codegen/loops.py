@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from polytc.lang.scalars import BOOL, I64, DType
+from polytc.program.scalars import BOOL, I64, DType
 
 Space: TypeAlias = Literal["global", "local", "private"]
 LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
@@ -124,7 +124,7 @@ class Binary(Node):
 
 @node
 class Call(Node):
-    """An intrinsic of scalars.INTRINSICS, a call of lang.words, or 'fma' (a*b + c in one rounding, floats)."""
+    """An intrinsic of scalars.INTRINSICS, a call of program.words, or 'fma' (a*b + c in one rounding, floats)."""
 
     fn: str
     args: tuple[Expr, ...]
@@ -276,7 +276,8 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
-    fast: see lang.program. host: loops that the host runs around it (see passes.hostloops), outermost first, without bodies."""
+    fast: see program.program. host: loops that the host runs around it (see passes.hostloops), outermost first, without
+    bodies."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -296,7 +297,7 @@ class Module:
 
     args: the caller's buffers (program inputs, then outputs), in order. scratch: global buffers for temporaries that the
     runtime provides. Each kernel's args are among both, by name. sizes: variables that all kernels may read, until
-    codegen.sizes gives them values; extents of global buffers may be formulas of them (lang.sizes.Size) until then.
+    codegen.sizes gives them values; extents of global buffers may be formulas of them (program.sizes.Size) until then.
     """
 
     name: str

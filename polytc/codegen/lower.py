@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.lang import program as pr
-from polytc.lang import words
-from polytc.lang.affine import Affine, Atom, Quotient, Remainder, affine
-from polytc.lang.scalars import BOOL, I64, INTRINSICS, identity
-from polytc.lang.sizes import Size
 from polytc.poly import isl
+from polytc.program import program as pr
+from polytc.program import words
+from polytc.program.affine import Affine, Atom, Quotient, Remainder, affine
+from polytc.program.scalars import BOOL, I64, INTRINSICS, identity
+from polytc.program.sizes import Size
 
 
 @dataclass(frozen=True)

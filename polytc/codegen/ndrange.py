@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from polytc import errors
 from polytc.codegen import intervals, limits, loops, traverse
-from polytc.lang.extents import Extent, times
+from polytc.program.extents import Extent, times
 
 errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrier under divergent control")
 

@@ -3,7 +3,7 @@
     program f(A, W) -> (C), W constant   ->   once: W -> W_packed;   main: A, W_packed -> C
     arrays: A 0, W 1, C 2, W_packed 3         once: (1, 3)           main: (0, 3, 2)
 
-Arrays go by number, never by name: programs that differ in names share a package (see lang/canonical.py).
+Arrays go by number, never by name: programs that differ in names share a package (see program/canonical.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Launch, Repeat
-from polytc.lang import extents
-from polytc.lang.scalars import DTYPES
-from polytc.lang.sizes import from_data
+from polytc.program import extents
+from polytc.program.scalars import DTYPES
+from polytc.program.sizes import from_data
 
 _LENGTH = struct.Struct("<I")
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import rebuilt, size
 from polytc.codegen.passes import simplify
-from polytc.lang.naming import fresh
-from polytc.lang.scalars import I64
-from polytc.lang.sizes import Size
+from polytc.program.names import fresh
+from polytc.program.scalars import I64
+from polytc.program.sizes import Size
 
 UNKNOWN = 0
 """The extent of a buffer of one dimension that has as many elements as the sizes say."""

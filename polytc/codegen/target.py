@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from polytc.codegen import loops
-from polytc.lang.extents import Extent
 from polytc.machine import Machine
+from polytc.program.extents import Extent
 
 Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
 """Shapes and dtypes of arrays."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
-from polytc.lang import scalars, words
-from polytc.lang.scalars import BOOL, I64, U32
-from polytc.lang.sizes import Size
+from polytc.program import scalars, words
+from polytc.program.scalars import BOOL, I64, U32
+from polytc.program.sizes import Size
 
 _BOOLEAN = (*scalars.COMPARISONS, *scalars.LOGICAL)
 

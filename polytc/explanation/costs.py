@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polytc.lang import program as pr
-from polytc.lang.cardinality import NOTHING, Count, instances
-from polytc.lang.scalars import COMPARISONS, INTRINSICS, LOGICAL
+from polytc.program import program as pr
+from polytc.program.cardinality import NOTHING, Count, instances
+from polytc.program.scalars import COMPARISONS, INTRINSICS, LOGICAL
 
 
 @dataclass(frozen=True)

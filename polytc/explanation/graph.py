@@ -8,7 +8,7 @@ from polytc.explanation import roofline as roofs
 from polytc.explanation.markup import plain, tag
 from polytc.explanation.report import Report
 from polytc.explanation.text import amount
-from polytc.schedule.findings import Apart
+from polytc.schedule.loop_report import Apart
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440, 210, 20, 176
 """Pixels of the roofline: its size, and where its axes are."""

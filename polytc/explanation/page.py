@@ -10,8 +10,8 @@ from polytc.explanation import graph
 from polytc.explanation.markup import plain, statement, table, tag
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
 from polytc.explanation.text import amount, duration, short
-from polytc.lang import program as pr
-from polytc.schedule.findings import Band, Found, Leaf, Loop
+from polytc.program import program as pr
+from polytc.schedule.loop_report import Band, Found, Leaf, Loop
 
 
 def to_html(r: Report) -> str:

@@ -9,10 +9,11 @@ from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
 from polytc.explanation.roofline import Bound
-from polytc.lang import program as pr
 from polytc.machine import Machine
-from polytc.schedule import findings, strides
-from polytc.schedule.findings import Apart, Band, Found, Leaf, Loop
+from polytc.program import program as pr
+from polytc.schedule import loop_report
+from polytc.schedule.facts import strides
+from polytc.schedule.loop_report import Apart, Band, Found, Leaf, Loop
 
 AT_ONCE = ("vector", "reduce")
 """Kinds of loops that become vectors."""
@@ -48,14 +49,15 @@ class Report:
 def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     """The report of a compilation. measure: the machine's roofs, where the code is for the machine we run on."""
     program = lowered.rewritten
-    tree = findings.tree(lowered.scop, lowered.dependences, lowered.schedule)
+    tree = loop_report.tree(lowered.scop, lowered.dependences, lowered.schedule)
     written = costs(lowered.program)
     element = roofline.element(lowered.program)
     bound = None
     if measure and element is not None and lowered.target.name == "cpu":
         bound = roofline.bound(written, roofline.roofs(element), threads)
-    return Report(lowered, written, costs(program), tree, findings.pairs(lowered.scop, lowered.dependences, lowered.schedule),
-                  tuple(_vectors(program, name, tree) for name in findings.statements(tree)), bound)
+    apart = loop_report.pairs(lowered.scop, lowered.dependences, lowered.schedule)
+    vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
+    return Report(lowered, written, costs(program), tree, apart, vectors, bound)
 
 
 def loops(found: Found) -> Iterator[tuple[Loop, Band]]:
@@ -94,7 +96,7 @@ def _vectors(program: pr.Program, name: str, tree: Found) -> Vectors:
     wide = next((loop for loop in around if loop.kind in AT_ONCE), None)
     if wide is not None:
         return Vectors(name, dict(wide.rows)[name])
-    s = findings.of_program(program, name)
+    s = loop_report.of_program(program, name)
     moves = strides.of_statement(program, s)
     why = []
     for loop in around:

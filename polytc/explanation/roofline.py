@@ -14,8 +14,8 @@ import numpy as np
 
 from polytc import compiler, lang
 from polytc.explanation.costs import Costs
-from polytc.lang.program import Program
-from polytc.lang.scalars import DTYPES
+from polytc.program.program import Program
+from polytc.program.scalars import DTYPES
 
 SIDE = 384
 """Extents of the contraction whose speed is the roof of arithmetic: its operands stay in the second cache."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
-from polytc.lang import program as pr
-from polytc.schedule.findings import Band, Found, Leaf, Loop
+from polytc.program import program as pr
+from polytc.schedule.loop_report import Band, Found, Leaf, Loop
 
 
 def to_text(r: Report) -> str:

@@ -23,14 +23,14 @@ from polytc.graph.headers import identifier, parameters
 from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.memory import Life
 from polytc.graph.plan import Array, Call, Plan
-from polytc.lang import extents
-from polytc.lang.extents import Extent
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import decides
-from polytc.lang.scalars import DType
-from polytc.lang.sizes import Size
 from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import isl
+from polytc.program import extents
+from polytc.program.extents import Extent
+from polytc.program.program import Program
+from polytc.program.scalars import DType
+from polytc.program.sizes import Size
+from polytc.rewrite.index_checks import decides
 
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory buffers aligned given error k a l p c from

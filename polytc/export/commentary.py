@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from polytc import errors
 from polytc.compiler import Lowered
-from polytc.lang import program as pr
 from polytc.poly import isl
-from polytc.schedule import pseudocode, reading
+from polytc.program import program as pr
+from polytc.schedule.user import pseudocode, reading
 
 MOST = 60
 """Lines of a program or a schedule that are worth a comment; of longer ones only the first are written."""

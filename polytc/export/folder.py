@@ -14,8 +14,8 @@ from polytc.export.bundle import Argument, Bundle, Place, Step
 from polytc.graph import memory
 from polytc.graph.headers import identifier
 from polytc.graph.memory import Slots
-from polytc.lang.extents import Extent
-from polytc.lang.scalars import DType
+from polytc.program.extents import Extent
+from polytc.program.scalars import DType
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from polytc.lang.affine import Affine, Atom, Quotient
-from polytc.lang.extents import Extent, Product
-from polytc.lang.sizes import Size
+from polytc.program.affine import Affine, Atom, Quotient
+from polytc.program.extents import Extent, Product
+from polytc.program.sizes import Size
 
 
 def row(n: Extent) -> int | str:

@@ -21,8 +21,8 @@ from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, Task, described, nested, prepare, shown
 from polytc.export.templates import cmake
-from polytc.lang.extents import Extent
 from polytc.machine import DEVICES, Machine
+from polytc.program.extents import Extent
 
 
 def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:

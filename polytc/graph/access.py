@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polytc.graph.plan import Call
-from polytc.lang import program as pr
-from polytc.lang.scalars import I64
+from polytc.program import program as pr
+from polytc.program.scalars import I64
 
 MATRIX = 2
 """Rank of a matrix; the products of a chain have operands of more axes, which they share."""

@@ -2,8 +2,8 @@
 
     Y[i,j] = X[i,j] + M[i,j],  M 0 up to the diagonal, -inf above   ->   Y[i,j] = X[i,j] + (j <= i ? 0 : -inf)
 
-so that the compiler sees what a mask hides (schedule.masked). The numbers are looked at: it is the same value at each place.
-Only element-wise statements get it; the operands of products stay arrays.
+so that the compiler sees what a mask hides (rewrite.cpu.masked_blocks). The numbers are looked at: it is the same value at each
+place. Only element-wise statements get it; the operands of products stay arrays.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polytc.graph.plan import Call, Plan
-from polytc.lang import program as pr
-from polytc.lang.affine import affine
-from polytc.lang.scalars import BOOL, I64, DType
+from polytc.program import program as pr
+from polytc.program.affine import affine
+from polytc.program.scalars import BOOL, I64, DType
 
 
 @dataclass(frozen=True)

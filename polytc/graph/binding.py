@@ -23,7 +23,7 @@ from polytc.errors import ModelError, fail
 from polytc.graph.ir import Node
 from polytc.graph.plan import Array
 from polytc.graph.stored import OWN_TEXTS
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
                 E609="inputs of a node do not fit")

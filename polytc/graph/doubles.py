@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.lang.scalars import from_numpy
+from polytc.program.scalars import from_numpy
 
 
 def is_half(a: Any) -> bool:

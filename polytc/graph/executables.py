@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from polytc.codegen.target import Bound, Target
-from polytc.lang.program import Program
 from polytc.machine import Machine
+from polytc.program.program import Program
 from polytc.runtime.reference import Reference
 
 

@@ -14,9 +14,9 @@ from polytc.graph.ir import Node
 from polytc.graph.plan import Array, Watch
 from polytc.graph.stored import OWN_TEXTS
 from polytc.graph.watching import NONE
-from polytc.lang import program as pr
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import Check, check_indices, decides
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.rewrite.index_checks import Check, check_indices, decides
 
 if TYPE_CHECKING:
     from polytc.graph.specialise import Specialisation

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polytc.graph.executables import Compile
-    from polytc.lang.program import Program
+    from polytc.program.program import Program
 
 Progress = Callable[[int, int, str], None]
 """Called with (kernels compiled so far, all kernels, name of the next)."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from polytc.graph import drawing
-from polytc.lang.scalars import DType, from_numpy
+from polytc.program.scalars import DType, from_numpy
 
 if TYPE_CHECKING:
     from polytc.codegen.target import Target

@@ -19,11 +19,11 @@ from math import prod
 from typing import TypeAlias, TypeVar
 
 from polytc.graph.plan import Array, Call, Plan
-from polytc.lang import program as pr
-from polytc.lang.linear import Linear, linear
-from polytc.lang.rewrites import axes
-from polytc.lang.scalars import F32, I8, I32, U8
 from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.linear import Linear, linear
+from polytc.program.scalars import F32, I8, I32, U8
+from polytc.rewrite.tidy import axes
 
 T = TypeVar("T")
 Dimension: TypeAlias = tuple[str, int]

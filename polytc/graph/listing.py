@@ -10,8 +10,8 @@ from polytc.graph.ir import Graph
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array
 from polytc.graph.specialise import specialise
-from polytc.lang.program import Program
 from polytc.options import Licence
+from polytc.program.program import Program
 
 
 def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, licence: Licence

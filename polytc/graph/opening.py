@@ -4,8 +4,8 @@
     ->  one kernel Y[n0, 64] = X[n0, 32] ..., n0 the first extent of X
 
 Each program has sizes of its own, extents of its arrays, so that products of the model's sizes (batch * length) are sizes too,
-and equal layers share kernels. The formulas are guesses (lang.generalise): a kernel is used for a program of given sizes where
-both agree. Programs that no kernel agrees with are compiled for their sizes.
+and equal layers share kernels. The formulas are guesses (program.generalise): a kernel is used for a program of given sizes
+where both agree. Programs that no kernel agrees with are compiled for their sizes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, TypeAlias
 from polytc.errors import CompileError
 from polytc.graph.executables import Compile
 from polytc.graph.plan import Call, Plan
-from polytc.lang import generalise
-from polytc.lang.canonical import canonical
-from polytc.lang.generalise import NotGeneral
-from polytc.lang.naming import fresh
-from polytc.lang.program import Program
-from polytc.lang.rewrites.coalesce import coalesce
-from polytc.lang.sizes import Undecided, names
+from polytc.program import generalise
+from polytc.program.canonical import canonical
+from polytc.program.generalise import NotGeneral
+from polytc.program.names import fresh
+from polytc.program.program import Program
+from polytc.program.sizes import Undecided, names
+from polytc.rewrite import long_sums
+from polytc.rewrite.tidy.coalesce import coalesce
 from polytc.runtime import forks, packages
 from polytc.runtime.sized import sized, terms
-from polytc.schedule import sums
 
 LARGEST = 1 << 30
 """Elements of an array beyond which code is made for its sizes: some targets count in 32 bits."""
@@ -232,10 +232,10 @@ def _follows(extents: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> b
 
 
 def _short(program: Program, code: Future[Any], sizes: Mapping[str, int]) -> bool:
-    """Does no accumulator of the code add up too many terms for these sizes (schedule.sums)? Waits for the code only where that
-    is not clear from the program."""
-    most = max((math.prod(r.extent for r in sums.summed(program, s)) for s in program.statements), default=0)
-    return most <= sums.LIMIT or terms(packages.binary(code.result()).options, sizes) <= sums.LIMIT
+    """Does no accumulator of the code add up too many terms for these sizes (rewrite.long_sums)? Waits for the code only where
+    that is not clear from the program."""
+    most = max((math.prod(r.extent for r in long_sums.summed(program, s)) for s in program.statements), default=0)
+    return most <= long_sums.LIMIT or terms(packages.binary(code.result()).options, sizes) <= long_sums.LIMIT
 
 
 def _at(code: Future[Any], sizes: Mapping[str, int]) -> Future[Any]:

@@ -21,8 +21,8 @@ from polytc.graph import guards
 from polytc.graph.access import Shape, aligned, moves, plain, shape_of, stacked, tensors
 from polytc.graph.plan import Call, Plan
 from polytc.graph.recomputing import recompute
-from polytc.lang import program as pr
-from polytc.lang.compose import Part, concatenate
+from polytc.program import program as pr
+from polytc.program.compose import Part, concatenate
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from polytc.lang.program import Program
-from polytc.lang.scalars import DType, from_numpy
+from polytc.program.program import Program
+from polytc.program.scalars import DType, from_numpy
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from polytc.lang import build, signature
-from polytc.lang.compose import with_zero_origins
-from polytc.lang.program import Program
+from polytc.program.compose import with_zero_origins
+from polytc.program.program import Program
 
 
 def frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

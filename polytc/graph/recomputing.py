@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from polytc.graph.access import aligned, shape_of
 from polytc.graph.plan import Call, Plan
-from polytc.lang import program as pr
+from polytc.program import program as pr
 
 LARGEST = 16
 """Statements of a program that takes in another one."""

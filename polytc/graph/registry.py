@@ -10,8 +10,9 @@ from polytc.graph.binding import Apply, Binder, Lowering, Routine, Site, Step, o
 from polytc.graph.bindings import TABLE
 from polytc.graph.ir import qualified
 from polytc.graph.stored import OWN_TEXTS
-from polytc.lang import calls, signature
-from polytc.lang.signatures import Signature
+from polytc.lang import signature
+from polytc.lang.definitions import calls
+from polytc.lang.definitions.signatures import Signature
 
 Binding: TypeAlias = "Callable[[Site], Lowering | Routine] | Mapping[str, str] | None"
 

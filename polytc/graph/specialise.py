@@ -26,9 +26,9 @@ from polytc.graph.hosts import Host
 from polytc.graph.indices import own
 from polytc.graph.ir import Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.plan import Array, Call, Guard, Plan, Watch
-from polytc.lang.compose import embed, reshaped_input
-from polytc.lang.program import Program
-from polytc.lang.scalars import DTYPES, DType, from_numpy
+from polytc.program.compose import embed, reshaped_input
+from polytc.program.program import Program
+from polytc.program.scalars import DTYPES, DType, from_numpy
 
 Types = Mapping[str, Array | None]
 """Of the inputs of a graph; None for what is no tensor of polytc's types."""

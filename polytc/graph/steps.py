@@ -13,8 +13,8 @@ from polytc.graph.binding import Apply, Step, View, text_of
 from polytc.graph.plan import Array
 from polytc.graph.programs import frozen, program
 from polytc.lang import signature
-from polytc.lang.program import Program
-from polytc.lang.scalars import DType
+from polytc.program.program import Program
+from polytc.program.scalars import DType
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from polytc.graph.ir import Graph, Unread, Value
 from polytc.graph.places import Places
 from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.quick import QuickRun, quick_run
-from polytc.lang.scalars import DTYPES
 from polytc.options import NONE, Licence
+from polytc.program.scalars import DTYPES
 from polytc.runtime import packages
 from polytc.runtime.aligned import aligned_copy
 from polytc.runtime.threads import default_threads

@@ -27,7 +27,7 @@ from polytc.graph.ir import Graph, Node, Value, captured, reads
 from polytc.graph.plan import type_of
 from polytc.graph.repeating import repeating
 from polytc.graph.specialise import specialise
-from polytc.lang.scalars import from_numpy
+from polytc.program.scalars import from_numpy
 
 DRAWN = "random"
 """The remark on a node whose result is not decided by its inputs."""

@@ -3,7 +3,7 @@
     Y = Gather(X, I)    ->    first, index = Outside(I);  Y = Gather(X, I)
 
 What it found is read when the run is over. A row says which inputs hold indices (`Site.within`); in a user's own text they are
-found as in any program (lang/rewrites/checked.py).
+found as in any program (rewrite/index_checks.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from polytc.codegen.target import Bound
 from polytc.errors import Diagnostic, IndexOutOfBounds, register
 from polytc.graph.plan import Plan, Watch
-from polytc.lang.scalars import I64, identity
+from polytc.program.scalars import I64, identity
 from polytc.runtime.chains import Chain
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polytc.lang.building import build
-    from polytc.lang.evaluator import evaluate
-    from polytc.lang.signatures import Param, Signature, dimensions, names, signature
+    from polytc.lang.definitions.signatures import Param, Signature, dimensions, names, signature
+    from polytc.program.evaluator import evaluate
 
 _HOME = {
     "build": "polytc.lang.building",
-    "evaluate": "polytc.lang.evaluator",
-    **dict.fromkeys(("Param", "Signature", "dimensions", "names", "signature"), "polytc.lang.signatures"),
+    "evaluate": "polytc.program.evaluator",
+    **dict.fromkeys(("Param", "Signature", "dimensions", "names", "signature"), "polytc.lang.definitions.signatures"),
 }
 """Public name -> the module that defines it."""
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from polytc.lang import check, resets, scalars, tuples, weak
-from polytc.lang import program as pr
-from polytc.lang import syntax as sx
-from polytc.lang.affine import affine, indices, interval
-from polytc.lang.check import Placed
-from polytc.lang.declare import Declarations
-from polytc.lang.domain import Domain, condition_indices
-from polytc.lang.lowered import Lowered
-from polytc.lang.naming import fresh
-from polytc.lang.ranges import Hull
-from polytc.lang.scalars import BOOL, I64, DType
-from polytc.lang.typenames import dtype_of
+from polytc.lang import tuples
+from polytc.lang.parsing import syntax as sx
+from polytc.lang.soundness import check, resets
+from polytc.lang.soundness.check import Placed
+from polytc.lang.typing.declare import Declarations
+from polytc.lang.typing.lowered import Lowered
+from polytc.lang.typing.ranges import Hull
+from polytc.program import program as pr
+from polytc.program import promotion, scalars
+from polytc.program.affine import affine, indices, interval
+from polytc.program.domain import Domain, condition_indices
+from polytc.program.names import fresh
+from polytc.program.scalars import BOOL, I64, DType
+from polytc.program.typenames import dtype_of
 
 
 def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: Mapping[str, DType], d: Declarations, *,
@@ -124,8 +126,8 @@ def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
     lowered = s.lowered
     try:
-        value, subscripts = _taken_away(lowered, dtype) or weak.adapt(lowered.value, dtype), lowered.subscripts
-    except weak.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
+        value, subscripts = _taken_away(lowered, dtype) or promotion.adapt(lowered.value, dtype), lowered.subscripts
+    except promotion.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
         problem.span = lowered.source.span
         raise
     tests = _tests(s, hulls)
@@ -231,7 +233,7 @@ def _drop(s: pr.Statement) -> pr.Statement:
         return s
 
     def put(e: pr.Expr) -> pr.Expr:
-        return weak.fold(pr.substitute(e, fixed))
+        return promotion.fold(pr.substitute(e, fixed))
 
     where = tuple(put(c) for c in s.where)
     assert all(condition_indices(c) or c == pr.Const(True, BOOL) for c in where), where

@@ -9,27 +9,30 @@ from typing import Any
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang import assemble, check, halves, ranges, resets, scalars, weak
-from polytc.lang import program as pr
-from polytc.lang import syntax as sx
-from polytc.lang.agreement import check_extents
-from polytc.lang.calls import resolve
-from polytc.lang.coverage import Coverage, Image
-from polytc.lang.declare import Declarations, check_outputs, declare
-from polytc.lang.expand import expand
-from polytc.lang.inference import infer
+from polytc.lang import assemble, halves
+from polytc.lang.definitions.calls import resolve
+from polytc.lang.definitions.expand import expand
+from polytc.lang.definitions.signatures import choose
 from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
-from polytc.lang.lower import lower_statement
-from polytc.lang.lowered import Lowered, Scope
-from polytc.lang.naming import claim
-from polytc.lang.place import Placing
-from polytc.lang.proof import Prover
+from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
-from polytc.lang.scalars import DType
-from polytc.lang.signatures import choose
+from polytc.lang.soundness import check, resets
+from polytc.lang.soundness.coverage import Coverage, Image
+from polytc.lang.soundness.place import Placing
+from polytc.lang.soundness.proof import Prover
 from polytc.lang.splice import Instance
-from polytc.lang.typenames import dtype_of
-from polytc.lang.weak import Value
+from polytc.lang.typing import ranges
+from polytc.lang.typing.agreement import check_extents
+from polytc.lang.typing.declare import Declarations, check_outputs, declare
+from polytc.lang.typing.inference import infer
+from polytc.lang.typing.lower import lower_statement
+from polytc.lang.typing.lowered import Lowered, Scope
+from polytc.program import program as pr
+from polytc.program import promotion, scalars
+from polytc.program.names import claim
+from polytc.program.promotion import Value
+from polytc.program.scalars import DType
+from polytc.program.typenames import dtype_of
 
 errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory", E216="scatter of unknown extent",
                 E302="value does not fit its tensor's type", E310="accumulator that does not fit")
@@ -68,7 +71,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     try:
         program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
                                     drop=f.kind == "op", of=made.function)
-    except weak.TypeProblem as problem:
+    except promotion.TypeProblem as problem:
         raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
@@ -189,7 +192,7 @@ def _lower_all(body: list[sx.Statement], d: Declarations, functions: frozenset[s
             values.setdefault(s.target, []).append(lowered.value)
             current[s.target] = d.dtypes.get(s.target) or known.get(s.target) or lowered.value.dtype
         out.append(lowered)
-    return out, {n: d.dtypes.get(n) or weak.joined(v).dtype for n, v in values.items()}
+    return out, {n: d.dtypes.get(n) or promotion.joined(v).dtype for n, v in values.items()}
 
 
 def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Statement], out: list[Lowered | None], report: Report

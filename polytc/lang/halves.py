@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from polytc.errors import Span
-from polytc.lang import program as pr
-from polytc.lang import weak
 from polytc.lang.held import held_in_single
-from polytc.lang.naming import claim
-from polytc.lang.scalars import F32, DType
+from polytc.program import program as pr
+from polytc.program import promotion
+from polytc.program.names import claim
+from polytc.program.scalars import F32, DType
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
         return pr.Cast(made.a, F32)
     if e.dtype.is_half:
         made = cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)
-    return weak.fold_one(made)
+    return promotion.fold_one(made)
 
 
 def _constant(e: pr.Const, dtype: DType) -> pr.Const:

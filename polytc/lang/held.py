@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isnan
 
-from polytc.lang import program as pr
-from polytc.lang.scalars import BF16, DType, rounded
+from polytc.program import program as pr
+from polytc.program.scalars import BF16, DType, rounded
 
 _CLOSED = frozenset({"min", "max", "clamp", "abs", "sign", "floor", "ceil", "trunc", "round"})
 """Functions whose results are halves where their arguments are."""

@@ -16,16 +16,17 @@ from typing import Any, TypeVar
 
 from polytc import errors
 from polytc.errors import CompileError, Span
-from polytc.lang import calls, signatures, splice
-from polytc.lang import syntax as sx
-from polytc.lang.declare import Declarations
-from polytc.lang.lower import number_of
-from polytc.lang.lowered import Scope
-from polytc.lang.proof import Prover
-from polytc.lang.ranges import Hull
+from polytc.lang import splice
+from polytc.lang.definitions import calls, signatures
+from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
-from polytc.lang.scalars import DType
+from polytc.lang.soundness.proof import Prover
 from polytc.lang.splice import Instance
+from polytc.lang.typing.declare import Declarations
+from polytc.lang.typing.lower import number_of
+from polytc.lang.typing.lowered import Scope
+from polytc.lang.typing.ranges import Hull
+from polytc.program.scalars import DType
 
 errors.register(E122="assumption that is not about sizes and scalars", E123="argument that grows in a loop",
                 E220="assumption that does not hold")

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from polytc.errors import Span
-from polytc.lang import scalars
-from polytc.lang import syntax as sx
-from polytc.lang.declare import Declarations
-from polytc.lang.expand import clause_expressions, names, nodes
-from polytc.lang.lowered import Lowered
-from polytc.lang.naming import claim, fresh
-from polytc.lang.ranges import Hull
-from polytc.lang.scalars import DType
+from polytc.lang.definitions.expand import clause_expressions, names, nodes
+from polytc.lang.parsing import syntax as sx
+from polytc.lang.typing.declare import Declarations
+from polytc.lang.typing.lowered import Lowered
+from polytc.lang.typing.ranges import Hull
+from polytc.program import scalars
+from polytc.program.names import claim, fresh
+from polytc.program.scalars import DType
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from math import prod
 
 import islpy
 
-from polytc.lang.cardinality import NOTHING, Count
 from polytc.poly import isl
+from polytc.program.cardinality import NOTHING, Count
 
 ROWS = 400_000
 """Points without their longest dimension that are counted at most: isl counts a row at a time, about 2 microseconds each."""

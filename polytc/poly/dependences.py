@@ -10,10 +10,10 @@ from typing import Any
 
 import islpy
 
-from polytc.lang import program as pr
 from polytc.poly import isl
 from polytc.poly.legality import Accesses
 from polytc.poly.scop import Scop
+from polytc.program import program as pr
 
 PIECES = 64
 """Convex pieces of the dependences between two accesses: beyond that isl works on them for seconds, not counting operations."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import islpy
 
-from polytc.lang import program as pr
-from polytc.lang.affine import affine, interval
-from polytc.lang.sizes import Undecided
 from polytc.poly import isl
+from polytc.program import program as pr
+from polytc.program.affine import affine, interval
+from polytc.program.sizes import Undecided
 
 
 @dataclass(frozen=True)

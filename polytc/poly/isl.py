@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import islpy
 
-from polytc.lang import program as pr
-from polytc.lang.affine import Affine, Atom, Quotient
-from polytc.lang.scalars import BOOL, I64
-from polytc.lang.sizes import Size
-from polytc.lang.spelling import ascii_name
+from polytc.program import program as pr
+from polytc.program.affine import Affine, Atom, Quotient
+from polytc.program.scalars import BOOL, I64
+from polytc.program.sizes import Size
+from polytc.program.spelling import ascii_name
 
 R = TypeVar("R")
 VERSION = str(islpy.version.VERSION_TEXT)

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import islpy
 
-from polytc.lang import program as pr
 from polytc.poly import isl
+from polytc.program import program as pr
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Exact proofs that a program is sound, each refusal with a concrete witness: what `lang.check` says of programs that run from
-top to bottom and are small enough to look at every point, for programs with `for` loops and of any size.
+"""Exact proofs that a program is sound, each refusal with a concrete witness: what `lang.soundness.check` says of programs that
+run from top to bottom and are small enough to look at every point, for programs with `for` loops and of any size.
 
 Every question is whether a set of instances is empty; a point of it is the witness. Sizes are numbers, which sets (unlike
 schedules) do not mind.
@@ -14,21 +14,21 @@ from functools import cached_property
 import islpy
 
 from polytc.errors import Diagnostic
-from polytc.lang import program as pr
-from polytc.lang.affine import affine, indices, interval
-from polytc.lang.check import met_twice
-from polytc.lang.domain import Domain
-from polytc.lang.proof import Places
-from polytc.lang.ranges import Hull
-from polytc.lang.scalars import I64
+from polytc.lang.soundness.check import met_twice
+from polytc.lang.soundness.proof import Places
+from polytc.lang.typing.ranges import Hull
 from polytc.poly import isl
 from polytc.poly.dependences import earlier
 from polytc.poly.scop import access
+from polytc.program import program as pr
+from polytc.program.affine import affine, indices, interval
+from polytc.program.domain import Domain
+from polytc.program.scalars import I64
 
 
 @dataclass(frozen=True)
 class Proofs:
-    """A lang.proof.Prover. operations: isl's budget for one question."""
+    """A lang.soundness.proof.Prover. operations: isl's budget for one question."""
 
     operations: int = isl.BUDGET
 
@@ -51,7 +51,7 @@ class Proofs:
             return None
 
     def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object]) -> list[Diagnostic]:
-        """What is wrong with a program; see lang.proof.Prover."""
+        """What is wrong with a program; see lang.soundness.proof.Prover."""
         proof = _Proof(program, places, sizes, self.operations)
         return list(dict.fromkeys(proof.run()))
 

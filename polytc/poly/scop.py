@@ -7,8 +7,8 @@ from typing import Any
 
 import islpy
 
-from polytc.lang import program as pr
 from polytc.poly import isl, nest
+from polytc.program import program as pr
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import islpy
 
-from polytc.lang import program as pr
 from polytc.poly import isl
+from polytc.program import program as pr
 
 SMALLEST = 6
 """Numbers below this stay numbers."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from polytc import errors
 from polytc.errors import ArgumentError, CompileError, fail
-from polytc.lang import scalars
-from polytc.lang.scalars import DType
+from polytc.program import scalars
+from polytc.program.scalars import DType
 
 errors.register(E402="argument is not an array", E403="element type is not supported", E404="byte order is not the machine's",
                 E407="output array cannot be used", E408="output overlaps another argument")

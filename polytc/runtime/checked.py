@@ -13,11 +13,11 @@ import numpy as np
 from polytc import errors
 from polytc.codegen.target import Bound, Executable, Held, Quick, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
-from polytc.lang import evaluator, weak
-from polytc.lang import program as pr
-from polytc.lang.program import Program
-from polytc.lang.rewrites.checked import NONE, Check, locating
-from polytc.lang.scalars import I64
+from polytc.program import evaluator, promotion
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.program.scalars import I64
+from polytc.rewrite.index_checks import NONE, Check, locating
 
 errors.register(E418="index outside of its tensor")
 
@@ -170,4 +170,4 @@ def _unguarded(e: pr.Expr) -> pr.Expr:
 def _at(e: pr.Expr, point: Mapping[str, int]) -> str:
     """A subscript with numbers for its indices: 'I[3]'."""
     e = _unguarded(e.a if isinstance(e, pr.Cast) else e)
-    return pr.format_expr(weak.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))
+    return pr.format_expr(promotion.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))

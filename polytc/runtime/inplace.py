@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from polytc.lang.program import Program
+from polytc.program.program import Program
 from polytc.runtime.arrays import allocate, argument_error, as_output, check_overlap
 
 

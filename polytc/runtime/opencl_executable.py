@@ -15,9 +15,9 @@ import numpy as np
 from polytc import errors
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Binary, Bound, Held, Launch, Types
-from polytc.lang import extents
-from polytc.lang import sizes as formulas
 from polytc.machine import ALIGNMENT
+from polytc.program import extents
+from polytc.program import sizes as formulas
 from polytc.runtime import arguments, devices, forks, opencl_programs, repeats
 from polytc.runtime.devices import Device
 

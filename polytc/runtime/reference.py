@@ -9,7 +9,7 @@ import numpy as np
 
 from polytc import lang
 from polytc.codegen.target import Bound, Held
-from polytc.lang.program import Program
+from polytc.program.program import Program
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from polytc.codegen.target import Launch
-from polytc.lang import extents
+from polytc.program import extents
 
 
 class Made(NamedTuple):

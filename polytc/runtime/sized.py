@@ -11,8 +11,8 @@ import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.target import Bound, Executable, Quick, Resizable, Types
-from polytc.lang.scalars import DTYPES
-from polytc.lang.sizes import at, data, from_data
+from polytc.program.scalars import DTYPES
+from polytc.program.sizes import at, data, from_data
 
 ALIGN = 64
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from polytc import errors
-from polytc.lang import generalise as sizes
 from polytc.machine import Machine
 from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences, analyse
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop, extract
-from polytc.schedule import affine, cpu, fusion, gpu, launches, sequential
+from polytc.program import generalise as sizes
+from polytc.schedule import isl_schedule
+from polytc.schedule.cpu import sequential
+from polytc.schedule.cpu import strategy as cpu
+from polytc.schedule.fusion import policies
+from polytc.schedule.gpu import launches
+from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
 
 
-REQUESTS = (None, "isl", "program", *fusion.POLICIES)
+REQUESTS = (None, "isl", "program", *policies.POLICIES)
 """Requests other than the text of a schedule."""
 
 
@@ -32,7 +37,7 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
         case "program":
             return Schedule(scop.original, "program order, as asked")
         case "isl":
-            return affine.schedule(scop, deps)
+            return isl_schedule.schedule(scop, deps)
         case text:
             return _given(text, scop, deps)
 
@@ -86,7 +91,7 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
                 plan, notes = gpu.plan(scop.program, machine, policy)
             else:
                 fixed = sizes.numeric(scop.program)
-                shared = fusion.choose(fixed, machine, policy)
+                shared = policies.choose(fixed, machine, policy)
                 notes = [str(shared)] if len(fixed.statements) > 1 else []
                 plan = cpu.nest(fixed, machine, fusion=shared)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""

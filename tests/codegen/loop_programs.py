@@ -8,8 +8,8 @@ import numpy as np
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.lang import scalars
-from polytc.lang.scalars import BOOL, F32, I64, DType
+from polytc.program import scalars
+from polytc.program.scalars import BOOL, F32, I64, DType
 
 
 def add(a: L.Expr, b: L.Expr) -> L.Expr:

@@ -7,8 +7,8 @@ import math
 import ml_dtypes
 import numpy as np
 
-from polytc.lang import scalars
-from polytc.lang.scalars import DType
+from polytc.program import scalars
+from polytc.program.scalars import DType
 
 
 def expected(kind: str, name: str, dtype: DType, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

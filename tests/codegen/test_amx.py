@@ -15,8 +15,8 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Source
 from polytc.compiler import lower_program
 from polytc.lang import build
-from polytc.lang.scalars import I32, U32, named
 from polytc.machine import AVX512
+from polytc.program.scalars import I32, U32, named
 
 AMX = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw,+amx-tile,+amx-int8,+amx-bf16")
 ROWS, WORDS, EDGE = 32, 20, 16

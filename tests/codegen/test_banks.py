@@ -12,8 +12,8 @@ from loop_steps import arrays_of, results
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes.banks import pad_kernel
-from polytc.lang.scalars import F32, F64, DType
 from polytc.machine import GENERIC_CPU, GENERIC_GPU
+from polytc.program.scalars import F32, F64, DType
 
 ITEM, K = L.Var("item0"), L.Var("k")
 Y = L.Buffer("Y", F32, (32, 32))

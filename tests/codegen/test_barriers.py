@@ -9,7 +9,7 @@ import pytest
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import barriers, items
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 
 ITEM = L.Var("item0")
 X, Y = L.Buffer("X", F32, (8,)), L.Buffer("Y", F32, (8,))

@@ -10,7 +10,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.c.target import CTarget
-from polytc.lang.scalars import F32, I64
+from polytc.program.scalars import F32, I64
 from tests.c_here import COMPILERS, CompiledC
 
 X, T = L.Buffer("X", F32, (8, 8)), L.Buffer("T", F32, (8,), "local")

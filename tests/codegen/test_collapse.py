@@ -14,8 +14,8 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.passes import accesses, work
 from polytc.codegen.passes.collapse import collapse_kernel
-from polytc.lang.scalars import F32, I64
 from polytc.machine import AVX512
+from polytc.program.scalars import F32, I64
 
 I, J, K = L.Var("i"), L.Var("j"), L.Var("k")
 

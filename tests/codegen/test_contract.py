@@ -17,9 +17,9 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.contract import contract
 from polytc.codegen.verify import verify
 from polytc.lang import build
-from polytc.lang.program import Program
-from polytc.lang.scalars import F32
 from polytc.machine import GENERIC_CPU, GENERIC_GPU
+from polytc.program.program import Program
+from polytc.program.scalars import F32
 from tests.test_programs import check
 
 N = 24

@@ -17,8 +17,8 @@ from polytc.codegen import loops
 from polytc.codegen.llvm.elementary import coefficients
 from polytc.codegen.llvm.elementary.table import EXPANSIONS
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import F32, F64, INTRINSICS, DType
 from polytc.machine import AVX2, GENERIC_CPU
+from polytc.program.scalars import F32, F64, INTRINSICS, DType
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "accuracy.md"
 ROWS = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|", PAGE.read_text().split("## Elementary functions")[1], re.MULTILINE)

@@ -13,8 +13,8 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.fuse import fuse_kernel
 from polytc.codegen.verify import verify
 from polytc.lang import build
-from polytc.lang.scalars import F32, I64
 from polytc.machine import AVX512
+from polytc.program.scalars import F32, I64
 from tests.test_programs import SOFTMAX, check
 
 N = 24

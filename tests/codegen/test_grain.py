@@ -14,8 +14,8 @@ from polytc.codegen.opencl.emit import emit
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes import grain
 from polytc.lang import build
-from polytc.lang.scalars import F32
 from polytc.machine import AVX2, AVX512, GENERIC_GPU
+from polytc.program.scalars import F32
 
 
 def scaled(count: int, first: int = 0, inner: int = 1) -> L.Module:

@@ -12,7 +12,7 @@ from loop_steps import Event, Run
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import grid, simplify
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 Y = L.Buffer("Y", I64, (40, 40, 40))
 HOST, CHAIN = ("s", "t"), ("g", "h", "x", "y")

@@ -12,7 +12,7 @@ from loop_steps import arrays_of, stores
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import hostloops
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 T, G = L.Buffer("T", I64, (16, 16)), L.Buffer("G", I64, (16,))
 

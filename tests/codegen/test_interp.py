@@ -14,7 +14,7 @@ from polytc.codegen import loops as L
 from polytc.codegen.interp import InterpTarget, support
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
-from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I32, I64, DType
+from polytc.program.scalars import BOOL, DTYPES, F32, F64, I32, I64, DType
 
 RNG = np.random.default_rng(0)
 

@@ -14,9 +14,9 @@ from polytc.codegen import traverse
 from polytc.codegen.passes import lanewise
 from polytc.codegen.passes.lanewise import Chunk
 from polytc.codegen.passes.vectorize import expand_kernel
-from polytc.lang.scalars import BOOL, F64, I64
-from polytc.lang.sizes import Size
 from polytc.machine import AVX2, AVX512, NEON
+from polytc.program.scalars import BOOL, F64, I64
+from polytc.program.sizes import Size
 
 V, W = L.Var("v"), L.Var("w")
 G = L.Buffer("G", I64, (64,))

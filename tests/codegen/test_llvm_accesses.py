@@ -7,7 +7,7 @@ import pytest
 from llvm_modules import V, add, c, elementwise, load, module, run
 
 from polytc.codegen import loops
-from polytc.lang.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
+from polytc.program.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
 
 # ---- addresses
 

@@ -12,7 +12,7 @@ from llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 from polytc import machine as machines
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import BOOL, DTYPES, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from polytc.program.scalars import BOOL, DTYPES, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from tests import guarded
 
 MEMORY = {F32: "float", BOOL: "i8"}

@@ -9,7 +9,7 @@ import pytest
 from llvm_modules import TARGET, V, add, c, load, module, run
 
 from polytc.codegen import loops
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 
 
 def test_large_loops_of_vectors_are_not_unrolled_further() -> None:

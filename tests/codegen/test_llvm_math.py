@@ -10,7 +10,7 @@ import pytest
 
 from polytc.codegen import loops, verify
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import BOOL, DTYPES, F16, F32, F64, I32, INTRINSICS, DType
+from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I32, INTRINSICS, DType
 
 TARGET = LLVMTarget()
 

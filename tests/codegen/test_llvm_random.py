@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polytc.codegen import loops, verify
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
+from polytc.program.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
 
 CPU, INTERP = LLVMTarget(), InterpTarget()
 N, ROWS = 48, 5

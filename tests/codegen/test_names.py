@@ -11,7 +11,7 @@ from opencl_here import NEEDS_OPENCL
 import polytc
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.lang.spelling import ascii_name
+from polytc.program.spelling import ascii_name
 
 WORDS = [*"Aé é_ 日本 и कि ﬁ _ue9_ _u5f_ µ ΔT".split(),
          *"and or not exists floor ceil mod min max implies infty NaN nan_ true_ rat floord mod_ And".split(),

@@ -17,9 +17,10 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
-from polytc.lang import build, evaluate, scalars
-from polytc.lang.scalars import BOOL, DTYPES, F16, F32, F64, I8, I32, I64, U8, DType
+from polytc.lang import build, evaluate
 from polytc.machine import AVX2, AVX512, Machine
+from polytc.program import scalars
+from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I8, I32, I64, U8, DType
 from polytc.runtime import devices, opencl_executable
 
 RNG = np.random.default_rng(0)

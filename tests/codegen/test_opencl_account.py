@@ -12,8 +12,8 @@ from polytc.codegen.opencl import static
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
 from polytc.errors import TargetError
-from polytc.lang.scalars import F32
 from polytc.machine import DEVICES
+from polytc.program.scalars import F32
 
 PTXAS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '{entry}' for 'sm_90'

@@ -17,8 +17,8 @@ from polytc.codegen import loops as L
 from polytc.codegen import ndrange
 from polytc.codegen.opencl.emit import emit
 from polytc.errors import TargetError
-from polytc.lang.scalars import BOOL, F16, F32, F64, I8, I32, I64
 from polytc.machine import AVX2
+from polytc.program.scalars import BOOL, F16, F32, F64, I8, I32, I64
 
 ROOT = Path(__file__).parents[2]
 

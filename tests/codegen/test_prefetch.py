@@ -17,9 +17,9 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
-from polytc.lang.program import Program
-from polytc.lang.scalars import F32
 from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_GPU, Machine
+from polytc.program.program import Program
+from polytc.program.scalars import F32
 
 PRODUCT = "C[i,j] += A[i,k]*B[k,j]"
 CALL = "call void @llvm.prefetch"

@@ -10,7 +10,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import BOOL, F32, I64, DType
+from polytc.program.scalars import BOOL, F32, I64, DType
 
 X, G = L.Var("x"), L.Var("g")
 KNOWN: dict[str, simplify.Interval] = {"x": (0, 7), "g": (0, 5)}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from polytc.codegen import loops as L
 from polytc.codegen import passes, traverse, verify
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import F64, I64, DType
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from polytc.program.scalars import F64, I64, DType
 from tests.processor_here import target_for
 
 MACHINES = {"AVX2": AVX2, "AVX512": AVX512, "NEON": NEON, "SVE": SVE}

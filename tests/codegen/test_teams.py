@@ -10,7 +10,7 @@ from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import F64, I64
+from polytc.program.scalars import F64, I64
 
 T, I = L.Var("t"), L.Var("i")
 ONE = L.Const(1.0, F64)

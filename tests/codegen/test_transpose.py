@@ -19,8 +19,8 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes.transpose import transpose_kernel
 from polytc.lang import build
-from polytc.lang.scalars import F32
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, Machine
+from polytc.program.scalars import F32
 from tests.test_programs import check
 
 

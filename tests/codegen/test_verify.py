@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polytc.codegen import loops, verify
-from polytc.lang.scalars import BOOL, F32, F64, I32
+from polytc.program.scalars import BOOL, F32, F64, I32
 
 A, OUT = loops.Buffer("A", F32, (8, 4)), loops.Buffer("out", F32, (8,))
 PRIVATE = loops.Buffer("t", F32, (4,), "private")

@@ -14,8 +14,8 @@ from polytc.codegen import traverse
 from polytc.codegen.passes import simplify, version
 from polytc.codegen.passes.vectorize import expand_kernel
 from polytc.codegen.verify import verify
-from polytc.lang.scalars import F64
 from polytc.machine import AVX2, AVX512
+from polytc.program.scalars import F64
 
 ROWS, COLUMNS, DEPTH = 4, 8, 6
 """Of a tile, and iterations of the loop around it."""

@@ -9,8 +9,8 @@ from polytc.codegen import loops as L
 from polytc.codegen.opencl import warps
 from polytc.codegen.opencl.estimate import Rates, estimate
 from polytc.codegen.passes import short
-from polytc.lang.scalars import BOOL, F32, I64
 from polytc.machine import DEVICES
+from polytc.program.scalars import BOOL, F32, I64
 
 ITEM = L.Var("item0")
 

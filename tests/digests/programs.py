@@ -16,8 +16,8 @@ from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
 from polytc import api, errors
 from polytc.graph import listing
-from polytc.lang.program import Program
 from polytc.options import Licence
+from polytc.program.program import Program
 from tests.generator import choices, judge, programs
 from tests.test_programs import LARGE, SMALL
 from tests.test_symbolic import CASES

@@ -10,8 +10,8 @@ import polytc
 from polytc.cli import app
 from polytc.explanation import Explanation
 from polytc.explanation.report import loops
-from polytc.lang.cardinality import instances
-from polytc.schedule.findings import Apart
+from polytc.program.cardinality import instances
+from polytc.schedule.loop_report import Apart
 
 SOFTMAX = "M[b] max= X[b,j]\nE[b,j] = exp(X[b,j] - M[b])\nS[b] += E[b,j]\nY[b,j] = E[b,j] / S[b]"
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from polytc.errors import TargetError
-from polytc.lang import scalars
+from polytc.program import scalars
 from polytc.runtime import devices
 
 CC = shutil.which("cc") or shutil.which("gcc")

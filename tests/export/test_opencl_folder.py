@@ -20,8 +20,8 @@ import polytc
 from polytc import cli, compiler
 from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
-from polytc.lang.sizes import Size, at
-from polytc.schedule import launches
+from polytc.program.sizes import Size, at
+from polytc.schedule.gpu import launches
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
 CONV_SHAPES = {"I": (1, 8, 14, 14), "W": (16, 8, 3, 3)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc import api
-from polytc.lang.program import Program
+from polytc.program.program import Program
 from tests import guarded
 from tests.generator.case import Case
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polytc.lang import scalars
+from polytc.program import scalars
 
 
 @dataclass(frozen=True)

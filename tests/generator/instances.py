@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from polytc.lang import program as pr
-from polytc.schedule import loopnest
-from polytc.schedule.loopnest import Body
+from polytc.program import program as pr
+from polytc.schedule.user import loopnest
+from polytc.schedule.user.loopnest import Body
 
 POINTS, PAIRS = 10_000, 40_000
 """Points of all boxes, and pairs of accesses: beyond that a program is not asked about."""

@@ -10,12 +10,13 @@ import numpy as np
 
 from polytc import api, compiler, errors, lang
 from polytc.codegen.target import Executable, Target
-from polytc.lang import evaluate, scalars
-from polytc.lang.canonical import canonical
-from polytc.lang.program import Program
+from polytc.lang import evaluate
 from polytc.poly.proofs import Proofs
+from polytc.program import scalars
+from polytc.program.canonical import canonical
+from polytc.program.program import Program
+from polytc.rewrite import long_sums
 from polytc.runtime import devices
-from polytc.schedule import sums
 from tests import guarded
 from tests.generator import calls, gpus
 from tests.generator.case import Case
@@ -62,13 +63,13 @@ def judge(case: Case) -> Outcome:
 
 
 SHORT_SUMS = {"LIMIT": 6, "BLOCK": 3, "NARROW": 12, "STEP": 2, "BRANCHES": 2}
-"""Limits of schedule/sums.py with which sums of more than six terms are long."""
+"""Limits of rewrite/long_sums.py with which sums of more than six terms are long."""
 
 
 def judge_cut_sums(case: Case) -> Outcome:
     """The same, in a process in which sums of more than a few terms are taken in parts."""
     for name, value in SHORT_SUMS.items():
-        setattr(sums, name, value)
+        setattr(long_sums, name, value)
     return judge(case)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from unittest import mock
 
 from polytc import errors
-from polytc.lang import program as pr
-from polytc.lang.program import Program
 from polytc.poly import isl
-from polytc.schedule import loopnest, recipe
-from polytc.schedule.recipe import Recipe
-from polytc.schedule.steps import Steps
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.schedule.user import loopnest, recipe
+from polytc.schedule.user.recipe import Recipe
+from polytc.schedule.user.steps import Steps
 from tests.generator import instances
 from tests.generator.choices import Choices
 

@@ -24,7 +24,7 @@ from polytc.graph import ahead
 from polytc.graph.bindings import TABLE
 from polytc.graph.plan import Watch
 from polytc.graph.stored import OWN_TEXTS
-from polytc.lang.rewrites.checked import decides
+from polytc.rewrite.index_checks import decides
 
 N = helper.make_node
 R = np.random.default_rng(8)

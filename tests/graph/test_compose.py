@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.lang import build, evaluate
-from polytc.lang.compose import Part, concatenate, embed, reshaped_input, with_zero_origins
+from polytc.program.compose import Part, concatenate, embed, reshaped_input, with_zero_origins
 
 R = np.random.default_rng(3)
 A, B = R.standard_normal((4, 5)).astype(np.float32), R.standard_normal((5, 6)).astype(np.float32)

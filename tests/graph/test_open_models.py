@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 import polytc
 from polytc import compiler
-from polytc.lang.program import Program
+from polytc.program.program import Program
 from polytc.runtime.pending import Pending
 
 R = np.random.default_rng(7)

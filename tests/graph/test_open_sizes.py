@@ -13,7 +13,7 @@ from onnx import helper
 import polytc
 from polytc import compiler
 from polytc.errors import ArgumentError
-from polytc.lang.program import Program
+from polytc.program.program import Program
 
 N = helper.make_node
 R = np.random.default_rng(3)

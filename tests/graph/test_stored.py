@@ -19,7 +19,7 @@ from polytc.disk import folder
 pytestmark = pytest.mark.skipif(not folder.SUPPORTED or not Path("/proc/cpuinfo").exists(), reason="models are kept on Linux")
 
 HEAVY = ("islpy", "llvmlite", "lark", "onnx", "google.protobuf", "sympy", "rich", "pyopencl", "polytc.compiler",
-         "polytc.schedule", "polytc.poly", "polytc.lang.building", "polytc.lang.parser", "polytc.lang.evaluator",
+         "polytc.schedule", "polytc.poly", "polytc.lang.building", "polytc.lang.parsing.parser", "polytc.program.evaluator",
          "polytc.graph.staging", "polytc.graph.importing", "polytc.graph.passes", "polytc.graph.bindings")
 """What a start from the cache does without."""
 

@@ -7,7 +7,7 @@ import pytest
 
 import polytc
 from polytc.lang import build
-from polytc.lang.rewrites import axes
+from polytc.rewrite.tidy import axes
 from polytc.runtime.reference import Reference
 
 LAST = (0, 2, 3, 1)

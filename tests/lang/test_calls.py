@@ -7,8 +7,9 @@ import pytest
 
 import polytc
 from polytc import lang
-from polytc.lang import calls, prelude, scalars
-from polytc.lang.typenames import dtype_of
+from polytc.lang.definitions import calls, prelude
+from polytc.program import scalars
+from polytc.program.typenames import dtype_of
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 7)).astype("f4")

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 import pytest
 
 from polytc.lang import build
-from polytc.lang import program as pr
-from polytc.lang.canonical import canonical
-from polytc.lang.scalars import DTYPES, F32, F64
+from polytc.program import program as pr
+from polytc.program.canonical import canonical
+from polytc.program.scalars import DTYPES, F32, F64
 
 BASE = build("def f(A[n,m], B[m,n]) -> (C) { T[i,j] += A[i,k] * B[k,j]; C[i,j] += i < 2 ? max(T[i,j] + (B[i-1,j] else 0.5), 0)"
              " : f32(i) where j <= 7 - i }", {"A": (8, 8), "B": (8, 8)})
@@ -58,7 +58,7 @@ def test_every_field_of_the_classes_is_written() -> None:
     """A field that is left out must be one of those that carry no meaning, now and when classes grow."""
     left_out = {pr.Program: {"name"}, pr.Statement: {"name", "span"}, pr.Tensor: {"title"},
                 pr.Range: {"down"}, pr.Read: {"shielded"}, pr.Select: {"skips"}}
-    from polytc.lang.canonical import _layout
+    from polytc.program.canonical import _layout
     for kind in (pr.Program, pr.Statement, pr.Tensor, pr.Range, pr.Const, pr.Index, pr.Read, pr.Unary, pr.Binary, pr.Call,
                  pr.Cast, pr.Select):
         assert {f.name for f in fields(kind)} - {name for name, _ in _layout(kind)} == left_out.get(kind, set())

@@ -9,9 +9,9 @@ import pytest
 
 from polytc import compiler
 from polytc.api import build
-from polytc.lang.evaluator import evaluate
-from polytc.lang.program import Program
-from polytc.lang.rewrites.coalesce import coalesce
+from polytc.program.evaluator import evaluate
+from polytc.program.program import Program
+from polytc.rewrite.tidy.coalesce import coalesce
 
 SHAPES = {"X": (3, 4, 5), "Y": (3, 4, 5), "Z": (3, 5, 4), "W": (3, 4), "s": (1,)}
 MERGED = {

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.lang import build, rewrites
-from polytc.lang.rewrites import compact
+from polytc.lang import build
+from polytc.rewrite import tidy as rewrites
+from polytc.rewrite.tidy import compact
 
 STRIDED = "O[m,h,w] += W[m,c] * X[c,2*h,3*w] where h in 0:5, w in 0:6"
 SHAPES = {"W": (40, 7), "X": (7, 10, 18)}

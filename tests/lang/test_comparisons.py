@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from polytc import lang
-from polytc.lang import program as pr
-from polytc.lang.parser import parse
+from polytc.lang.parsing.parser import parse
+from polytc.program import program as pr
 
 OPS = ("==", "!=", "<", "<=", ">", ">=")
 

@@ -8,9 +8,9 @@ import pytest
 from polytc import compiler
 from polytc.errors import CompileError
 from polytc.lang import build
-from polytc.lang.evaluator import evaluate
-from polytc.lang.rewrites.inline import inline
-from polytc.lang.terms import DEEPEST, levels
+from polytc.program.evaluator import evaluate
+from polytc.program.terms import DEEPEST, levels
+from polytc.rewrite.tidy.inline import inline
 
 KINDS = {
     "terms": lambda n: "+".join(["v[i]"] * n),

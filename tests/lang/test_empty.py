@@ -10,8 +10,8 @@ import pytest
 import polytc
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.lang.scalars import from_numpy
 from polytc.poly.proofs import Proofs
+from polytc.program.scalars import from_numpy
 from tests.meaning.run import meaning
 
 F, I = np.float32, np.int64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polytc import lang
-from polytc.lang import scalars
+from polytc.program import scalars
 
 SEED = np.random.default_rng(7)
 

@@ -11,9 +11,9 @@ import pytest
 import polytc
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.lang import program as pr
-from polytc.lang import scalars
-from polytc.lang.scalars import F32
+from polytc.program import program as pr
+from polytc.program import scalars
+from polytc.program.scalars import F32
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 ALL = pytest.mark.parametrize("half", HALVES)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.lang.evaluator import evaluate
-from polytc.lang.program import Program
-from polytc.lang.rewrites.hoist import hoist
+from polytc.program.evaluator import evaluate
+from polytc.program.program import Program
+from polytc.rewrite.tidy.hoist import hoist
 
 SHAPES: dict[str, tuple[int | str, ...]] = {"X": (5, 8), "W": (8,), "V": (8, 8)}
 ONCE = {

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polytc import lang
-from polytc.lang import scalars
-from polytc.lang.scalars import BF16, DTYPES, F16
+from polytc.program import scalars
+from polytc.program.scalars import BF16, DTYPES, F16
 
 SHAPES = {f"x{k}": (6,) for k in range(4)}
 STRONG = ("u8", "i8", "i16", "u32", "i64", "f16", "bf16", "f32", "f64")

@@ -8,7 +8,7 @@ import pytest
 
 from polytc import api, lang
 from polytc.errors import CompileError
-from polytc.lang import scalars
+from polytc.program import scalars
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 EXAMPLES = re.findall(r"^```\n# (.*?) -> (.*?)\n(.*?)^```", TEXT, re.M | re.S)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.lang.rewrites.layout import transpose_temporaries
+from polytc.rewrite.tidy.layout import transpose_temporaries
 
 SWEEP = """
 def f(f64[N,M] X) -> (Y) {

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from polytc import lang
-from polytc.lang import program as pr
-from polytc.lang.canonical import canonical
-from polytc.lang.scalars import I64
+from polytc.program import program as pr
+from polytc.program.canonical import canonical
+from polytc.program.scalars import I64
 
 RANDOM = np.random.default_rng(5)
 

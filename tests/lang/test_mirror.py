@@ -8,10 +8,10 @@ import pytest
 import polytc
 from polytc import compiler
 from polytc.api import build
-from polytc.lang import program as pr
-from polytc.lang.evaluator import evaluate
-from polytc.lang.program import Program
-from polytc.lang.rewrites.mirror import mirror
+from polytc.program import program as pr
+from polytc.program.evaluator import evaluate
+from polytc.program.program import Program
+from polytc.rewrite.tidy.mirror import mirror
 
 N = 72
 PAIRS = """for i in N-1:-1:-1 { for j in i+1:N {
@@ -141,7 +141,7 @@ ROWS = {
 @pytest.mark.parametrize("name", [*ROWS, *MIRRORED])
 def test_copies_of_any_tensor_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they pay or not."""
-    monkeypatch.setattr("polytc.lang.rewrites.mirror.REUSE", 0)
+    monkeypatch.setattr("polytc.rewrite.tidy.mirror.REUSE", 0)
     body = (ROWS[name] if name in ROWS else MIRRORED[name][0]).replace("N", str(SMALL))
     shapes = dict.fromkeys("ATR", (SMALL, SMALL))
     text = f"def f(i32[{SMALL},{SMALL}] A, inout i32[{SMALL},{SMALL}] T, inout i32[{SMALL},{SMALL}] R) -> (T, R) {{\n{body}\n}}"

@@ -7,7 +7,7 @@ import pytest
 
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.lang import program as pr
+from polytc.program import program as pr
 
 RANDOM = np.random.default_rng(3)
 

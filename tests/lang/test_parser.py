@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from polytc import lang
 from polytc.disk import cache
-from polytc.lang import parser
-from polytc.lang import program as pr
-from polytc.lang.parser import parse
-from polytc.lang.scalars import BOOL, F32, I64
+from polytc.lang.parsing import parser
+from polytc.lang.parsing.parser import parse
+from polytc.program import program as pr
+from polytc.program.scalars import BOOL, F32, I64
 
 
 def shape_of(text):

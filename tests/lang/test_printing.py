@@ -17,10 +17,10 @@ from polytc.errors import CompileError
 from polytc.graph.partition import fuse
 from polytc.graph.plan import Array
 from polytc.graph.specialise import specialise
-from polytc.lang.canonical import canonical
-from polytc.lang.program import Program
-from polytc.lang.scalars import from_numpy
 from polytc.poly.proofs import Proofs
+from polytc.program.canonical import canonical
+from polytc.program.program import Program
+from polytc.program.scalars import from_numpy
 from tests.generator import choices, programs
 from tests.graph import learning_cases, moving_cases
 from tests.lang import test_language_doc as documented

@@ -9,8 +9,8 @@ import pytest
 
 import polytc
 from polytc.lang import build
-from polytc.lang.rewrites import rounding
-from polytc.lang.terms import format_expr
+from polytc.program.terms import format_expr
+from polytc.rewrite.tidy import rounding
 
 
 def rewritten(text: str) -> str:

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polytc.lang import build
-from polytc.lang.program import Program, reads
-from polytc.lang.rewrites import scan
+from polytc.program.program import Program, reads
+from polytc.rewrite.tidy import scan
 from tests.test_programs import check
 
 

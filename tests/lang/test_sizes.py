@@ -7,10 +7,10 @@ import pickle
 
 import pytest
 
-from polytc.lang.generalise import NotGeneral, agrees, generalise
-from polytc.lang.program import Const, Index, Program, Range, Statement, Tensor
-from polytc.lang.scalars import F32
-from polytc.lang.sizes import Size, Undecided, at, data, from_data, representative
+from polytc.program.generalise import NotGeneral, agrees, generalise
+from polytc.program.program import Const, Index, Program, Range, Statement, Tensor
+from polytc.program.scalars import F32
+from polytc.program.sizes import Size, Undecided, at, data, from_data, representative
 
 M, K = Size.named("M", 512), Size.named("K", 100)
 

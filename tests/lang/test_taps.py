@@ -7,7 +7,7 @@ import pytest
 
 import polytc
 from polytc.lang import build
-from polytc.lang.rewrites import taps
+from polytc.rewrite.tidy import taps
 
 Shapes = dict[str, tuple[int, ...]]
 IMAGE: Shapes = {"X": (9, 8, 24), "W": (3, 3, 24, 16)}

@@ -7,8 +7,8 @@ import pytest
 
 import polytc
 from polytc import lang
-from polytc.lang import scalars
-from polytc.lang.scalars import BF16, BOOL, DTYPES, F16, F32, F64, I64
+from polytc.program import scalars
+from polytc.program.scalars import BF16, BOOL, DTYPES, F16, F32, F64, I64
 
 NUMBERS = [t for t in DTYPES.values() if t not in (BOOL, BF16)]
 

@@ -7,9 +7,9 @@ import pytest
 
 from polytc import compiler
 from polytc.api import build
-from polytc.lang.evaluator import evaluate
-from polytc.lang.program import Program
-from polytc.lang.rewrites.unloop import unloop
+from polytc.program.evaluator import evaluate
+from polytc.program.program import Program
+from polytc.rewrite.tidy.unloop import unloop
 
 FLAT = {
     "a triangular product in place": "for i in 0:7 { B[i,j] += A[i,k]*B[k,j] where k in i+1:7\n B[i,j] *= 3 }",

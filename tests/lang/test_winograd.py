@@ -13,17 +13,17 @@ from polytc.api import build
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
-from polytc.lang import program as pr
-from polytc.lang.program import Program
-from polytc.lang.rewrites import winograd
-from polytc.lang.rewrites.cook_toom import correlation
 from polytc.machine import AVX512
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.rewrite.cpu.winograd import convolution
+from polytc.rewrite.cpu.winograd.cook_toom import correlation
 
 PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}, w in 0:{W}"
 
 
 def rewritten(program: Program, results: int, block: int | None = None) -> Program:
-    return winograd.rewrite(program, lambda c: winograd.Choice(results, block or c.tiles(results)))
+    return convolution.rewrite(program, lambda c: convolution.Choice(results, block or c.tiles(results)))
 
 
 def sums(x: np.ndarray, w: np.ndarray, before: tuple[int, int], out: tuple[int, int], groups: int = 1) -> np.ndarray:

@@ -7,8 +7,8 @@ import importlib.resources
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from polytc.lang import syntax as sx
-from polytc.lang.parser import parse
+from polytc.lang.parsing import syntax as sx
+from polytc.lang.parsing.parser import parse
 from tests.meaning import functions, types
 from tests.meaning.expressions import Refused, walk
 from tests.meaning.packs import mapped, spoken
@@ -39,7 +39,7 @@ class Invoke:
 @functools.cache
 def prelude() -> Mapping[str, sx.Function]:
     """The definitions that need not be defined: texts, like the user's."""
-    folder = importlib.resources.files("polytc.lang.prelude")
+    folder = importlib.resources.files("polytc.lang.definitions.prelude")
     texts = [f.read_text(encoding="utf-8") for f in folder.iterdir() if f.name.endswith(".ein")]
     return {f.name: f for t in texts for f in parse(t)}
 

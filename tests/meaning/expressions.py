@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning import functions as intrinsics
 from tests.meaning import types, values
 from tests.meaning.values import Bound, Value

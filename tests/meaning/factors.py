@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning import types, values
 from tests.meaning.expressions import Expressions
 from tests.meaning.plan import Plan

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning.expressions import Refused, walk
 
 

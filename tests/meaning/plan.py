@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning import ranges, values
 from tests.meaning.expressions import CONSTANTS, Expressions, Refused, reads, walk
 from tests.meaning.ranges import Box, Clauses, Hull

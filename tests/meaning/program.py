@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning import types, values
 from tests.meaning.calls import Body, Invoke
 from tests.meaning.expressions import Expressions, Refused, Stored, walk

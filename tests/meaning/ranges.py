@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning.expressions import Expressions, Refused, chained, walk
 
 Box = dict[str, tuple[int, int]]

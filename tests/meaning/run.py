@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.lang import syntax as sx
+from polytc.lang.parsing import syntax as sx
 from tests.meaning import calls, factors, types, updates, values
 from tests.meaning.calls import Invoke
 from tests.meaning.expressions import Expressions, Refused, Stored

@@ -13,7 +13,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec
 
 SESSION = "faults.db"
-PLACES = ("polytc/lang/rewrites", "polytc/rewrite", "polytc/schedule", "polytc/poly", "polytc/codegen/astgen.py",
+PLACES = ("polytc/rewrite", "polytc/schedule", "polytc/poly", "polytc/codegen/astgen.py",
           "polytc/codegen/lower.py", "polytc/codegen/passes", "polytc/codegen/llvm", "polytc/codegen/ctext",
           "polytc/codegen/opencl", "polytc/codegen/c", "polytc/codegen/interp")
 """Where faults are seeded, as far as these are there."""

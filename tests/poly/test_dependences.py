@@ -7,9 +7,9 @@ import loop_statements as ls
 import pytest
 
 from polytc.lang import build
-from polytc.lang import program as pr
 from polytc.poly import dependences, legality, nest, scop
 from polytc.poly.isl import QuotaExceeded, bounded
+from polytc.program import program as pr
 
 
 def analysed(text: str, **shapes: tuple[int, ...]) -> tuple[scop.Scop, dependences.Dependences]:

@@ -9,9 +9,9 @@ import pytest
 
 from polytc import api, compiler, errors
 from polytc.lang import build
-from polytc.lang import program as pr
-from polytc.lang.program import Program
 from polytc.poly import inside
+from polytc.program import program as pr
+from polytc.program.program import Program
 
 PROGRAMS = [("C[i,j] += A[i,k]*B[k,j]", {"A": (5, 6), "B": (6, 7)}),
             ("C[i,j] += A[i-j] where i in 0:9, j in 0:9, j <= i", {"A": (9,)}),

@@ -11,12 +11,12 @@ import pytest
 
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.lang import program as pr
-from polytc.lang.affine import affine
-from polytc.lang.domain import Domain
-from polytc.lang.evaluator import compute
-from polytc.lang.scalars import BOOL, I64
 from polytc.poly.proofs import Proofs
+from polytc.program import program as pr
+from polytc.program.affine import affine
+from polytc.program.domain import Domain
+from polytc.program.evaluator import compute
+from polytc.program.scalars import BOOL, I64
 
 N = 6
 

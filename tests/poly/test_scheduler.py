@@ -15,8 +15,8 @@ import pytest
 from examples.polybench.kernels import KERNELS
 from polytc import compiler
 from polytc.api import build
-from polytc.lang.program import Program
 from polytc.poly import dependences, isl, scheduler, scop
+from polytc.program.program import Program
 
 NAMES = "abcdef"
 LINES = [f"v{k}[{x}] = v{k}[{x}-1]*0.5 + v{(k + 1) % 6}[{x}]" for k, x in enumerate(NAMES)]

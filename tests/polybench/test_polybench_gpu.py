@@ -11,8 +11,8 @@ import polytc
 from examples.polybench.kernels import KERNELS
 from polytc import compiler
 from polytc.codegen.opencl.target import OpenCLTarget
-from polytc.lang import scalars
-from polytc.lang.program import Program
+from polytc.program import scalars
+from polytc.program.program import Program
 
 pytestmark = opencl_here.NEEDS_OPENCL
 

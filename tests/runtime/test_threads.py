@@ -17,7 +17,7 @@ import polytc
 from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.llvm.target import LLVMTarget
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 from polytc.runtime import regions, threads
 
 TARGET = LLVMTarget()

@@ -11,10 +11,10 @@ import pytest
 from polytc import compiler, errors
 from polytc.codegen import astgen
 from polytc.lang import build
-from polytc.lang.evaluator import evaluate
-from polytc.lang.program import Program
 from polytc.machine import AVX2
 from polytc.poly import dependences, isl, legality, scop
+from polytc.program.evaluator import evaluate
+from polytc.program.program import Program
 from polytc.schedule import automatic
 
 AXES = "abcdefghijklmnopqrst"

@@ -4,8 +4,8 @@ import pytest
 
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
-from polytc.schedule import pack
-from polytc.schedule.cachesets import held
+from polytc.rewrite.cpu import pack
+from polytc.rewrite.cpu.cache_sets import held
 
 
 def lines_that_stay(cache: Cache, stride: int, rows: int, row: int) -> int:

@@ -12,8 +12,8 @@ import pytest
 import polytc
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_GPU
-from polytc.schedule import completion, loopnest, recipe
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.user import completion, loopnest, recipe
+from polytc.schedule.user.recipe import Recipe
 from tests.schedule.test_recipe import Golden, right
 
 TEXT = "C[i,j] += A[i,k]*B[k,j]; Y[i,j] = max(C[i,j], 0); Z[i] += Y[i,j]"

@@ -9,8 +9,8 @@ from itertools import product
 import islpy
 import pytest
 
-from polytc.lang.linear import Linear
-from polytc.schedule.conflicts import FEW, Conflicts, Distances, reduced, text
+from polytc.program.linear import Linear
+from polytc.schedule.facts.conflicts import FEW, Conflicts, Distances, reduced, text
 
 I, J, BOTH = Linear((("i", 1),), 0), Linear((("j", 1),), 0), Linear((("i", 1), ("j", 1)), 0)
 FORMS = [I, J, BOTH, Linear((("j", -1),), 3), Linear((("i", 1), ("j", -1)), 0), Linear((("i", 2), ("j", 1)), -1), Linear((), 5)]

@@ -7,8 +7,8 @@ import pytest
 
 import polytc
 from polytc.machine import AVX2, AVX512, NEON, Machine
-from polytc.schedule import contractions
-from polytc.schedule.strides import of_statement
+from polytc.schedule.facts.strides import of_statement
+from polytc.schedule.tiling import contractions
 
 CELL = """def cell(f32[T,B,N] Z, f32[N,N] R) -> (Y) {
     H[b,k] = f32(0) where b in 0:B, k in 0:N

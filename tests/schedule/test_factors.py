@@ -11,9 +11,9 @@ import pytest
 import polytc
 from polytc import api, compiler
 from polytc.lang import evaluate
-from polytc.lang import program as pr
 from polytc.poly import isl
-from polytc.schedule import factors
+from polytc.program import program as pr
+from polytc.rewrite import factors
 from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
 

@@ -10,9 +10,9 @@ from itertools import product
 import pytest
 
 from polytc.lang import build
-from polytc.lang.linear import Linear
 from polytc.machine import AVX2
-from polytc.schedule import footprints
+from polytc.program.linear import Linear
+from polytc.schedule.cost import footprints
 
 INDICES = ("i", "j", "k")
 

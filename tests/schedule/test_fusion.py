@@ -10,8 +10,8 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
-from polytc.schedule import fusion
-from polytc.schedule.fusion import POLICIES, choose
+from polytc.schedule.fusion import policies
+from polytc.schedule.fusion.policies import POLICIES, choose
 
 LAYER = "T[b,o] += X[b,i] * W[i,o]\nY[b,o] = max(T[b,o] + B[o], 0)"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]\nO[h,i,e] += exp(S[h,i,j])*V[h,j,e]"
@@ -64,11 +64,11 @@ def test_the_estimate_knows_what_a_lost_tile_and_memory_traffic_cost(text: str) 
 def test_another_policy_is_chosen_where_it_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
     program = lower_program(build(ATTENTION, SHAPES[ATTENTION]), LLVMTarget(AVX2)).rewritten
     assert choose(program, AVX2).policy == "smart"
-    monkeypatch.setattr(fusion, "_together", lambda program, groups, machine, policy: groups)
-    monkeypatch.setattr(fusion, "_lost", lambda *_: 0.0)
-    monkeypatch.setattr(fusion, "_cycles", lambda *_: 1.0)  # the fewer groups the better
+    monkeypatch.setattr(policies, "_together", lambda program, groups, machine, policy: groups)
+    monkeypatch.setattr(policies, "_lost", lambda *_: 0.0)
+    monkeypatch.setattr(policies, "_cycles", lambda *_: 1.0)  # the fewer groups the better
     assert choose(program, AVX2).policy == "max"
-    monkeypatch.setattr(fusion, "BETTER", 0.1)
+    monkeypatch.setattr(policies, "BETTER", 0.1)
     assert choose(program, AVX2).policy == "smart"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import polytc
 from polytc.codegen import loops, traverse
-from polytc.schedule.recipe import Recipe
+from polytc.schedule.user.recipe import Recipe
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 SHAPES = {"A": (37, 45), "B": (45, 29)}

@@ -8,7 +8,7 @@ import pytest
 from polytc import api, compiler
 from polytc.codegen.interp import InterpTarget
 from polytc.machine import GENERIC_GPU
-from polytc.schedule import launches
+from polytc.schedule.gpu import launches
 from tests.schedule import test_launches
 
 BACK = """def back(inout f64[N] A, f64[T] w) -> (A) {

@@ -15,10 +15,10 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.errors import CompileError
-from polytc.lang.program import Program
 from polytc.machine import GENERIC_GPU
+from polytc.program.program import Program
 from polytc.runtime.opencl_executable import Open
-from polytc.schedule import diagonals, launches
+from polytc.schedule.gpu import diagonals, launches
 
 Arrays = dict[str, np.ndarray]
 

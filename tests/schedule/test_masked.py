@@ -11,9 +11,9 @@ import polytc
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
-from polytc.lang import program as pr
-from polytc.lang.program import format_expr
 from polytc.machine import AVX2
+from polytc.program import program as pr
+from polytc.program.program import format_expr
 
 TEXT = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
           L[h,i,j] = LOGIT

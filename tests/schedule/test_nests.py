@@ -17,10 +17,10 @@ import pytest
 
 from polytc import compiler
 from polytc.api import build
-from polytc.lang import program as pr
-from polytc.lang.evaluator import evaluate
 from polytc.poly import dependences, isl, scheduler, scop
-from polytc.schedule import sequential
+from polytc.program import program as pr
+from polytc.program.evaluator import evaluate
+from polytc.schedule.cpu import sequential
 
 NAMES = "abcdefg"
 

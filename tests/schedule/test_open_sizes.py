@@ -10,11 +10,11 @@ import pytest
 import polytc
 from polytc import api, compiler
 from polytc.codegen.opencl.target import OpenCLTarget
-from polytc.lang import extents
-from polytc.lang.generalise import generalise
-from polytc.lang.program import Program
-from polytc.lang.sizes import specialised
 from polytc.machine import GENERIC_GPU
+from polytc.program import extents
+from polytc.program.generalise import generalise
+from polytc.program.program import Program
+from polytc.program.sizes import specialised
 from polytc.runtime.sized import sized
 
 SOFTMAX = "P[i] max= X[i,j]; E[i,j] = exp(X[i,j]-P[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i] -> (Y)"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from polytc.lang import build
-from polytc.lang import program as pr
-from polytc.lang.linear import Linear
 from polytc.machine import AVX2
 from polytc.poly import dependences, scop
-from polytc.schedule import points, sequential
-from polytc.schedule.conflicts import Rows
+from polytc.program import program as pr
+from polytc.program.linear import Linear
+from polytc.schedule.cpu import sequential
+from polytc.schedule.facts.conflicts import Rows
+from polytc.schedule.tiling import point_loops
 
 T, I, J = (Linear(((i, 1),), 0) for i in "tij")
 BACK, SUM, SKEWED = Linear((("j", -1),), 7), Linear((("i", 1), ("j", 1)), 0), Linear((("i", 1), ("t", 2)), 0)
@@ -28,7 +29,7 @@ def options(text: str, rows: Rows, fixed: Rows) -> set[tuple[str, Rows]]:
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
     asked = sequential.question(facts, dependences.analyse(facts), loop.statements)
-    scene = points.Scene(program, points.names(loop.statements), asked.conflicts, AVX2)
+    scene = point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, AVX2)
     found = scene.options("S1", rows, fixed)
     for o in found:
         assert len(o.free) == len(o.loops)

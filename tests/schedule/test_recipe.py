@@ -14,10 +14,10 @@ import pytest
 import polytc
 from polytc import compiler, errors
 from polytc.lang import build, evaluate
-from polytc.lang import program as pr
-from polytc.lang.scalars import I64
-from polytc.schedule import loopnest, quasi, recipe
-from polytc.schedule.recipe import Recipe
+from polytc.program import program as pr
+from polytc.program.scalars import I64
+from polytc.schedule.user import loopnest, quasi_affine, recipe
+from polytc.schedule.user.recipe import Recipe
 from tests.test_programs import check
 
 Golden = Callable[[str, str], None]
@@ -337,7 +337,7 @@ def test_ops_and_programs_have_schedules() -> None:
     ("-i + 3", "-i + 3"), ("3*(i % 4) - j // 2", "3 * (i % 4) - j // 2"), ("2*(i // 2) - 8*(i // 8)", "2 * (i // 2 % 4)"),
 ])
 def test_normal_form(written: str, read: str) -> None:
-    assert pr.format_expr(quasi.normal(_expr(ast.parse(written, mode="eval").body))) == read
+    assert pr.format_expr(quasi_affine.normal(_expr(ast.parse(written, mode="eval").body))) == read
 
 
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}

@@ -14,7 +14,7 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
-from polytc.schedule import reductions
+from polytc.rewrite.gpu import reductions
 
 Arrays = dict[str, np.ndarray]
 

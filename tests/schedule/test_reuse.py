@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from polytc.lang import build
-from polytc.lang import program as pr
 from polytc.machine import AVX2, Machine
-from polytc.schedule import reuse
+from polytc.program import program as pr
+from polytc.schedule.cost import tile_order
 
 VECTOR = "y[j] += x[i] * A[i,j]"
 
@@ -19,8 +19,8 @@ VECTOR = "y[j] += x[i] * A[i,j]"
 def test_a_large_matrix_is_read_some_rows_at_a_time(steps: int, size: int | None) -> None:
     """As many as divide them all, fewer than 32, but no few."""
     program = build(VECTOR, {"x": (steps,), "A": (steps, 1024)})
-    found = reuse.stream(program, program.statements[-1], {"j": 16}, AVX2)
-    assert found == (None if size is None else reuse.Block("S1", "i", size, 0))
+    found = tile_order.stream(program, program.statements[-1], {"j": 16}, AVX2)
+    assert found == (None if size is None else tile_order.Block("S1", "i", size, 0))
 
 
 @pytest.mark.parametrize(("text", "shapes"), [
@@ -33,7 +33,7 @@ def test_a_large_matrix_is_read_some_rows_at_a_time(steps: int, size: int | None
 ])
 def test_what_is_not_read_in_strides_of_pages_once_is_not_cut(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     program = build(text, shapes)
-    assert reuse.stream(program, program.statements[-1], {}, AVX2) is None
+    assert tile_order.stream(program, program.statements[-1], {}, AVX2) is None
 
 
 def with_second(size: int) -> Machine:
@@ -48,8 +48,8 @@ def test_a_reduction_is_cut_where_what_the_innermost_loop_reuses_fills_a_quarter
     """16 columns of B, of which a block takes a quarter at most; the block lies inside of the loop over columns."""
     program = build("C[i,j] += A[i,k] * B[k,j]", {"A": (512, 1024), "B": (1024, 512)})
     s, sizes = program.statements[-1], {"i": 6, "j": 16}
-    found = reuse.block(program, s, sizes, (1, 0), with_second(second))
-    assert found == (None if size is None else reuse.Block("S1", "k", size, 1))
+    found = tile_order.block(program, s, sizes, (1, 0), with_second(second))
+    assert found == (None if size is None else tile_order.Block("S1", "k", size, 1))
 
 
 @pytest.mark.parametrize(("shapes", "order"), [
@@ -60,7 +60,7 @@ def test_a_reduction_is_cut_where_what_the_innermost_loop_reuses_fills_a_quarter
 ])
 def test_the_innermost_loop_replaces_the_fewest_bytes(shapes: dict[str, tuple[int, ...]], order: tuple[str, ...]) -> None:
     program = build("C[i,j] += A[i,k] * B[k,j]", shapes)
-    rows = reuse.of_tiles(program, program.statements[-1], {"i": 6, "j": 16}, AVX2)
+    rows = tile_order.of_tiles(program, program.statements[-1], {"i": 6, "j": 16}, AVX2)
     assert tuple("ij"[r] for r in rows) == order
 
 
@@ -73,13 +73,13 @@ def test_the_innermost_loop_replaces_the_fewest_bytes(shapes: dict[str, tuple[in
 def test_the_outermost_loop_is_one_for_which_large_operands_are_read_less_often(
         shapes: dict[str, tuple[int, ...]], order: tuple[int, ...]) -> None:
     program = build("C[b,i,j] += A[i,k] * B[b,k,j]", {**shapes, "A": (4096, 64)})
-    assert reuse.of_tiles(program, program.statements[-1], {"b": 1, "i": 1, "j": 16}, with_second(1 << 10)) == order
+    assert tile_order.of_tiles(program, program.statements[-1], {"b": 1, "i": 1, "j": 16}, with_second(1 << 10)) == order
 
 
 def test_bytes_of_boxes() -> None:
     program = build("O[h,w] += I[2*h+r,w+s] * W[r,s] where h in 0:20, w in 0:30", {"I": (60, 40), "W": (3, 5)})
     s = program.statements[-1]
     image, weights = pr.reads(s)
-    assert reuse.footprint(program, s, weights, {}) == 4 * 3 * 5
-    assert reuse.footprint(program, s, image, {"h": 2, "w": 8}) == 4 * (2 * 1 + 2 + 1) * (7 + 4 + 1)
-    assert reuse.footprint(program, s, image, {}) == 4 * (2 * 19 + 2 + 1) * (29 + 4 + 1)
+    assert tile_order.footprint(program, s, weights, {}) == 4 * 3 * 5
+    assert tile_order.footprint(program, s, image, {"h": 2, "w": 8}) == 4 * (2 * 1 + 2 + 1) * (7 + 4 + 1)
+    assert tile_order.footprint(program, s, image, {}) == 4 * (2 * 19 + 2 + 1) * (29 + 4 + 1)

@@ -14,7 +14,7 @@ from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, GENERIC_GPU, NEON, Machine
 from polytc.poly import dependences, scheduler, scop
-from polytc.schedule import affine, automatic, transforms, tree
+from polytc.schedule import automatic, isl_schedule, transforms, tree
 
 MATMUL = ("C[i,j] += A[i,k]*B[k,j]", {"A": (96, 64), "B": (64, 96)})
 
@@ -150,14 +150,14 @@ def test_budget_falls_back_to_program_order(monkeypatch: pytest.MonkeyPatch) -> 
     found, deps = facts(*MATMUL)
     monkeypatch.setattr(scheduler, "FIRST", 100)
     monkeypatch.setattr(scheduler, "SLOW", ((100, 1.0),))
-    schedule = affine.schedule(found, deps)
+    schedule = isl_schedule.schedule(found, deps)
     assert schedule.how.startswith("program order")
     assert "operations" in schedule.how
 
 
 def test_isl_scheduler_tiles_and_parallelises() -> None:
     found, deps = facts(*MATMUL)
-    schedule = affine.schedule(found, deps)
+    schedule = isl_schedule.schedule(found, deps)
     assert "parallel parallel sequential" in str(schedule)
     assert "mod 32" in str(schedule)
 

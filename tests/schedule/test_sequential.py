@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polytc import compiler, lang
-from polytc.lang import program as pr
 from polytc.machine import AVX2, AVX512, GENERIC_CPU
 from polytc.poly import dependences, nest, scop, symbolic
-from polytc.schedule import sequential, sizes
+from polytc.program import program as pr
+from polytc.schedule.cpu import sequential
+from polytc.schedule.tiling import tile_sizes
 from polytc.schedule.tree import Schedule, checked, to_yaml
 
 
@@ -122,15 +123,15 @@ def check(p, schedule, targets=("interp", "cpu")):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_tiles(name):
-    check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: sizes.given(
+    check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(
         scene, band, fixed, [None] * len(band.loops))))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("side", [4, 5])
 def test_square_tiles(name, side):
-    check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: sizes.given(
-        scene, band, fixed, [side if sizes.tileable(band) else None] * len(band.loops))))
+    check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(
+        scene, band, fixed, [side if tile_sizes.tileable(band) else None] * len(band.loops))))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -141,8 +142,8 @@ def test_tiles_of_any_sizes(data):
 
     def choose(scene, band, fixed):
         sides = st.sampled_from([None, 1, 2, 3, 7, 8])
-        chosen = [data.draw(sides) if sizes.tileable(band) else None for _ in band.loops]
-        return sizes.given(scene, band, fixed, chosen)
+        chosen = [data.draw(sides) if tile_sizes.tileable(band) else None for _ in band.loops]
+        return tile_sizes.given(scene, band, fixed, chosen)
     check(p, planned(p, choose, machine), data.draw(st.sampled_from([("interp",), ("cpu",)])))
 
 

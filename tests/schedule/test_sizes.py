@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from polytc.lang import build
-from polytc.lang import program as pr
 from polytc.machine import AVX2, Machine
 from polytc.poly import dependences, scheduler, scop
-from polytc.schedule import bands, points, sequential, sizes
+from polytc.program import program as pr
+from polytc.schedule.cpu import sequential
+from polytc.schedule.facts import bands
+from polytc.schedule.tiling import point_loops, tile_sizes
 
 SMALL = replace(AVX2, caches=tuple(replace(c, bytes=c.bytes // 64) for c in AVX2.caches))
 HEAT = """def heat(inout f32[N,M] A, f32[T] w) -> (A) {
@@ -30,7 +32,7 @@ SEIDEL = """def seidel(inout f32[N,M] A, f32[T] w) -> (A) {
 }"""
 
 
-def posed(text: str, n: int, m: int, machine: Machine) -> tuple[points.Scene, bands.Band]:
+def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scene, bands.Band]:
     program = build(text, {"A": (n, m), "w": (100,)})
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
@@ -39,7 +41,7 @@ def posed(text: str, n: int, m: int, machine: Machine) -> tuple[points.Scene, ba
     while not isinstance(tree, bands.Band):
         assert isinstance(tree, bands.Sequence)
         tree = tree.parts[0]
-    return points.Scene(program, points.names(loop.statements), asked.conflicts, machine), tree
+    return point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine), tree
 
 
 @pytest.mark.parametrize("machine", [SMALL, replace(SMALL, cores=1), AVX2])
@@ -48,12 +50,12 @@ def posed(text: str, n: int, m: int, machine: Machine) -> tuple[points.Scene, ba
 def test_no_size_alone_is_better(text: str, shape: tuple[int, int], machine: Machine) -> None:
     scene, band = posed(text, *shape, machine)
     standing = dict.fromkeys(bands.statements(band), ())
-    best = sizes.plan(scene, band, standing)
-    extents = [sizes.extent(scene, loop) for loop in band.loops]
+    best = tile_sizes.plan(scene, band, standing)
+    extents = [tile_sizes.extent(scene, loop) for loop in band.loops]
     for m, e in enumerate(extents):
         for n in (None, 8, 16, 32, 64, 128, 256):
             if n is None or 2 * n <= e:
-                other = sizes.given(scene, band, standing, (*best.sizes[:m], n, *best.sizes[m + 1:]))
+                other = tile_sizes.given(scene, band, standing, (*best.sizes[:m], n, *best.sizes[m + 1:]))
                 assert best.cycles <= other.cycles, (best.sizes, m, n)
     assert all(n is None or 2 * n <= e for n, e in zip(best.sizes, extents, strict=True))
-    assert sizes.given(scene, band, standing, best.sizes).cycles == best.cycles
+    assert tile_sizes.given(scene, band, standing, best.sizes).cycles == best.cycles

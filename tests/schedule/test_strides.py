@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polytc.lang import build
-from polytc.schedule.strides import AccessStrides, of_statement, panel_width, vector_score
+from polytc.schedule.facts.strides import AccessStrides, of_statement, panel_width, vector_score
 
 SHAPE = (12, 20, 30)
 

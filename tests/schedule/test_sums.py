@@ -20,10 +20,10 @@ from polytc.codegen.interp import InterpTarget
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
-from polytc.lang import program as pr
 from polytc.machine import AVX512, DEVICES, GENERIC_GPU, NEON, Machine
 from polytc.options import Licence
-from polytc.schedule import sums
+from polytc.program import program as pr
+from polytc.rewrite import long_sums
 from tests.generator.judge import SHORT_SUMS
 
 Arrays = dict[str, np.ndarray]
@@ -186,7 +186,7 @@ def test_terms(name: str, machine: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CASES if n != "in a loop"])
 def test_a_statement_puts_few_partial_sums_together(name: str) -> None:
     case = CASES[name]
-    found = sums.split_sums(api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32")))
+    found = long_sums.split_sums(api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32")))
     assert len(found.statements) > 2
     assert max(len(pr.reads(s)) for s in found.statements) <= 16
 
@@ -219,7 +219,7 @@ def test_short_sums_stay_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch)
     dtype = "u8" if name == "bytes" else "f32"
     program = api.build(text, shapes, dict.fromkeys(shapes, dtype))
     found = compiler.lower_program(program, LLVMTarget(AVX512))
-    monkeypatch.setattr(sums, "split_sums", lambda program: program)
+    monkeypatch.setattr(long_sums, "split_sums", lambda program: program)
     without = compiler.lower_program(program, LLVMTarget(AVX512))
     assert str(found.rewritten) == str(without.rewritten)
     assert str(found.source) == str(without.source)
@@ -282,7 +282,7 @@ def integers(shapes: dict[str, tuple[int, ...]], name: str) -> Arrays:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of more than six terms are long."""
     for name, value in SHORT_SUMS.items():
-        monkeypatch.setattr(sums, name, value)
+        monkeypatch.setattr(long_sums, name, value)
 
 
 @pytest.mark.parametrize("name", [n for n in SMALL if n != "where memory says"])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from polytc.lang import build
-from polytc.lang.program import format_expr
 from polytc.machine import GENERIC_GPU
-from polytc.schedule import teams
-from polytc.schedule.groups import partition
+from polytc.program.program import format_expr
+from polytc.rewrite.gpu import reduction_items
+from polytc.schedule.facts.groups import partition
 
 SOFTMAX = "M[i] max= X[i,j]; E[i,j] = exp(X[i,j] - M[i]); Z[i] += E[i,j]; Y[i,j] = E[i,j] / Z[i]"
 
 
-def team(text: str, *shape: int) -> teams.Team | None:
+def team(text: str, *shape: int) -> reduction_items.Team | None:
     program = build(text, {"X": shape})
-    return teams.choose(program, partition(program, "max")[-1], GENERIC_GPU)
+    return reduction_items.choose(program, partition(program, "max")[-1], GENERIC_GPU)
 
 
 @pytest.mark.parametrize(("columns", "size"), [(4096, 256), (1024, 256), (512, 128), (256, 64), (128, 32), (64, 32), (33, 32),
@@ -67,6 +67,6 @@ def test_others_have_no_team(text: str) -> None:
 ])
 def test_tensors_with_one_element_a_row(text: str, expected: dict[str, str]) -> None:
     (group,) = partition(build(text, {"X": (64, 1000)}), "max")
-    found = teams.row_tensors(group)
+    found = reduction_items.row_tensors(group)
     assert found is not None
     assert {t: ", ".join(map(format_expr, cell)) for t, cell in found.items()} == expected

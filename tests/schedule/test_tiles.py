@@ -12,20 +12,21 @@ import polytc
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
-from polytc.lang import program as pr
-from polytc.lang.program import Program
 from polytc.machine import AVX2, AVX512, NEON, Machine
-from polytc.schedule import pack, tiles
-from polytc.schedule.groups import coincident_indices
-from polytc.schedule.strides import of_statement, panel_width
+from polytc.program import program as pr
+from polytc.program.program import Program
+from polytc.rewrite.cpu import pack
+from polytc.schedule.cost import register_tiles
+from polytc.schedule.facts.groups import coincident_indices
+from polytc.schedule.facts.strides import of_statement, panel_width
 from tests.processor_here import target_for
 
 DEPTHWISE = "O[c,h,w] += I[c,h+r,w+s]*W[c,r,s] where h in 0:28, w in 0:28"
 
 
-def chosen(program: Program, name: str, machine: Machine) -> tiles.RegisterTile:
+def chosen(program: Program, name: str, machine: Machine) -> register_tiles.RegisterTile:
     s = next(x for x in program.statements if x.name == name)
-    tile = tiles.best(s, of_statement(program, s), coincident_indices(s), machine.lanes(4), machine)
+    tile = register_tiles.best(s, of_statement(program, s), coincident_indices(s), machine.lanes(4), machine)
     assert tile is not None
     return tile
 

@@ -14,9 +14,9 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.interp import InterpTarget
 from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
-from polytc.lang.generalise import generalise
-from polytc.lang.program import Program
 from polytc.machine import DEVICES, GENERIC_GPU
+from polytc.program.generalise import generalise
+from polytc.program.program import Program
 
 SMALL = replace(GENERIC_GPU, cores=1)
 """A GPU that has enough items with a few thousand elements."""

@@ -14,7 +14,7 @@ from polytc.codegen.interp import InterpTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, GENERIC_GPU, Machine
-from polytc.schedule import widening
+from polytc.rewrite.cpu import widening
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"

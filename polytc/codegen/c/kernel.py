@@ -12,7 +12,7 @@ from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.statements import Statements, index_type
 from polytc.codegen.ctext.text import bare
 from polytc.codegen.emitter import Names
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 _LANE = "lane of the vector"
 """The variable of a loop over lanes; no loop of the program has such a name."""

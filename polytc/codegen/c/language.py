@@ -9,7 +9,7 @@ from __future__ import annotations
 from polytc.codegen.ctext import intrinsics
 from polytc.codegen.ctext.constants import MACROS, literal
 from polytc.codegen.ctext.language import Language
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 _VALUE = {"f16": "float", "bf16": "float", "f32": "float", "f64": "double", "bool": "int"}
 _STORED = {"f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t"}

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 NUMBERS = frozenset(f"M_{name}{end}" for end in ("", "_F", "_H") for name in """
     E LOG2E LOG10E LN2 LN10 PI PI_2 PI_4 1_PI 2_PI 2_SQRTPI SQRT2 SQRT1_2

@@ -18,7 +18,7 @@ from polytc.codegen.ctext.memory import Memory
 from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.text import bare, choice, is_whole, operation
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import BOOL, I32, I64, DType
+from polytc.program.scalars import BOOL, I32, I64, DType
 
 errors.register(E512="a vector width that OpenCL C does not have")
 

@@ -1,4 +1,4 @@
-"""The intrinsics in dialects of C: one row for each of lang.scalars.INTRINSICS, and 'fma'.
+"""The intrinsics in dialects of C: one row for each of program.scalars.INTRINSICS, and 'fma'.
 
 FLOAT: templates on floats (`ONE` is 1 in the type); a name alone is a function of the same arguments. A name that begins with
 '@' is a function of the preamble. INTEGER: the same for signed integers; UNSIGNED: where unsigned ones differ. They are OpenCL

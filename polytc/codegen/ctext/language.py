@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 
 @dataclass(frozen=True)

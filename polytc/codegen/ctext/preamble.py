@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from polytc.codegen.ctext.language import Language
-from polytc.lang.scalars import F32, I64, U32, U64, DType
+from polytc.program.scalars import F32, I64, U32, U64, DType
 
 _SCALAR: dict[str, tuple[int, str]] = {
     "min": (2, "return (a < b || a != a) ? a : b;"),

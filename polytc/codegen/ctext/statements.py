@@ -13,7 +13,7 @@ from polytc.codegen.ctext.memory import Memory
 from polytc.codegen.ctext.preamble import Preamble
 from polytc.codegen.ctext.text import bare, safe
 from polytc.codegen.emitter import Emitter, Names
-from polytc.lang.scalars import I64, DType
+from polytc.program.scalars import I64, DType
 
 
 class Statements(Emitter):

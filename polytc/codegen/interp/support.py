@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.lang import scalars, words
+from polytc.program import scalars, words
 
 errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
                 E522="work-items do not meet at the same barrier")

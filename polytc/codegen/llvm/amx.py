@@ -5,9 +5,9 @@
 
 A tile is up to 16 rows of 16 words. There are eight, which two by two of results and two of each operand take. A function
 fixes the extents of each for all of its code, and LLVM aborts where eight are not enough: so a function has tiles of one height
-for results and rows (schedule.tiles.edge), and four at most of results in a loop nest. Rows, columns and steps beyond them, and
-what starts and uses the accumulators, are vector code. (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
-chapter 18.)
+for results and rows (schedule.cost.register_tiles.edge), and four at most of results in a loop nest. Rows, columns and steps
+beyond them, and what starts and uses the accumulators, are vector code. (Intel 64 and IA-32 Architectures Software Developer's
+Manual, volume 1, chapter 18.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from polytc.codegen import affine, loops, traverse
 from polytc.codegen.llvm import expressions, ir
 from polytc.codegen.llvm.expressions import Body, pointer
 from polytc.machine import Machine
-from polytc.schedule import tiles
+from polytc.schedule.cost import register_tiles
 
 EDGE, WORD = 16, 4
 """Rows, and words in a row, of a tile; bytes of a word."""
@@ -78,7 +78,7 @@ def emit(body: Body, s: loops.For, zeros: list[loops.Store]) -> list[loops.For] 
     for c in cells:
         if c is not None:
             strips.setdefault((c.store.buffer, c.b), []).append(c)
-    body.tile_rows = body.tile_rows or tiles.edge(min(max(map(len, strips.values())), SIDE * EDGE))
+    body.tile_rows = body.tile_rows or register_tiles.edge(min(max(map(len, strips.values())), SIDE * EDGE))
     groups: dict[object, list[list[_Chunk]]] = {}
     for strip in strips.values():
         groups.setdefault(tuple((c.a, c.instruction) for c in strip), []).append(_chunks(strip, body.tile_rows)[:SIDE])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from polytc.codegen.llvm import ir, remainder
-from polytc.lang.scalars import BF16, F32, F64, DType
 from polytc.machine import Machine
+from polytc.program.scalars import BF16, F32, F64, DType
 
 CONTRACTION = "contract "
 """Flags of sums and products: the two may become one operation with one rounding."""

@@ -1,12 +1,12 @@
-"""Words of narrow numbers (lang.words) and their dot products: one instruction where the processor has it."""
+"""Words of narrow numbers (program.words) and their dot products: one instruction where the processor has it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from polytc.codegen.llvm import ir
-from polytc.lang.words import DOTS
 from polytc.machine import Machine
+from polytc.program.words import DOTS
 
 FEWEST, WORD_BITS = 4, 32
 """Lanes of the narrowest vector that the instructions take; bits of a word."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from polytc.codegen import affine, intervals, loops, traverse
 from polytc.codegen.llvm import arithmetic, dots, intrinsics, ir, memory, quotients, rounding
-from polytc.lang import words
-from polytc.lang.scalars import BF16, F32, I32, I64
 from polytc.machine import Machine
+from polytc.program import words
+from polytc.program.scalars import BF16, F32, I32, I64
 
 
 @dataclass

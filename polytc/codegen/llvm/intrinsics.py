@@ -8,8 +8,8 @@ from polytc.codegen.llvm import arithmetic, ir, memory, remainder
 from polytc.codegen.llvm.elementary import circular
 from polytc.codegen.llvm.elementary.floats import Floats
 from polytc.codegen.llvm.elementary.table import EXPANSIONS, NEAR_ONLY
-from polytc.lang.scalars import F32, F64, DType
 from polytc.machine import Machine
+from polytc.program.scalars import F32, F64, DType
 
 NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "abs": "fabs"}
 """Intrinsic -> LLVM intrinsic of one float."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polytc.lang.scalars import BF16, DType
+from polytc.program.scalars import BF16, DType
 
 _SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool": "i1"}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from polytc.codegen.llvm import ir
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 Active: TypeAlias = int | ir.Value | None
 """The lanes that count: so many from the first, those of a mask, or all."""

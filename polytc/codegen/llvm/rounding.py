@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from polytc.codegen import loops
 from polytc.codegen.llvm import ir
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 
 SHIFT, SHIFT_BITS = 1.5 * 2.0**23, 0x4B400000
 """M, and the same as bits."""

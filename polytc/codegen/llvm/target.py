@@ -12,8 +12,8 @@ from polytc.codegen import loops
 from polytc.codegen.llvm import modules, statements
 from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.target import Binary, Launch, Source
-from polytc.lang.scalars import F16
 from polytc.machine import Machine
+from polytc.program.scalars import F16
 from polytc.runtime import jit
 
 errors.register(E530="f16 needs a processor that converts it", E531="code for another processor cannot run here")

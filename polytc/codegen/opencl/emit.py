@@ -14,8 +14,8 @@ from polytc.codegen.opencl.kernel import LARGEST_OPEN, KernelWriter
 from polytc.codegen.opencl.language import OPENCL
 from polytc.codegen.passes import grain, hostloops, items, short
 from polytc.codegen.target import Source
-from polytc.lang.extents import Extent
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
+from polytc.program.extents import Extent
 
 GENERATOR = "polytc OpenCL emitter 3"
 """Changes whenever the same Loop AST gives another text: part of the header, and of the cache key through it."""

@@ -15,8 +15,8 @@ from polytc.codegen.opencl import fetch, types
 from polytc.codegen.opencl.memory import Memory
 from polytc.codegen.passes import items
 from polytc.codegen.target import Launch, Repeat
-from polytc.lang.scalars import BOOL
 from polytc.machine import Machine
+from polytc.program.scalars import BOOL
 
 LARGEST_OPEN = 2**30
 """Elements of the largest array that kernels of open sizes are used for: they count in 32 bits, a little beyond arrays too."""

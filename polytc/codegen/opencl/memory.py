@@ -10,8 +10,8 @@ from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.ctext.statements import allocated
 from polytc.codegen.ctext.text import PREFIX, bare, operand
 from polytc.codegen.opencl import types
-from polytc.lang.scalars import BOOL
 from polytc.machine import ALIGNMENT
+from polytc.program.scalars import BOOL
 
 if TYPE_CHECKING:
     from polytc.codegen.ctext.expressions import Expressions

@@ -8,7 +8,7 @@ accessed by vload_half and vstore_half, bf16 is ushort, the upper half of the fl
 from __future__ import annotations
 
 from polytc.codegen.ctext.constants import NUMBERS, literal
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 _VALUE = {"f16": "float", "bf16": "float", "f32": "float", "f64": "double", "bool": "int", "i8": "char", "i16": "short",
           "i32": "int", "i64": "long", "u8": "uchar", "u16": "ushort", "u32": "uint", "u64": "ulong"}

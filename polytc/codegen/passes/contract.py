@@ -21,9 +21,9 @@ from math import prod
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import items, repeats, simplify
-from polytc.lang.naming import fresh
-from polytc.lang.sizes import Size
 from polytc.machine import Machine
+from polytc.program.names import fresh
+from polytc.program.sizes import Size
 
 PRIVATE_BYTES = 1 << 10
 """The largest slice that one of many work-items may keep for itself."""

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.passes import work
-from polytc.lang.scalars import I64
 from polytc.machine import Machine
+from polytc.program.scalars import I64
 
 WORK = 1 << 15
 """Elements that a work-group stores at least, some microseconds' work. PoCL deals out groups in an order of its own: what

@@ -16,7 +16,7 @@ from dataclasses import replace
 from polytc.codegen import intervals, limits, loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
-from polytc.lang.extents import Extent, times
+from polytc.program.extents import Extent, times
 
 
 def outermost(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:

@@ -16,7 +16,7 @@ from itertools import groupby
 from polytc.codegen import intervals, limits, loops, traverse
 from polytc.codegen.lower import conjunction, rebuilt
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import BOOL
+from polytc.program.scalars import BOOL
 
 GRID = ("block",)
 """Kinds of loops that a launch runs on GPUs."""

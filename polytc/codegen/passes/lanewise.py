@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import size
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import BOOL, I64
-from polytc.lang.sizes import Size
+from polytc.program.scalars import BOOL, I64
+from polytc.program.sizes import Size
 
 
 @dataclass(frozen=True)

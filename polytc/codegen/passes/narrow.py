@@ -14,7 +14,7 @@ from dataclasses import replace
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 
 def narrow_kernel(kernel: loops.Kernel) -> loops.Kernel:

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
-from polytc.lang.naming import fresh
 from polytc.machine import Machine
+from polytc.program.names import fresh
 
 Access: TypeAlias = tuple[tuple[loops.Expr, ...], int]
 """(indices, lanes) of one slot."""

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.lang.naming import fresh
-from polytc.lang.scalars import DType
+from polytc.program.names import fresh
+from polytc.program.scalars import DType
 
 EXPONENTS = {32: 126, 64: 1022}
 """Bits of a float -> the e of the range in which a reciprocal is a normal number with all its digits."""

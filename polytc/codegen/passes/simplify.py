@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
-from polytc.lang.scalars import BOOL, I64
+from polytc.program.scalars import BOOL, I64
 
 Interval: TypeAlias = tuple[int | None, int | None]
 """Smallest and largest value, None where unknown."""

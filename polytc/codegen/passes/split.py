@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 
 _POINT = ("unroll", "vector", "reduce")
 EDGES = 0.5

@@ -16,9 +16,9 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.lower import combine
 from polytc.codegen.passes import simplify
 from polytc.codegen.passes.lanewise import Chunk, broadcast, vector_expr, vectors
-from polytc.lang.naming import fresh
-from polytc.lang.scalars import identity
 from polytc.machine import Machine
+from polytc.program.names import fresh
+from polytc.program.scalars import identity
 
 SIDE_BY_SIDE = 4
 """Vectors in one iteration of a loop that has sums to wait for."""

@@ -16,9 +16,9 @@ from itertools import groupby
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
-from polytc.lang.naming import fresh
-from polytc.lang.scalars import BOOL
 from polytc.machine import Machine
+from polytc.program.names import fresh
+from polytc.program.scalars import BOOL
 
 FEWEST = 4
 """Neighbouring vectors below which reading them element by element is no worse."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.elementwise import TYPES
 from polytc.graph.bindings.spelling import spell
-from polytc.lang.scalars import F32, DType, promote
+from polytc.program.scalars import F32, DType, promote
 
 _SCORE = "b, g, r, i, j"
 

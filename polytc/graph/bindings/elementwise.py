@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Routine, Site, Step, View
-from polytc.lang.scalars import DTYPES, DType, identity
+from polytc.program.scalars import DTYPES, DType, identity
 
 
 def plain(entry: str, *attributes: str) -> Binder:

@@ -11,7 +11,7 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import broadcast, indices, ranges, scaled, spell
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 
 def move(source: Ref, left: Sequence[str], right: Sequence[str], where: str, output: int | str = 0) -> Step:

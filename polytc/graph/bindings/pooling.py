@@ -10,7 +10,7 @@ from polytc.graph.binding import Apply, Binder, Lowering, Site, Step
 from polytc.graph.bindings.elementwise import narrowed
 from polytc.graph.bindings.spelling import ranges, spell
 from polytc.graph.bindings.windows import Windows, sliding
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 
 
 def _windows(site: Site) -> Windows:

@@ -12,7 +12,7 @@ from polytc.graph.bindings.elementwise import TYPES
 from polytc.graph.bindings.linear import leading
 from polytc.graph.bindings.spelling import broadcast, indices, spell
 from polytc.graph.bindings.windows import sliding
-from polytc.lang.scalars import F32, DType, promote
+from polytc.program.scalars import F32, DType, promote
 
 
 def _limits(dtype: DType) -> dict[str, int]:

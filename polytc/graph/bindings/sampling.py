@@ -9,7 +9,7 @@ import numpy as np
 from polytc.graph.binding import Apply, Binder, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import indices, ranges, spell
 from polytc.graph.bindings.windows import axis_list
-from polytc.lang.scalars import DType
+from polytc.program.scalars import DType
 
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 

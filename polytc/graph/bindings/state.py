@@ -8,7 +8,7 @@ import numpy as np
 
 from polytc.graph.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.bindings.spelling import indices, ranges, spell
-from polytc.lang.scalars import F32, DType, promote
+from polytc.program.scalars import F32, DType, promote
 
 RULES = {"linear": "LinearAttention", "gated": "LinearAttentionGated", "delta": "LinearAttentionDelta",
          "gated_delta": "LinearAttentionGatedDelta"}

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 
 from polytc.graph.ir import Node
-from polytc.lang.evaluator import power
+from polytc.program.evaluator import power
 
 Given: TypeAlias = Sequence["np.ndarray | None"]
 Evaluate: TypeAlias = Callable[[Node, Given], list[np.ndarray]]

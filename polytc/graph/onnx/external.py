@@ -26,7 +26,7 @@ from polytc import errors
 from polytc.disk.mapped import release
 from polytc.disk.weights import contents
 from polytc.errors import ModelError, fail
-from polytc.lang.scalars import from_numpy
+from polytc.program.scalars import from_numpy
 
 errors.register(E603="external data is missing or too short", E604="external data outside of the model's folder")
 

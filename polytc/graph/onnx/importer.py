@@ -19,7 +19,7 @@ from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.graph.onnx import domains
 from polytc.graph.onnx.contracts import contradictions
 from polytc.graph.onnx.external import Files, array_of
-from polytc.lang.scalars import DType, from_numpy
+from polytc.program.scalars import DType, from_numpy
 
 errors.register(E606="broken graph", E607="tensor that cannot be read", E613="version of the operator set")
 

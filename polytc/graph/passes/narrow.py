@@ -5,7 +5,7 @@
 
 for constant bytes and constant scales, one a column or one in all. A product of f32 and bytes is one of f32, in which bytes are
 exact, as scaled weights are not. What is done with the bytes is left to each machine: converted as they come from memory where
-each is used a few times (schedule.widening), multiplied on a matrix unit where there is one (schedule.splitting).
+each is used a few times (rewrite.cpu.widening), multiplied on a matrix unit where there is one (rewrite.cpu.split_floats).
 """
 
 from __future__ import annotations

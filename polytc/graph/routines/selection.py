@@ -8,7 +8,7 @@ import numpy as np
 
 from polytc.graph.binding import Binder, Routine, Site
 from polytc.graph.plan import Array
-from polytc.lang.scalars import I64
+from polytc.program.scalars import I64
 from polytc.runtime import selecting
 
 

@@ -12,7 +12,7 @@ import math
 from polytc.codegen.llvm import ir
 from polytc.codegen.llvm.elementary import coefficients
 from polytc.codegen.llvm.elementary.floats import Floats
-from polytc.lang.scalars import F32, F64
+from polytc.program.scalars import F32, F64
 
 FAST = {F32: 2.0**15, F64: 2.0**30}
 """Arguments up to here are reduced in their own format: the multiple of pi is right, and three parts of it leave no more than

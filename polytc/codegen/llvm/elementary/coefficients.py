@@ -1,6 +1,6 @@
 """Coefficients of the elementary functions; made by benchmarks/minimax.py, which says how."""
 
-from polytc.lang.scalars import F32, F64
+from polytc.program.scalars import F32, F64
 
 EXP = {
     F32: (0.49999994, 0.16666523, 0.04166829, 0.008368532, 0.0013818636),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polytc.codegen.llvm import ir
-from polytc.lang.scalars import F32, F64, DType
 from polytc.machine import Machine
+from polytc.program.scalars import F32, F64, DType
 
 
 @dataclass(frozen=True)

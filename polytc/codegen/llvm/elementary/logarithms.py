@@ -7,7 +7,7 @@ import math
 from polytc.codegen.llvm import ir
 from polytc.codegen.llvm.elementary import coefficients
 from polytc.codegen.llvm.elementary.floats import Floats
-from polytc.lang.scalars import F32
+from polytc.program.scalars import F32
 
 
 def exponent(m: Floats, x: ir.Value) -> ir.Value:

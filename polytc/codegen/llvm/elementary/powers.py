@@ -14,7 +14,7 @@ from typing import NamedTuple
 from polytc.codegen.llvm import ir
 from polytc.codegen.llvm.elementary import coefficients, exponentials, logarithms
 from polytc.codegen.llvm.elementary.floats import Floats
-from polytc.lang.scalars import F32, F64
+from polytc.program.scalars import F32, F64
 
 
 class Pair(NamedTuple):

@@ -1,0 +1,28 @@
+"""What decides, exactly, the questions that are too large for the proofs of `lang.soundness.check`: polytc.poly.proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from polytc.errors import Diagnostic, Span
+from polytc.lang.typing.ranges import Hull
+from polytc.program import program as pr
+from polytc.program.domain import Domain
+
+Places: TypeAlias = Mapping[tuple[str, pr.Read | None], Span]
+"""(statement, read) -> where it stands in the text; None: the left side."""
+
+
+class Prover(Protocol):
+    """Exact answers on quasi-affine programs of any size."""
+
+    def hull(self, subscripts: Sequence[pr.Expr], domain: Domain) -> Hull | None:
+        """The smallest box that holds the elements with these subscripts; None if that takes too long."""
+        ...
+
+    def refusals(self, program: pr.Program, places: Places, sizes: Mapping[str, object]) -> list[Diagnostic]:
+        """What is wrong with a program, each with a witness: accesses out of bounds (E203), elements written twice (E210),
+        instances that depend on each other (E211), reads of what nothing wrote (E213), outputs with holes (E214); E204 where
+        the answer takes too long. sizes: of the declaration, for the text of the witness."""
+        ...

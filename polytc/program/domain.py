@@ -1,0 +1,149 @@
+"""The domain of a statement: a box of indices and conditions that narrow it; listing its points, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from polytc.program import evaluator, scalars
+from polytc.program import program as pr
+from polytc.program.affine import Affine, Box, add, affine, indices, interval, solve
+
+LIMIT = 1 << 22
+"""Points that a check may list; larger domains need a proof on intervals."""
+
+_ROUNDS = 64
+_CORNERS = 10
+"""Indices of a box whose corners are looked at."""
+
+
+def condition_indices(condition: pr.Expr) -> frozenset[str]:
+    """The indices of a condition."""
+    return frozenset(n.name for n in pr.walk(condition) if isinstance(n, pr.Index))
+
+
+def as_bounds(condition: pr.Expr) -> tuple[Affine, int | None, int | None] | None:
+    """A comparison as low <= form <= high (None: unbounded); None if it is no such thing (`!=`, `||`, ...)."""
+    if not isinstance(condition, pr.Binary) or condition.op not in scalars.COMPARISONS or condition.op == "!=":
+        return None
+    a, b = affine(condition.a), affine(condition.b)
+    if a is None or b is None:
+        return None
+    low, high = {"<": (None, -1), "<=": (None, 0), ">": (1, None), ">=": (0, None), "==": (0, 0)}[condition.op]
+    return add(a, b, -1), low, high
+
+
+@dataclass(frozen=True)
+class Domain:
+    """box: index -> (smallest, largest) value; conditions: bool expressions over the indices."""
+
+    box: Box
+    conditions: tuple[pr.Expr, ...] = ()
+
+    def connected(self, names: Iterable[str]) -> tuple[frozenset[str], tuple[pr.Expr, ...]]:
+        """`names` with all indices tied to them by conditions, and these conditions."""
+        found, used = set(names), set[int]()
+        grown = True
+        while grown:
+            grown = False
+            for k, c in enumerate(self.conditions):
+                tied = condition_indices(c)
+                if k not in used and tied & found:
+                    used.add(k)
+                    found |= tied
+                    grown = True
+        return frozenset(found), tuple(c for k, c in enumerate(self.conditions) if k in used)
+
+    def points(self, names: Iterable[str]) -> dict[str, np.ndarray] | None:
+        """All points of the domain, as one array an index, for `names` and what is tied to them; None if too many."""
+        found, conditions = self.connected(names)
+        order = [i for i in self.box if i in found]
+        if math.prod(self.box[i][1] - self.box[i][0] + 1 for i in order) > LIMIT:
+            return None
+        return _satisfying({i: np.arange(self.box[i][0], self.box[i][1] + 1, dtype=np.int64) for i in order}, conditions)
+
+    def corners(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """The corners of the box that belong to the domain, for `names` and what is tied to them."""
+        found, conditions = self.connected(names)
+        order = [i for i in self.box if i in found]
+        if len(order) > _CORNERS:
+            return {i: np.zeros(0, np.int64) for i in order}
+        return _satisfying({i: np.array(sorted(set(self.box[i])), np.int64) for i in order}, conditions)
+
+    @property
+    def empty(self) -> bool:
+        """Is there no point at all? (Conditions count where their points can be listed.)"""
+        if any(low > high for low, high in self.box.values()):
+            return True
+        if not self.conditions:
+            return False
+        names = frozenset().union(*map(condition_indices, self.conditions))
+        if any(len(a) for a in self.corners(names).values()):
+            return False
+        points = self.points(names)
+        return points is not None and any(len(a) == 0 for a in points.values())
+
+
+def _satisfying(axes: dict[str, np.ndarray], conditions: tuple[pr.Expr, ...]) -> dict[str, np.ndarray]:
+    """The points of the product of `axes` for which all conditions are true, one array an index."""
+    if not axes:
+        return {}
+    grid = {i: a.reshape([-1 if k == d else 1 for k in range(len(axes))]) for d, (i, a) in enumerate(axes.items())}
+    mask = np.ones([len(a) for a in axes.values()], bool)
+    for c in conditions:
+        mask &= evaluator.compute(c, grid, {}, {})
+    chosen = np.nonzero(mask)
+    return {i: a[chosen[d]] for d, (i, a) in enumerate(axes.items())}
+
+
+def tighten(domain: Domain) -> Domain:
+    """The same points in a smaller box, without the conditions that hold everywhere in it."""
+    box = dict(domain.box)
+    for _ in range(_ROUNDS):
+        before = dict(box)
+        box |= {index: _trim(index, box[index], domain.conditions) for index in box}
+        for c in domain.conditions:
+            bounds = as_bounds(c)
+            if bounds is None:
+                continue
+            for index in indices(bounds[0]):
+                found = solve(*bounds, index, box, every=False)
+                if found is not None:
+                    box[index] = _intersect(box[index], found)
+                    if box[index][0] > box[index][1]:
+                        return Domain(box, domain.conditions)
+        if box == before:
+            break
+    if Domain(box).empty:
+        return Domain(box, domain.conditions)
+    return Domain(box, tuple(c for c in domain.conditions if not holds(c, box)))
+
+
+def _intersect(a: tuple[int, int], b: tuple[int | None, int | None]) -> tuple[int, int]:
+    low, high = b
+    return (a[0] if low is None else max(a[0], low)), (a[1] if high is None else min(a[1], high))
+
+
+def _trim(index: str, span: tuple[int, int], conditions: tuple[pr.Expr, ...]) -> tuple[int, int]:
+    """The first and last value of `index` that the conditions on it alone allow."""
+    own = [c for c in conditions if condition_indices(c) == {index}]
+    if not own or span[1] - span[0] > LIMIT:
+        return span
+    axis = np.arange(span[0], span[1] + 1, dtype=np.int64)
+    mask = np.broadcast_to(evaluator.compute(pr.conjunction(tuple(own)), {index: axis}, {}, {}), axis.shape)
+    kept = np.nonzero(mask)[0]
+    return (span[0] + int(kept[0]), span[0] + int(kept[-1])) if len(kept) else (span[0], span[0] - 1)
+
+
+def holds(condition: pr.Expr, box: Box) -> bool:
+    """Is the comparison true in the whole box? (False may mean: not seen.)"""
+    if isinstance(condition, pr.Const):
+        return bool(condition.value)
+    bounds = as_bounds(condition)
+    if bounds is None:
+        return False
+    low, high = interval(bounds[0], box)
+    return (bounds[1] is None or low >= bounds[1]) and (bounds[2] is None or high <= bounds[2])

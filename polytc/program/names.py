@@ -1,0 +1,44 @@
+"""Names for what is added to a program: none of them in use."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from itertools import count
+
+from polytc.program import program as pr
+
+
+def fresh(name: str, taken: Container[str]) -> str:
+    """`name`, with a number if it is taken."""
+    return name if name not in taken else next(f"{name}{n}" for n in count(2) if f"{name}{n}" not in taken)
+
+
+def claim(name: str, taken: set[str]) -> str:
+    """As `fresh`; it is taken from now on."""
+    found = fresh(name, taken)
+    taken.add(found)
+    return found
+
+
+@dataclass(frozen=True)
+class Names:
+    """taken: by tensors and statements; indices: by indices of any statement, whose loops are not to be taken for one. What is
+    given out is in use then."""
+
+    taken: set[str]
+    indices: set[str]
+
+    @staticmethod
+    def of(program: pr.Program) -> Names:
+        """Those that a program has."""
+        return Names({t.name for t in program.tensors} | {s.name for s in program.statements},
+                     {i for s in program.statements for i in s.indices})
+
+    def index(self, base: str) -> str:
+        """For an index."""
+        return claim(base, self.indices)
+
+    def label(self, base: str) -> str:
+        """For a tensor or a statement."""
+        return claim(base, self.taken)

@@ -1,0 +1,310 @@
+"""Typing of operators: numpy's promotion, with Python numbers, sizes and index values weak.
+
+A weak value takes the type of the strong operand that it meets: `2 * A[i]` has A's type if A is an integer or a float tensor.
+A weak integer meeting a float becomes that float; a weak float meeting an integer makes f64.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from polytc.errors import Span
+from polytc.program import program as pr
+from polytc.program import scalars
+from polytc.program.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
+
+
+class TypeProblem(Exception):
+    """A type error without its place: code, message, notes. dtype: the type that the value has all the same, where one of its
+    numbers alone is wrong."""
+
+    def __init__(self, code: str, message: str, *notes: str, dtype: DType | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.notes, self.dtype = code, message, notes, dtype
+        self.span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A typed expression; weak: it came from Python numbers and indices alone (its type is then i64 or f64)."""
+
+    expr: pr.Expr
+    weak: bool = False
+
+    @property
+    def dtype(self) -> DType:
+        return self.expr.dtype
+
+    @property
+    def number(self) -> int | float | bool | None:
+        """The number of a constant, else None."""
+        return self.expr.value if isinstance(self.expr, pr.Const) else None
+
+
+_HUGE = 1 << 1023
+"""Integers beyond this are no floats either."""
+
+
+def number(value: int | float | bool) -> Value:
+    """A literal: bool is strong, int and float are weak."""
+    if isinstance(value, bool):
+        return Value(pr.Const(value, BOOL))
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        raise TypeProblem("E306", f"a number of {value.bit_length()} bits fits no type",
+                          "integers have 64 bits, floats reach 1.8e308")
+    return Value(pr.Const(value, I64 if isinstance(value, int) else F64), weak=True)
+
+
+def common(a: Value, b: Value) -> DType:
+    """The type that both operands take."""
+    if UNKNOWN in (a.dtype, b.dtype):
+        return b.dtype if a.dtype == UNKNOWN else a.dtype
+    if a.weak == b.weak:
+        return scalars.promote(a.dtype, b.dtype)
+    weak, strong = (a, b) if a.weak else (b, a)
+    if strong.dtype.kind == "b" or (weak.dtype.is_float and strong.dtype.is_int):
+        return weak.dtype
+    return strong.dtype
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """A value of the type that all of these have together, numpy's result_type: those that are not weak at once, then those
+    that are."""
+    strong, weak = ([v.dtype for v in values if v.weak == w] for w in (False, True))
+    a, b = (Value(pr.Const(0, scalars.promote(*types)), w) for types, w in ((strong, False), (weak, True)))
+    return a if not weak else b if not strong else Value(pr.Const(0, common(a, b)))
+
+
+def adapt(value: Value, dtype: DType) -> pr.Expr:
+    """The expression in `dtype`. Weak floats are computed in `dtype` itself; integers are cast."""
+    e = value.expr
+    if e.dtype == dtype and not (isinstance(e, pr.Const) and dtype.is_int):
+        return e
+    if isinstance(e, pr.Const):
+        return _constant(e.value, dtype)
+    if value.weak and e.dtype.is_float and dtype.is_float:
+        return _retype(e, dtype)
+    return pr.Cast(e, dtype)
+
+
+def _constant(value: int | float | bool, dtype: DType) -> pr.Expr:
+    if dtype.is_float:
+        return pr.Const(float(value), dtype)
+    if dtype.kind == "b" or isinstance(value, float):
+        return pr.Cast(pr.Const(value, F64 if isinstance(value, float) else I64), dtype)
+    if not holds(value, dtype):
+        low, high = _ends(dtype)
+        raise TypeProblem("E306", f"{value} does not fit into {dtype}", f"{dtype} holds {low} to {high}",
+                          "cast the other operand to a wider type, e.g. `i64(...)`", dtype=dtype)
+    return pr.Const(int(value), dtype)
+
+
+def _ends(dtype: DType) -> tuple[int, int]:
+    """The smallest and largest value of an integer type."""
+    low = 0 if dtype.kind == "u" else -(1 << dtype.bits - 1)
+    return low, low + (1 << dtype.bits) - 1
+
+
+def holds(value: int, dtype: DType) -> bool:
+    """Does the integer type have this value?"""
+    low, high = _ends(dtype)
+    return low <= value <= high
+
+
+def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
+    """A weak float expression, recomputed in another float type."""
+    if isinstance(e, pr.Const):
+        return pr.Const(float(e.value), dtype)
+    if not e.dtype.is_float:
+        return e
+    if isinstance(e, pr.Cast):
+        return pr.Cast(e.a, dtype) if e.a.dtype != dtype else e.a
+    operands = tuple(_retype(c, dtype) for c in pr.children(e))
+    rebuilt = pr.rebuild(e, operands)
+    assert isinstance(rebuilt, (pr.Unary, pr.Binary, pr.Call, pr.Select)), rebuilt
+    return type(rebuilt)(**{**rebuilt.__dict__, "dtype": dtype})
+
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "&&": lambda a, b: a and b, "||": lambda a, b: a or b}
+
+
+def _fold(op: str, a: Value, b: Value) -> Value | None:
+    """The value of an operation on two weak numbers, or of one with a neutral element; None where nothing folds."""
+    x, y = a.number, b.number
+    if op == "<<" and x and isinstance(y, int) and y >= _HUGE.bit_length():
+        raise TypeProblem("E306", f"a number shifted by {y} bits fits no type", "integers have 64 bits")
+    if x is not None and y is not None and ((a.weak and b.weak) or a.dtype == b.dtype == BOOL):
+        try:
+            return number(_FOLD[op](x, y))
+        except (ZeroDivisionError, ValueError, OverflowError, TypeError):
+            return None
+    if x is not None and y is not None and common(a, b) in (F32, F64):
+        return _fold_floats(op, x, y, common(a, b))
+    if a.dtype != I64 or b.dtype != I64 or not (a.weak and b.weak):
+        return None
+    if (y == 0 and op in ("+", "-")) or (y == 1 and op in ("*", "//")):
+        return a
+    if (x == 0 and op == "+") or (x == 1 and op == "*"):
+        return b
+    return number(0) if (op == "*" and 0 in (x, y)) or (op == "%" and y == 1) else None
+
+
+def _fold_floats(op: str, x: int | float | bool, y: int | float | bool, dtype: DType) -> Value | None:
+    """Arithmetic of two constants of a float type, in that type."""
+    if op not in ("+", "-", "*", "/") and op not in scalars.COMPARISONS:
+        return None
+    with np.errstate(all="ignore"):
+        found = _FOLD[op](dtype.numpy.type(x), dtype.numpy.type(y))
+    return Value(pr.Const(bool(found), BOOL) if op in scalars.COMPARISONS else pr.Const(float(found), dtype))
+
+
+def binary(op: str, a: Value, b: Value) -> Value:
+    """`a op b`, typed."""
+    folded = _fold(op, a, b)
+    if folded is not None:
+        return folded
+    if op in scalars.LOGICAL:
+        for v in (a, b):
+            if v.dtype not in (BOOL, UNKNOWN):
+                raise TypeProblem("E305", f"`{op}` needs conditions, not {v.dtype}", "compare with 0: `x != 0`")
+        return Value(pr.Binary(op, a.expr, b.expr, BOOL))
+    weak = a.weak and b.weak
+    if op in scalars.COMPARISONS:
+        return Value(pr.Binary(op, *_comparable(a, b), BOOL))
+    dtype = common(a, b)
+    if op in ("&", "|", "^", "<<", ">>"):
+        if dtype.is_float or (dtype == BOOL and op in ("<<", ">>")):
+            raise TypeProblem("E304", f"`{op}` needs integers, not {a.dtype} and {b.dtype}", "cast first, e.g. `i32(...)`")
+    elif dtype == BOOL:
+        raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; for logic use `&&`, `||`, `!`")
+    elif op == "/" and not dtype.is_float:
+        dtype = F64
+    elif op in ("//", "%") and dtype.is_int and b.number == 0:
+        raise TypeProblem("E309", f"`{op}` by 0", "integers have no infinity: divide by another number, or cast to a float")
+    return Value(pr.Binary(op, adapt(a, dtype), adapt(b, dtype), dtype), weak)
+
+
+def _comparable(a: Value, b: Value) -> tuple[pr.Expr, pr.Expr]:
+    dtype = common(a, b)
+    try:
+        return adapt(a, dtype), adapt(b, dtype)
+    except TypeProblem:
+        return adapt(a, I64), adapt(b, I64)
+
+
+def unary(op: str, a: Value) -> Value:
+    """`op a`, typed."""
+    if op == "!":
+        if a.dtype not in (BOOL, UNKNOWN):
+            raise TypeProblem("E305", f"`!` needs a condition, not {a.dtype}", "compare with 0: `x == 0`")
+        return number(not a.number) if a.number is not None else Value(pr.Unary("!", a.expr, BOOL))
+    if a.dtype == BOOL:
+        raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; the opposite of a condition is `!x`")
+    if op == "~" and not a.dtype.is_int and a.dtype != UNKNOWN:
+        raise TypeProblem("E304", f"`~` needs an integer, not {a.dtype}", "cast first, e.g. `i32(...)`")
+    if a.number is not None and a.weak:
+        return number(-a.number if op == "-" else ~int(a.number))
+    return Value(pr.Unary(op, a.expr, a.dtype), a.weak)
+
+
+def select(condition: Value, a: Value, b: Value) -> Value:
+    """`condition ? a : b`; a constant condition chooses here."""
+    if condition.dtype not in (BOOL, UNKNOWN):
+        raise TypeProblem("E305", f"the condition of `? :` is {condition.dtype}, not bool", "compare with 0: `x != 0`")
+    if condition.number is not None:
+        return a if condition.number else b
+    dtype = common(a, b)
+    return Value(pr.Select(condition.expr, adapt(a, dtype), adapt(b, dtype), dtype), a.weak and b.weak)
+
+
+def cast(a: Value, dtype: DType) -> Value:
+    """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
+    cast of integers alone is that of an index or a byte that meets halves."""
+    if a.number is not None and a.weak and dtype.is_float:
+        return Value(pr.Const(scalars.rounded(a.number, dtype) if dtype.is_half else float(a.number), dtype))
+    if isinstance(a.number, int) and a.weak and dtype.is_int and holds(a.number, dtype):
+        return Value(pr.Const(a.number, dtype))
+    e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr
+    return Value(e if e.dtype == dtype and not dtype.is_half else pr.Cast(e, dtype))
+
+
+def call(fn: str, args: list[Value]) -> Value:
+    """An intrinsic, its arguments promoted together. Integers become f64 where a float is needed."""
+    row = scalars.INTRINSICS[fn]
+    dtype = args[0].dtype
+    weak = args[0].weak
+    for i in range(1, len(args)):
+        merged = Value(pr.Const(0, dtype), weak)
+        dtype, weak = common(merged, args[i]), weak and args[i].weak
+    if row.result in ("float", "bool") and not dtype.is_float:
+        dtype = F64
+    elif dtype == BOOL and fn not in ("min", "max"):
+        raise TypeProblem("E303", f"`{fn}` on bool", "cast first: `i64(x)`")
+    if row.result == "same" and fn in ("floor", "ceil", "trunc", "round") and dtype.is_int:
+        return Value(adapt(args[0], dtype), weak)
+    adapted = tuple(adapt(a, dtype) for a in args)
+    if (weak or dtype == F64) and row.result != "bool" and all(isinstance(a, pr.Const) for a in adapted):
+        folded = fold_call(fn, [a.value for a in adapted if isinstance(a, pr.Const)], dtype)
+        if folded is not None:
+            return replace(folded, weak=weak)
+    return Value(pr.Call(fn, adapted, BOOL if row.result == "bool" else dtype), weak and row.result != "bool")
+
+
+_PYTHON: dict[str, Callable[..., int | float]] = {
+    "exp": math.exp, "log": math.log, "log2": math.log2, "sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a), "min": min,
+    "max": max, "abs": abs, "floor": lambda a: float(math.floor(a)), "ceil": lambda a: float(math.ceil(a)), "tanh": math.tanh,
+    "pow": lambda a, b: a ** b, "clamp": lambda a, low, high: min(max(a, low), high)}
+
+
+def fold_call(fn: str, args: list[int | float | bool], dtype: DType) -> Value | None:
+    """An intrinsic of weak numbers as a number; None where it is left to run time."""
+    if fn not in _PYTHON or any(a != a for a in args):
+        return None
+    if fn == "pow" and dtype.is_int and args[1] >= _HUGE.bit_length() and abs(args[0]) > 1:
+        raise TypeProblem("E306", f"a number to the power of {args[1]} fits no type",
+                          "integers have 64 bits, floats reach 1.8e308")
+    try:
+        result = _PYTHON[fn](*args)
+    except (ArithmeticError, ValueError):
+        return None
+    if isinstance(result, complex) or (dtype.is_int and not isinstance(result, int)):
+        return None
+    return number(float(result) if dtype.is_float else int(result))
+
+
+def fold(e: pr.Expr) -> pr.Expr:
+    """The expression with its arithmetic on constants carried out: `0*64 + m` is `m`."""
+    return pr.map_expr(e, fold_one)
+
+
+def fold_one(e: pr.Expr) -> pr.Expr:
+    """The arithmetic of one node carried out, where its operands are constants."""
+    match e:
+        case pr.Binary() if e.a.dtype == e.b.dtype:
+            try:
+                folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
+            except TypeProblem:
+                return e
+            return e if folded is None or folded.dtype != e.dtype else folded.expr
+        case pr.Unary(op="-", a=pr.Const(value=value, dtype=scalars.I64)):
+            return pr.Const(-value, I64)
+        case pr.Cast(a=pr.Const(value=value, dtype=scalars.I64)) if e.dtype.is_float:
+            return pr.Const(float(value), e.dtype)
+        case pr.Cast(a=pr.Const(value=int(value), dtype=scalars.I64)) if e.dtype.is_int and holds(value, e.dtype):
+            return pr.Const(value, e.dtype)
+        case pr.Cast(a=pr.Const(value=float(value), dtype=half), dtype=scalars.F32) if half.is_half:
+            return pr.Const(value, F32) if float(half.numpy.type(value)) == value else e
+        case pr.Select(cond=pr.Const(value=value)):
+            return e.a if value else e.b
+        case _:
+            return e

@@ -1,0 +1,92 @@
+"""Reductions along memory get partial results, one a vector lane.
+
+    S[i] += X[i,k]    ->    P[i,l] += X[i, 8*q + l];   S[i] += X[i,k] for the last k;   S[i] += P[i,l]
+
+so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,
+Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociates the reduction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.linear import normalise
+from polytc.program.names import fresh
+from polytc.program.scalars import I64, identity
+from polytc.program.sizes import Size, rest_start
+from polytc.schedule.facts.groups import coincident_indices, is_contraction
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
+
+ACCUMULATORS = 4
+"""Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
+
+
+def split_reductions(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with partial results for each reduction that runs along memory while its results do not. Of open sizes the
+    typical ones decide."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    typical = numeric(program)
+    for s, fixed in zip(program.statements, typical.statements, strict=True):
+        lanes = lane_width(typical, fixed, machine)
+        long = along(typical, fixed, lanes)
+        reduced = next((r for r in s.ranges if long is not None and r.index == long.index), None)
+        if reduced is None or isinstance(reduced.lower, Size):
+            statements.append(s)
+            continue
+        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * ACCUMULATORS * lanes
+        partial = _partial(program, s, reduced, lanes * (ACCUMULATORS if many else 1), {t.name for t in tensors})
+        tensors.append(partial[0])
+        statements += partial[1]
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
+    """The reduced index that walks contiguously while no index of the result does."""
+    if s.op is None or s.where or s.bounds or lanes == 1 or any(r.default is not None for r in pr.reads(s)):
+        return None
+    accesses = of_statement(program, s)
+    plain = coincident_indices(s)
+    reduced = [r for r in s.ranges if r.index not in plain]
+    if any(accesses[0].stride(r.index) != 0 for r in reduced):
+        return None
+    if any(_contiguous(accesses, r.index) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
+        return None
+    long = (r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes)
+    return next((r for r in long if _contiguous(accesses, r.index)), None)
+
+
+def _contiguous(accesses: tuple[AccessStrides, ...], index: str) -> bool:
+    """Does the index walk at least one read by one element, and every other by none or one?"""
+    strides = {a.stride(index) for a in accesses[1:]}
+    return 1 in strides and strides <= {0, 1}
+
+
+def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int, taken: set[str]) \
+        -> tuple[pr.Tensor, list[pr.Statement]]:
+    """The tensor of partial results and the statements that take the place of `s`."""
+    assert s.op is not None
+    target = program.tensor(s.target)
+    plain = coincident_indices(s)
+    kept = tuple(r for r in s.ranges if r.index in plain)
+    block, lane = fresh(f"{reduced.index}_q", set(s.indices)), fresh(f"{reduced.index}_l", set(s.indices))
+    name = fresh(f"{s.target}_{s.name}_lanes", taken)
+    tensor = pr.Tensor(name, target.dtype, (*(r.extent for r in kept), width), (*(r.lower for r in kept), 0))
+    cell = (*(pr.Index(r.index) for r in kept), pr.Index(lane))
+    lanes = pr.Range(lane, 0, width)
+    whole = reduced.extent // width
+    position = pr.Binary("+", pr.Binary("*", pr.Const(width, I64), pr.Index(block), I64), pr.Index(lane), I64)
+    value = normalise(pr.substitute(s.value, {reduced.index: position}))
+    blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
+    start = pr.Const(identity(s.op, target.dtype), target.dtype)
+    statements = [pr.Statement(f"{s.name}_lanes_init", name, cell, None, start, (*kept, lanes), span=s.span),
+                  pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
+    left = reduced.extent % width
+    if isinstance(left, Size) or left:
+        rest = tuple(pr.Range(r.index, rest_start(whole * width, r.upper), r.upper) if r is reduced else r for r in s.ranges)
+        statements.append(replace(s, name=f"{s.name}_rest", ranges=rest))
+    total = pr.Read(name, cell, target.dtype)
+    statements.append(replace(s, value=total, ranges=(*kept, lanes)))
+    return tensor, statements

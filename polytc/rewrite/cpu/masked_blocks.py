@@ -1,0 +1,335 @@
+"""Columns that a mask hides from a whole block of rows are neither computed nor read.
+
+    L[o,i,j] = j <= 64*o + i ? S[o,i,j] : -inf;   M[o,i] max= L[o,i,j];   E[o,i,j] = exp(L[o,i,j] - M[o,i]);
+    N[o,i] += E[o,i,j];   Y[o,i,d] += E[o,i,j] * V[j,d]
+    ->  the same, and what makes S, where j < 64*o + 64
+
+A masked score is the neutral element of the maximum, its exponential that of the sums behind it. The bounds are those of a
+block of rows (rewrite.cpu.row_blocks), rounded so that vectors and panels stay whole; what is masked inside of them is computed
+as before. Masks under which some row sees nothing are left as they are. Differences: numbers behind the mask may be NaN or
+infinite, which 0 * NaN would carry on; and scores under a mask that is a large finite number are taken to be far from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf, lcm
+
+from polytc.program import program as pr
+from polytc.program.linear import Linear, bounds, expression, linear
+from polytc.program.scalars import BOOL, I64
+from polytc.schedule.facts.groups import is_contraction
+from polytc.schedule.facts.strides import panel_width
+
+LOW = -1e30
+"""A number that no score comes near: what masks add."""
+GRANULE = 32
+"""Columns that bounds are multiples of at least."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """statement: where columns are masked. column: its index of them. lower, upper: forms of the index of blocks, called
+    `block`: lower <= column < upper is all that a block of rows sees; None: no such bound."""
+
+    statement: str
+    column: str
+    lower: Linear | None
+    upper: Linear | None
+
+
+@dataclass(frozen=True)
+class _Zone:
+    """What a tensor holds in columns that are not seen: 'low' or 'zero'; its dimensions of blocks and columns."""
+
+    holds: str
+    block: int
+    column: int
+
+
+def narrowed(program: pr.Program, blocks: Mapping[str, str]) -> pr.Program:
+    """The program without the columns that no row of a block sees. blocks: of the statements that run block by block, the index
+    of the blocks."""
+    for s in program.statements:
+        found = mask(program, s, blocks[s.name]) if s.name in blocks else None
+        cut = _Cut(program, blocks, found) if found is not None else None
+        if cut is not None and cut.reach():
+            program = replace(program, statements=tuple(map(cut.narrow, program.statements)))
+    return program
+
+
+# ---- what is masked
+
+def mask(program: pr.Program, s: pr.Statement, block: str) -> Mask | None:
+    """What an assignment masks, if that follows from `block`, one of its indices, and a column."""
+    needed = _needed(s.value) if s.op is None and not s.where else None
+    if not needed or any(fill > -inf for _, fill in needed) and not _plain_scores(program, s):
+        return None
+    forms = [form for form, _ in needed]
+    for column in (i for i in s.indices if i != block and pr.Index(i) in s.subscripts):
+        ends = [f for f in forms if f.coefficient(column) == -1]
+        begins = [f for f in forms if f.coefficient(column) == 1]
+        upper = next((f for f in ends if f.coefficient(block)), None)
+        lower = next((f for f in begins if f.coefficient(block)), None)
+        if (upper or lower) and _everyone_sees(s, column, ends, begins):
+            return Mask(s.name, column, None if lower is None else _hull(s, lower, column, block, -1),
+                        None if upper is None else _hull(s, upper, column, block, 1))
+    return None
+
+
+def _needed(e: pr.Expr) -> list[tuple[Linear, float]]:
+    """Forms with the numbers that the expression is where they are negative: at most LOW."""
+    match e:
+        case pr.Select():
+            if _low(e.b):
+                return [*((f, _number(e.b)) for f in _conjuncts(e.cond)), *_needed(e.a)]
+            if _low(e.a):
+                return [*((f, _number(e.a)) for f in _conjuncts(_negated(e.cond))), *_needed(e.b)]
+            return []
+        case pr.Binary(op="+"):
+            return _needed(e.a) or _needed(e.b)
+        case pr.Cast() if e.dtype.is_float:
+            return _needed(e.a)
+        case _:
+            return []
+
+
+def _low(e: pr.Expr) -> bool:
+    return _number(e) <= LOW
+
+
+def _number(e: pr.Expr) -> float:
+    """The number that an expression is; 0 if it is none."""
+    match e:
+        case pr.Const():
+            return float(e.value)
+        case pr.Unary(op="-", a=pr.Const()):
+            return -_number(e.a)
+        case pr.Cast():
+            return _number(e.a)
+        case _:
+            return 0.0
+
+
+def _conjuncts(condition: pr.Expr | None) -> Iterator[Linear]:
+    """Forms that are not negative where the condition holds."""
+    match condition:
+        case pr.Binary(op="&&"):
+            yield from _conjuncts(condition.a)
+            yield from _conjuncts(condition.b)
+        case pr.Binary(op="<" | "<=" | ">" | ">="):
+            small, large = (condition.a, condition.b) if condition.op[0] == "<" else (condition.b, condition.a)
+            form = linear(pr.Binary("-", large, small, I64))
+            if form is not None:
+                yield Linear(form.terms, form.constant - (len(condition.op) == 1))
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _negated(condition: pr.Expr) -> pr.Expr | None:
+    match condition:
+        case pr.Unary(op="!"):
+            return condition.a
+        case pr.Binary(op="<" | "<=" | ">" | ">="):
+            return replace(condition, op=_OPPOSITE[condition.op])
+        case pr.Binary(op="||"):
+            a, b = _negated(condition.a), _negated(condition.b)
+            return a if b is None else b if a is None else pr.Binary("&&", a, b, BOOL)
+        case _:
+            return None
+
+
+def _plain_scores(program: pr.Program, s: pr.Statement) -> bool:
+    """Is all that is masked products of the program, so that nothing has masked it before?"""
+    return all(_of_products(program, r.tensor) for r in pr.reads(s))
+
+
+def _of_products(program: pr.Program, tensor: str) -> bool:
+    writers = [s for s in program.statements if s.target == tensor]
+    return bool(writers) and tensor not in program.inputs and all(
+        isinstance(s.value, pr.Const) or is_contraction(s) or
+        s.op == "+" and all(r.tensor != tensor and _of_products(program, r.tensor) for r in pr.reads(s)) for s in writers)
+
+
+def _everyone_sees(s: pr.Statement, column: str, ends: list[Linear], begins: list[Linear]) -> bool:
+    """Does each row see some column? Else there may be rows of equal scores, all masked, whose sums are of all columns."""
+    box = {r.index: (r.lower, r.upper) for r in s.ranges}
+    first, beyond = box[column]
+    return (all(bounds(_without(f, column), box)[0] >= first for f in ends)
+            and all(bounds(_without(f, column), box)[0] >= 1 - beyond for f in begins)
+            and all(bounds(_sum(a, b), box)[0] >= 0 for a in ends for b in begins))
+
+
+def _without(form: Linear, index: str) -> Linear:
+    return Linear(tuple((i, c) for i, c in form.terms if i != index), form.constant)
+
+
+def _sum(a: Linear, b: Linear) -> Linear:
+    total = dict(a.terms)
+    for i, c in b.terms:
+        total[i] = total.get(i, 0) + c
+    return Linear(tuple(sorted((i, c) for i, c in total.items() if c)), a.constant + b.constant)
+
+
+def _hull(s: pr.Statement, form: Linear, column: str, block: str, sign: int) -> Linear:
+    """What a row of the block at most sees, as a form of `block`. sign 1: the end of the columns of form >= 0, in which the
+    column is subtracted; -1: the first of those, in which it is added."""
+    box = {r.index: (r.lower, r.upper) for r in s.ranges}
+    most = bounds(_without(_without(form, column), block), box)[1]
+    return Linear((("block", sign * form.coefficient(block)),), most + 1 if sign > 0 else -most)
+
+
+# ---- what follows
+
+class _Cut:
+    """The statements that a mask narrows. columns: of each the form of its columns; panels: of each how many columns it makes
+    at once."""
+
+    def __init__(self, program: pr.Program, blocks: Mapping[str, str], mask: Mask) -> None:
+        self.program, self.blocks, self.mask = program, blocks, mask
+        self.columns: dict[str, Linear] = {}
+        self.panels: dict[str, int] = {}
+        self.granule = GRANULE
+
+    def reach(self) -> bool:
+        """Find the statements; False if somebody needs what is masked."""
+        zones: dict[str, _Zone] = {}
+        for s in self.program.statements:
+            if s.name == self.mask.statement:
+                self.columns[s.name] = Linear(((self.mask.column, 1),), 0)
+                zones[s.target] = self._zone(s, self.mask.column, "low")
+            elif any(r.tensor in zones for r in pr.reads(s)):
+                holds = _held(s.value, zones)
+                column = self._read_column(s, zones)
+                if column is None or holds is None or not self._fits(column, s):
+                    return False
+                self.columns[s.name] = column
+                if s.op is None and column.plain is not None and self._made(s, column.plain):
+                    zones[s.target] = self._zone(s, column.plain, holds)
+                elif (s.op, holds) not in (("max", "low"), ("+", "zero")):
+                    return False
+            elif s.target in zones:
+                return False
+        if any(n not in self.program.temporaries for n in zones):
+            return False
+        self._narrow_operands(self.mask.statement)
+        return True
+
+    def _zone(self, s: pr.Statement, column: str, holds: str) -> _Zone:
+        return _Zone(holds, s.subscripts.index(pr.Index(self.blocks[s.name])), s.subscripts.index(pr.Index(column)))
+
+    def _made(self, s: pr.Statement, column: str) -> bool:
+        """Has the target of a statement dimensions of its own for blocks and columns?"""
+        writers = [x for x in self.program.statements if x.target == s.target]
+        return len(writers) == 1 and pr.Index(self.blocks[s.name]) in s.subscripts and pr.Index(column) in s.subscripts
+
+    def _read_column(self, s: pr.Statement, zones: Mapping[str, _Zone]) -> Linear | None:
+        """The columns of the masked tensors that a statement reads; None if it does not go block by block, or reads several."""
+        if s.name not in self.blocks or s.where:
+            return None
+        found = set()
+        for r in pr.reads(s):
+            zone = zones.get(r.tensor)
+            if zone is not None:
+                block = r.subscripts[zone.block] == pr.Index(self.blocks[s.name])
+                found.add(linear(r.subscripts[zone.column]) if block else None)
+        return found.pop() if len(found) == 1 else None
+
+    def _fits(self, column: Linear, s: pr.Statement) -> bool:
+        """Are the columns an index, or lanes of an index in steps, which the bounds are to be multiples of?"""
+        if column.plain is not None:
+            return True
+        extent = {r.index: (r.lower, r.upper) for r in s.ranges}
+        lanes, steps = next((i for i, c in column.terms if c == 1), None), [c for _, c in column.terms if c > 1]
+        if lanes is None or len(column.terms) != 2 or len(steps) != 1 or column.constant or extent[lanes] != (0, steps[0]):
+            return False
+        self.granule = lcm(self.granule, steps[0])
+        return True
+
+    def _narrow_operands(self, name: str) -> None:
+        """What makes the operands that only this narrowed statement reads need not make the other columns, either."""
+        s = self.program.statement(name)
+        block, column = pr.Index(self.blocks[name]), pr.Index(self.columns[name].plain or "")
+        for r in pr.reads(s):
+            readers = [x for x in self.program.statements if any(y.tensor == r.tensor for y in pr.reads(x))]
+            if block not in r.subscripts or column not in r.subscripts or readers != [s] \
+                    or r.tensor not in self.program.temporaries:
+                continue
+            places = r.subscripts.index(block), r.subscripts.index(column)
+            writers = [w for w in self.program.statements if w.target == r.tensor]
+            forms = {w.name: form for w in writers if (form := self._written_column(w, *places)) is not None}
+            if len(forms) < len(writers):
+                continue
+            self.columns |= forms
+            for w in writers:
+                self._narrow_operands(w.name)
+            width = max((self.panels.get(w.name) or self._panel(w) for w in writers), default=0)
+            self.panels |= dict.fromkeys((name, *forms), width)
+
+    def _written_column(self, w: pr.Statement, block: int, column: int) -> Linear | None:
+        """The index of columns of a statement that writes block by block; None if there is none. block, column: dimensions."""
+        form = linear(w.subscripts[column])
+        blocks = w.name in self.blocks and w.subscripts[block] == pr.Index(self.blocks[w.name])
+        return form if form is not None and form.plain and blocks and not w.where else None
+
+    def _panel(self, s: pr.Statement) -> int:
+        """Columns of a panel of some operand."""
+        column = self.columns[s.name].plain
+        return (panel_width(s, column) if column is not None else None) or 0
+
+    # ---- the result
+
+    def narrow(self, s: pr.Statement) -> pr.Statement:
+        """The statement for the columns that a block sees, and those of the same vectors and panels."""
+        column = self.columns.get(s.name)
+        if column is None:
+            return s
+        block, panel = self.blocks[s.name], self.panels.get(s.name, 0)
+        place = expression(Linear(tuple((i, c) for i, c in column.terms if len(column.terms) == 1 or c > 1), 0))
+        if panel:
+            place = _times(pr.Binary("//", place, pr.Const(panel, I64), I64), panel)
+        conditions = list(s.where)
+        if self.mask.upper is not None:
+            conditions.append(pr.Binary("<", place, self._rounded(self.mask.upper, block, self.granule - 1), BOOL))
+        if self.mask.lower is not None:
+            last = pr.Binary("+", place, pr.Const(panel, I64), I64) if panel else place
+            conditions.append(pr.Binary(">" if panel else ">=", last, self._rounded(self.mask.lower, block, 0), BOOL))
+        return replace(s, where=tuple(conditions))
+
+    def _rounded(self, form: Linear, block: str, more: int) -> pr.Expr:
+        """form + more for a block, rounded down to whole granules."""
+        (_, step), g = form.terms[0], self.granule
+        if step % g == 0:
+            return expression(Linear(((block, step),), (form.constant + more) // g * g))
+        return _times(pr.Binary("//", expression(Linear(((block, step),), form.constant + more)), pr.Const(g, I64), I64), g)
+
+
+def _times(e: pr.Expr, factor: int) -> pr.Expr:
+    return pr.Binary("*", e, pr.Const(factor, I64), I64)
+
+
+def _held(e: pr.Expr, zones: Mapping[str, _Zone]) -> str | None:
+    """What an expression is in columns that are not seen: 'low', 'zero', or nobody knows."""
+    def held(x: pr.Expr) -> str | None:
+        return _held(x, zones)
+    match e:
+        case pr.Const():
+            return "zero" if e.value == 0 else "low" if _low(e) else None
+        case pr.Read():
+            return zones[e.tensor].holds if e.tensor in zones else None
+        case pr.Cast() if e.dtype.is_float:
+            return held(e.a)
+        case pr.Select():
+            return held(e.a) if held(e.a) == held(e.b) else None
+        case pr.Call(fn="exp"):
+            return "zero" if held(e.args[0]) == "low" else None
+        case pr.Binary(op="-"):
+            return "low" if held(e.a) == "low" and held(e.b) is None else None
+        case pr.Binary(op="*"):
+            return "zero" if "zero" in (held(e.a), held(e.b)) else None
+        case pr.Binary(op="/"):
+            return "zero" if held(e.a) == "zero" else None
+        case _:
+            return None

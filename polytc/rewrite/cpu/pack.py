@@ -1,0 +1,161 @@
+"""Packing: an operand of a contraction is laid out so that the vector loop walks it contiguously, panel by panel.
+
+    O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]
+    ->  P[m//16, c, r, s, m%16] = W[m,c,r,s];   O[m,h,w] += X[c,h+r,w+s] * P[m//16, c, r, s, m%16]
+
+An operand whose elements are repeated in vectors is laid out in panels as high as the tile, where the reduction walks through
+it in long strides.
+
+A rewrite from Program to Program: the copy is a statement like any other. For a constant operand it runs once, when the program
+is bound to its arrays (see compiler.py); otherwise it must pay for itself in every call. (The layout of BLIS's panels: Van Zee
+& van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS Functionality, TOMS 2015.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.linear import linear
+from polytc.program.names import fresh
+from polytc.program.scalars import I64
+from polytc.rewrite.cpu.cache_sets import refetched
+from polytc.rewrite.cpu.lanes import along
+from polytc.rewrite.tidy import hoist
+from polytc.schedule.cost import register_tiles
+from polytc.schedule.facts.groups import coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
+
+PANEL = 16
+"""The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
+COPY = 2.0
+"""Cycles to pack one element."""
+DOT = 0.8
+"""Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (rewrite.cpu.lanes)."""
+GROWTH = 1.25
+"""Largest size of a packed copy, in sizes of the tensor."""
+GAIN = 0.75
+"""Cycles with a packed copy, in those without, at most, where the sizes are open: it costs much where they are small."""
+REUSE = 64
+"""Times that each element of a variable operand must be used before packing it is considered, unless it does not stay in the
+second cache as it lies."""
+
+
+def pack(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with packed copies of the operands for which the cycle count of schedule.cost.register_tiles says that it
+    pays; of open sizes, for the typical ones."""
+    fixed, given = hoist.constants(program), frozenset(t.name for t in program.tensors)
+    for s in program.statements:
+        if is_contraction(s) and not s.bounds:
+            for _ in pr.reads(s):
+                chosen = _chosen(numeric(program), s.name, fixed, given, machine, bool(program.sizes))
+                if chosen is None:
+                    break
+                program = _apply(program, program.statement(s.name), *chosen)
+    return program
+
+
+def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool
+            ) -> tuple[int, tuple[str, ...], str, int] | None:
+    """What is to be packed for a statement: (position among its reads, indices of the read, the one along which panels are
+    cut, width of a panel). fixed: tensors that are constant while the program is bound to its arrays; given: those that are no
+    packed copies; sized: other sizes than these will come too, so that rows that collide in a cache are no reason."""
+    s = program.statement(name)
+    accesses = of_statement(program, s)
+    shared = coincident_indices(s)
+    lanes = lane_width(program, s, machine)
+    plain = register_tiles.best(s, accesses, shared, lanes, machine)
+    reduced = along(program, s, lanes)
+    again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None and not sized else 0.0
+             for r in pr.reads(s)}
+    unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
+    unpacked += sum(again.values())
+    each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
+    best: tuple[float, pr.Read, str, int] | None = None               # cycles, operand, packed along what, panel's width
+    for place, read in enumerate(pr.reads(s), 1):
+        formal = _indices(program, s, read)
+        size = _points(s, formal)
+        if not formal or read.tensor not in given or (
+                read.tensor not in fixed and not again[read] and s.points < REUSE * size):
+            continue
+        same = {place} if each else {n for n, a in enumerate(accesses) if not a.write and a.tensor == read.tensor}
+        for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
+            moved = tuple(_repacked(a, formal, vector) if n in same else a for n, a in enumerate(accesses))
+            tile = register_tiles.best(s, moved, shared, lanes, machine)
+            high = each and tile is not None and tile.jam == vector and _walks(s, accesses[place], tile)
+            if tile is None or not (tile.vector == vector or high):
+                continue
+            width = min(tile.width * lanes, _extent(s, vector)) if vector == tile.vector else tile.rows
+            if _as_it_lies(program, s, read, vector, width):
+                continue
+            copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
+            if best is None or tile.cycles + copy < best[0]:
+                best = (tile.cycles + copy, read, vector, width)
+    if best is None:
+        return None
+    gain = GAIN if sized and best[1].tensor not in fixed else 1
+    if best[0] > unpacked * gain or (best[0] == unpacked and best[1].tensor not in fixed):
+        return None
+    _, chosen, vector, width = best
+    return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width
+
+
+def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str, width: int) -> bool:
+    """Would the panel be laid out as the operand is?"""
+    forms = [linear(sub) for sub in read.subscripts if not isinstance(sub, pr.Const)]
+    steps = [i for i in reduced_indices(s) if any(pr.Index(i) in pr.walk(sub) for sub in read.subscripts)]
+    return [f.plain if f is not None else None for f in forms][-len(steps) - 1:] == [*steps, vector] \
+        and program.tensor(read.tensor).shape[-1] == width
+
+
+def _walks(s: pr.Statement, operand: AccessStrides, tile: register_tiles.RegisterTile) -> bool:
+    """Does the reduction walk in strides through an operand whose elements the tile repeats in vectors?"""
+    reduced = [i for i in reduced_indices(s) if operand.stride(i) != 0]
+    return operand.stride(tile.vector) == 0 and bool(reduced) and operand.stride(reduced[-1]) != 1
+
+
+def _indices(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[str, ...]:
+    """The indices of a read, the dimensions of its packed copy; () if the copy would be much larger than what is read, as that
+    of overlapping windows, or if other memory decides what is read."""
+    names = tuple(dict.fromkeys(e.name for sub in read.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)))
+    gathers = any(isinstance(e, pr.Read) for sub in read.subscripts for e in pr.walk(sub))
+    return names if not gathers and _points(s, names) <= GROWTH * program.tensor(read.tensor).size else ()
+
+
+def _points(s: pr.Statement, indices: tuple[str, ...]) -> int:
+    return prod(r.extent for r in s.ranges if r.index in indices)
+
+
+def _extent(s: pr.Statement, index: str) -> int:
+    """Extent of an index that starts at 0; 0 if it starts elsewhere."""
+    return next((r.extent for r in s.ranges if r.index == index and r.lower == 0), 0)
+
+
+def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
+    """The strides after packing: the vector index walks by one, the others by whole rows of a panel."""
+    return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
+
+
+def _apply(program: pr.Program, s: pr.Statement, position: int, formal: tuple[str, ...], along: str, width: int) -> pr.Program:
+    """The program with a copy of an operand in panels of `width` iterations of an index; see `_chosen`."""
+    read, ranges = pr.reads(s)[position], {r.index: r for r in s.ranges}
+    steps = [i for i in reduced_indices(s) if i in formal]
+    outer = [i for i in formal if i not in steps and i != along]
+    source = program.tensor(read.tensor)
+    panels = -(-ranges[along].extent // width)
+    name = fresh(f"{read.tensor}_packed", {t.name for t in program.tensors})
+    shape = (*(ranges[i].extent for i in outer), panels, *(ranges[i].extent for i in steps), width)
+    lower = (*(ranges[i].lower for i in outer), 0, *(ranges[i].lower for i in steps), 0)
+    target = pr.Tensor(name, source.dtype, shape, lower)
+    vector, number = pr.Index(along), pr.Const(width, I64)
+    which, place = pr.Binary("//", vector, number, I64), pr.Binary("%", vector, number, I64)
+    cell: tuple[pr.Expr, ...] = (*map(pr.Index, outer), which, *map(pr.Index, steps), place)
+    copied = tuple(ranges[i] for i in (*outer, *steps, along))
+    copy = pr.Statement(fresh(f"{s.name}_{name}", {x.name for x in program.statements}), name, cell, None, read, copied)
+    statements = list(program.statements)
+    at = statements.index(s)
+    statements[at:at + 1] = [copy, pr.replaced(s, read, replace(read, tensor=name, subscripts=cell, default=None))]
+    return replace(program, tensors=(*program.tensors, target), statements=tuple(statements))

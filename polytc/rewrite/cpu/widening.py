@@ -1,0 +1,88 @@
+"""Halves and bytes that a contraction of f32 uses many times are converted once, not at each use.
+
+    C[i,j] += f32(A[i,k]) * f32(B[k,j])   ->   A_wide[i,k] = f32(A[i,k]);  B_wide[k,j] = f32(B[k,j])
+                                               C[i,j] += A_wide[i,k] * B_wide[k,j]
+
+What follows is a contraction of f32 like any other: Winograd's way, packing and register tiles apply to it. The copy of a
+constant is made when arrays are bound. Exact, since every half and every byte is an f32. Where the machine has dot products of
+halves, those are left to rewrite.cpu.dot_words, and bytes where it has a matrix unit to rewrite.cpu.split_floats; these take
+fixed sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import frexp, prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.names import fresh
+from polytc.program.scalars import BF16, F16, F32, I8, U8, DType
+from polytc.program.sizes import representative
+from polytc.program.words import DOTS
+from polytc.rewrite.tidy import hoist
+from polytc.schedule.facts.groups import is_contraction
+
+REUSE = 16
+"""Times that each element must be used: elements that are used less often come from memory in half the time as halves or less,
+and the arithmetic does not wait for their conversion."""
+
+
+def widen(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with f32 copies of the halves and bytes that its contractions use often. Where sizes are open, a constant is
+    copied if it is used often for the typical ones, another tensor only if it is so for all."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    fixed = hoist.constants(program)
+    dots = machine.dots if not program.sizes else ()
+    kinds = {F16, BF16} - {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
+    kinds |= set() if dots and machine.multiplies_tiles("dot_bf16") else {I8, U8}
+    copies: dict[str, str] = {}
+    for s in program.statements:
+        for conversion, read in _conversions(s, kinds):
+            source = program.tensor(read.tensor)
+            always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
+            if s.points < REUSE * source.size or not always:
+                continue
+            if source.name not in copies:
+                copies[source.name] = fresh(f"{source.name}_wide", {t.name for t in tensors})
+                tensors.append(replace(source, name=copies[source.name], dtype=F32))
+                label = fresh(f"{s.name}_{copies[source.name]}", {x.name for x in (*program.statements, *statements)})
+                statements.append(_copy(source, copies[source.name], label))
+            s = pr.replaced(s, conversion, _wide(read, copies[source.name]))
+        statements.append(s)
+        copies.pop(s.target, None)  # a later read sees another value
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def _conversions(s: pr.Statement, kinds: set[DType]) -> list[tuple[pr.Cast, pr.Read]]:
+    """The reads of these types in a contraction, with their conversions to f32; none of what decides what is read."""
+    if not is_contraction(s) or s.bounds:
+        return []
+    found = ((e, e.a) for e in pr.walk(s.value) if isinstance(e, pr.Cast) and e.dtype == F32 and isinstance(e.a, pr.Read))
+    return [(e, read) for e, read in dict.fromkeys(found)
+            if read.dtype in kinds and (read.default is None or read.dtype.is_half and _is_exact(read.default))]
+
+
+def _is_exact(default: pr.Const) -> bool:
+    """Is the number the same in halves of both types? The arithmetic rounds others to the type of the read."""
+    fraction, exponent = frexp(default.value)
+    return (fraction * 2**8).is_integer() and abs(exponent) < 14
+
+
+def _repeats(s: pr.Statement, read: pr.Read) -> int:
+    """Times that indices of fixed extents have the statement read each element, at least."""
+    own = {e.name for e in pr.walk(read) if isinstance(e, pr.Index)}
+    return prod(r.extent for r in s.ranges if r.index not in own and representative(r) is r)
+
+
+def _copy(source: pr.Tensor, target: str, name: str) -> pr.Statement:
+    """`target = f32(source)`, element by element."""
+    indices = tuple(pr.Index(f"x{d}") for d in range(len(source.shape)))
+    ranges = tuple(pr.Range(i.name, low, low + n) for i, low, n in zip(indices, source.lower, source.shape, strict=True))
+    return pr.Statement(name, target, indices, None, pr.Cast(pr.Read(source.name, indices, source.dtype), F32), ranges)
+
+
+def _wide(read: pr.Read, copy: str) -> pr.Read:
+    """The read of the copy's element; what it is beyond the ends stays."""
+    default = pr.Const(float(read.default.value), F32) if read.default is not None else None
+    return replace(read, tensor=copy, dtype=F32, default=default)

@@ -1,0 +1,1 @@
+"""Winograd's convolutions: where they pay, their matrices and their statements."""

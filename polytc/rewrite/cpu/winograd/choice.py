@@ -1,0 +1,113 @@
+"""Which convolutions run in Winograd's way, and with which tiles: the fewest cycles by count.
+
+Counted are, for the sums as written and for each tile that the rewrite offers: the register tiles of the products
+(schedule.cost.register_tiles), the weights streamed once from memory and for later blocks from the cache they fit into, the two
+transforms, and the copies that put channels last and back. Constant weights are transformed once, when arrays are bound, which
+costs a call nothing; others are transformed in each call. Fewer products mean larger transformed weights: with few tiles,
+reading those takes longer than the products saved.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.rewrite.cpu.winograd import convolution
+from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
+from polytc.rewrite.tidy import hoist
+from polytc.schedule.cost import register_tiles
+from polytc.schedule.facts.strides import AccessStrides
+from polytc.schedule.fusion import clusters
+
+RESULTS = (2, 3, 4)
+"""Extents of the tiles that are tried: larger ones save little more and lose digits quickly."""
+SHORTEST, LONGEST = 12, 64
+"""Tiles of a block, if there are several."""
+TRANSFORM = 6.0
+"""Cycles for each vector of transformed data or products."""
+LAYOUT = 10.0
+"""Cycles for each vector of data or result that a copy puts in another order."""
+WEIGHT = 1.0
+"""Cycles for each transformed weight, if weights are transformed in every call."""
+STREAM = (64.0, 24.0, 8.0)
+"""Bytes a cycle of an operand that is read once and stays in the second cache, in the third, or in neither."""
+FIRST = 6.0
+"""Bytes a cycle at which weights come from memory. Those of a whole model do not stay in the caches from one run to the next,
+and the arithmetic hides little of the way: the first pass over a panel is its only slow one."""
+GAIN = 0.9
+"""Another algorithm is taken for at most this part of the cycles: it also costs digits."""
+
+
+def run(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with each convolution in the form of fewest cycles, unless it asks for the sums as written."""
+    if machine.kind != "cpu" or program.precise or program.direct:
+        return program
+    fixed = hoist.constants(program)
+    return convolution.rewrite(program, lambda convolution: choose(convolution, convolution.weights.tensor in fixed, machine))
+
+
+def choose(convolution: Convolution, constant: bool, machine: Machine) -> Choice | None:
+    """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
+    choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine)]
+    costs = {choice: cycles(convolution, choice, constant, machine) for choice in choices}
+    best = min(choices, key=lambda choice: costs[choice])
+    return best if costs[best] <= GAIN * direct_cycles(convolution, machine) else None
+
+
+def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[int]:
+    """Sizes of blocks that are tried: all tiles, or whole lines or equal parts of lines of them, few enough for many blocks and
+    for what a block makes to stay in the second cache."""
+    total, line = convolution.tiles(results), -(-convolution.windows[1].place.extent // results)
+    parts = [line // d for d in range(1, line + 1) if line % d == 0] + [line * d for d in range(2, LONGEST // line + 1)]
+    groups, channels, filters = map(_extent, (convolution.groups, convolution.channels, convolution.filters))
+    points = results + TAPS - 1
+    tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
+    fitting = min(LONGEST, machine.caches[min(1, len(machine.caches) - 1)].bytes // tile)
+    return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * clusters.FEWEST <= total)]
+
+
+def direct_cycles(convolution: Convolution, machine: Machine) -> float:
+    """Cycles of the sums as written, on packed weights."""
+    lines, row = (w.place.extent for w in convolution.windows)
+    depth = _extent(convolution.channels) * TAPS ** 2
+    weights = depth * _extent(convolution.filters)
+    times = _extent(convolution.batch) * _extent(convolution.groups) * lines
+    return times * _product(row, _extent(convolution.filters), depth, machine) + 4 * weights / FIRST
+
+
+def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> float:
+    """Cycles with these tiles and blocks."""
+    lanes, groups = machine.lanes(4), _extent(convolution.groups)
+    channels, filters = _extent(convolution.channels), _extent(convolution.filters)
+    points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
+    weights = points * channels * filters * groups
+    products = points * groups * _product(choice.block, filters, channels, machine)
+    products = max(products, _stream(weights, machine)) if blocks > 1 else products
+    vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * choice.block
+    scratch = vectors * points * lanes
+    transforms = vectors * points * TRANSFORM + 2 * _stream(scratch, machine)
+    layout = vectors * choice.results ** 2 * LAYOUT
+    return blocks * (products + transforms + layout) + 4 * weights / FIRST + (0.0 if constant else weights * WEIGHT)
+
+
+def _extent(ranges: tuple[pr.Range, ...]) -> int:
+    return prod(r.extent for r in ranges)
+
+
+def _product(rows: int, columns: int, depth: int, machine: Machine) -> float:
+    """Cycles of O[rows, columns] += A[rows, depth] * B[depth, columns] with B in panels."""
+    i, j, k = (pr.Index(name) for name in "ijk")
+    s = pr.Statement("S", "O", (i, j), "+", k, (pr.Range("i", 0, rows), pr.Range("j", 0, columns), pr.Range("k", 0, depth)))
+    lanes = machine.lanes(4)
+    accesses = (AccessStrides("O", True, 0, 4, (("i", columns), ("j", 1))),
+                AccessStrides("A", False, 0, 4, (("i", depth), ("k", 1))),
+                AccessStrides("B", False, 0, 4, (("j", 1), ("k", lanes))))
+    found = register_tiles.best(s, accesses, ("i", "j"), lanes, machine)
+    return found.cycles if found is not None else float(rows * columns * depth)
+
+
+def _stream(elements: int, machine: Machine) -> float:
+    """Cycles to read so many f32 once, from the cache in half of which they fit."""
+    fitting = (rate for cache, rate in zip(machine.caches[1:], STREAM, strict=False) if 2 * 4 * elements <= cache.bytes)
+    return 4 * elements / next(fitting, STREAM[-1])

@@ -1,0 +1,312 @@
+"""The text of a Winograd convolution's stages, for given ranges.
+
+For 28 x 28 places, that is 7 x 7 tiles of 4 x 4 results, in the names of the text (n batch, g group, c channel, m filter, y and
+x places, u and v points of the two transforms, b block of tiles, t tile of a block):
+
+    P[y,x,c] = X[c,y-1,x-1];  P[0,x,c] = 0;  ...                               padded, channels last
+    R[0,v,t,c] = P[4*(t//7)+4,4*(t%7)+v,c] + 81/64*P[...] - 45/16*P[...]       B along the first dimension, a row a statement
+    V[u,0,t,c] = R[u,4,t,c] + 81/64*R[u,0,t,c] - 45/16*R[u,2,t,c]              B along the second
+    F, U                                                                       G on the weights, in the same way
+    Q[u,v,t,m] += V[u,v,t,c] * U[u,v,c,m]
+    N[0,v,t,m] = Q[0,v,t,m] + Q[1,v,t,m] + ...                                 A along the first
+    Y[4*(t//7)+i,4*(t%7),m] = N[i,0,t,m] + ...                                 A along the second
+    Z[y,x,m] = Y[y,x,m]                                                        without what whole tiles and blocks add
+
+Channels and filters run along memory in every stage, so that all of them are vector code whatever the extents of the image are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from polytc.program import program as pr
+from polytc.program.linear import linear, normalise
+from polytc.program.scalars import I64
+from polytc.rewrite.cpu.winograd.cook_toom import Correlation, Matrix, correlation
+
+
+@dataclass(frozen=True)
+class Window:
+    """A dimension of the data with subscript place + sign * tap + offset."""
+
+    place: pr.Range
+    tap: pr.Range
+    sign: int
+    offset: int
+
+    @property
+    def start(self) -> int:
+        """Coordinate of the data that the first place sees through the first tap, in rising order of coordinates."""
+        return self.place.lower + self.offset + min(self.sign * self.tap.lower, self.sign * (self.tap.upper - 1))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the text depends on: the two reads, the extents of the data along the windows, the roles of the indices (see
+    winograd.Convolution), results of a tile in each dimension, tiles of a block."""
+
+    data: pr.Read
+    extents: tuple[int, int]
+    weights: pr.Read
+    windows: tuple[Window, Window]
+    batch: tuple[pr.Range, ...]
+    groups: tuple[pr.Range, ...]
+    channels: tuple[pr.Range, ...]
+    filters: tuple[pr.Range, ...]
+    results: int
+    block: int
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tiles along both dimensions."""
+        high, wide = (-(-w.place.extent // self.results) for w in self.windows)
+        return high, wide
+
+    @property
+    def blocks(self) -> int:
+        return -(-prod(r.extent for r in self.batch) * prod(self.grid) // self.block)
+
+    @property
+    def result(self) -> tuple[pr.Expr, ...]:
+        """Subscripts of Z for the element that the statement writes."""
+        outer = [*self.batch, *(w.place for w in self.windows), *self.groups, *self.filters]
+        return tuple(_shifted(pr.Index(r.index), -r.lower) for r in outer)
+
+
+def stages(layout: Layout) -> str:
+    """A definition of Z, the result with batch, places, groups, filters as its dimensions, from X and W."""
+    matrices = correlation(layout.results, layout.windows[0].tap.extent)
+    lines = [*_padded(layout), *_inputs(layout, matrices), *_weights(layout, matrices), _products(layout),
+             *_outputs(layout, matrices)]
+    ranks = (len(layout.data.subscripts), len(layout.weights.subscripts))
+    shapes = [", ".join(f"{name}{d}" for d in range(rank)) for name, rank in zip(("SX", "SW"), ranks, strict=True)]
+    body = "\n".join(f"    {line}" for line in lines)
+    return f"def winograd(X[{shapes[0]}], W[{shapes[1]}], {', '.join(sizes(layout))}) -> Z {{\n{body}\n}}\n"
+
+
+def sizes(layout: Layout) -> dict[str, int]:
+    """The values of the text's scalar arguments, so that convolutions of many sizes share one text: tiles of a block, and
+    blocks; tiles in a line, lines, and both; extents of the data with its padding, where the data lies in it, and of the
+    result; `c0s` is the extent of index `c0`."""
+    high, wide = layout.grid
+    rows, columns = _places(layout, layout.windows[0].tap.extent - 1)
+    found = {"block": layout.block, "blocks": layout.blocks, "wide": wide, "high": high, "area": high * wide, "rows": rows,
+             "columns": columns}
+    for name, (low, high) in _data(layout).items():
+        found |= {f"{name}_from": low, f"{name}_to": high}
+    found |= {f"{name}s": r.extent for name, r in _roles(layout, "ngcm")}
+    found |= {f"{name}s": w.place.extent for name, w in zip("yx", layout.windows, strict=True)}
+    return found | ({"room": _batches(layout)[0]} if layout.batch else {})
+
+
+# ---- stages
+
+def _padded(layout: Layout) -> list[str]:
+    """P: the data with channels last, padded to whole tiles and blocks; what lies around the data is written apart, so that the
+    copy needs no tests."""
+    place = {w.place.index: _shifted(pr.Index(x), w.start) for w, x in zip(layout.windows, "yx", strict=True)}
+    gone: dict[str, pr.Expr] = {w.tap.index: pr.Const(0, I64) for w in layout.windows}
+    shifts = {w.place.index: w.offset for w in layout.windows}
+    subscripts = []
+    for sub in layout.data.subscripts:
+        form = linear(sub)
+        own = next((i for i in shifts if form is not None and form.coefficient(i)), None)
+        subscripts.append(place[own] if own is not None else pr.substitute(sub, gone | _renaming(layout)))
+    cells = [*_names(layout, "n"), "y", "x", *_names(layout, "gc")]
+    inside: dict[str, tuple[str, str]] = {name: ("0", extent) for name, extent in zip(cells, _cells(layout), strict=True)}
+    around: list[str] = []
+    numbers = sizes(layout)
+    for name, (low, high) in _data(layout).items():
+        upper = inside[name][1]
+        around += [_zero(cells, inside | {name: ("0", f"{name}_from")})] if low > 0 else []
+        around += [_zero(cells, inside | {name: (f"{name}_to", upper)})] if high < numbers[upper] else []
+        inside[name] = (f"{name}_from", f"{name}_to")
+    return [f"P[{', '.join(cells)}] = ({_read('X', subscripts)} else 0){_bounds(inside)}", *around]
+
+
+def _zero(cells: list[str], bounds: dict[str, tuple[str, str]]) -> str:
+    return f"P[{', '.join(cells)}] = 0.0{_bounds(bounds)}"
+
+
+def _cells(layout: Layout) -> tuple[str, ...]:
+    """Extents of P, by name."""
+    batch = ("room", *_extents(layout, "n")[1:]) if layout.batch else ()
+    return *batch, "rows", "columns", *_extents(layout, "gc")
+
+
+def _data(layout: Layout) -> dict[str, tuple[int, int]]:
+    """Where in P there is data, in the dimensions that are padded."""
+    found = {name: (0, r.extent) for name, r in _roles(layout, "n")[:1]}
+    places = _places(layout, layout.windows[0].tap.extent - 1)
+    for name, window, extent, upper in zip("yx", layout.windows, layout.extents, places, strict=True):
+        low = min(max(0, -window.start), upper)
+        found[name] = (low, max(low, min(extent - window.start, upper)))
+    return found
+
+
+def _inputs(layout: Layout, matrices: Correlation) -> list[str]:
+    """R and V: the two transforms of the data."""
+    n, gc = matrices.points, _names(layout, "gc")
+    g, c = _names(layout, "g"), _names(layout, "c")
+    inner = _block_extents(layout) | dict(zip(gc, _extents(layout, "gc"), strict=True))
+    b = _block_names(layout)
+
+    def data(u: int) -> str:
+        return f"P[{', '.join((*_tile(layout, str(u), 'v'), *gc))}]"
+
+    def half(v: int) -> str:
+        return f"R[{', '.join((*b, 'u', str(v), 't', *gc))}]"
+
+    rows = _rows(matrices.inputs, data)
+    columns = _rows(matrices.inputs, half)
+    return [*(f"R[{', '.join((*b, str(u), 'v', 't', *gc))}] = {row}{_where({'v': str(n)} | inner)}"
+              for u, row in enumerate(rows)),
+            *(f"V[{', '.join((*b, *g, 't', 'u', str(v), *c))}] = {row}{_where({'u': str(n)} | inner)}"
+              for v, row in enumerate(columns))]
+
+
+def _weights(layout: Layout, matrices: Correlation) -> list[str]:
+    """F and U: the two transforms of the weights."""
+    first, second = layout.windows
+    extents = dict(zip(_names(layout, "gcm"), _extents(layout, "gcm"), strict=True))
+    inner = _names(layout, "gcm")
+
+    def tap(window: Window, number: pr.Expr) -> pr.Expr:
+        return _shifted(number if window.sign > 0 else pr.Unary("-", number, I64),
+                        window.tap.lower if window.sign > 0 else window.tap.upper - 1)
+
+    def weight(r: int) -> str:
+        taps = {first.tap.index: tap(first, pr.Const(r, I64)), second.tap.index: tap(second, pr.Index("s"))}
+        return _read("W", [normalise(pr.substitute(sub, taps | _renaming(layout))) for sub in layout.weights.subscripts])
+
+    def half(s: int) -> str:
+        return f"F[{', '.join(('u', str(s), *inner))}]"
+
+    g, rest = _names(layout, "g"), _names(layout, "cm")
+    return [*(f"F[{', '.join((str(u), 's', *inner))}] = {row}{_where({'s': str(matrices.taps)} | extents)}"
+              for u, row in enumerate(_rows(matrices.weights, weight))),
+            *(f"U[{', '.join((*g, 'u', str(v), *rest))}] = {row}{_where({'u': str(matrices.points)} | extents)}"
+              for v, row in enumerate(_rows(matrices.weights, half)))]
+
+
+def _products(layout: Layout) -> str:
+    b, g, c, m = _block_names(layout), _names(layout, "g"), _names(layout, "c"), _names(layout, "m")
+    result, data, weights = (*b, *g, "u", "v", "t", *m), (*b, *g, "t", "u", "v", *c), (*g, "u", "v", *c, *m)
+    return f"Q[{', '.join(result)}] += V[{', '.join(data)}] * U[{', '.join(weights)}]"
+
+
+def _outputs(layout: Layout, matrices: Correlation) -> list[str]:
+    """N, Y and Z: the two transforms of the products, and the result."""
+    b, g, m = _block_names(layout), _names(layout, "g"), _names(layout, "m")
+    inner = _block_extents(layout) | dict(zip((*g, *m), _extents(layout, "gm"), strict=True))
+
+    def product(u: int) -> str:
+        return f"Q[{', '.join((*b, *g, str(u), 'v', 't', *m))}]"
+
+    def half(v: int) -> str:
+        return f"N[{', '.join((*b, *g, 't', 'i', str(v), *m))}]"
+
+    return [*(f"N[{', '.join((*b, *g, 't', str(i), 'v', *m))}] = {row}{_where({'v': str(matrices.points)} | inner)}"
+              for i, row in enumerate(_rows(matrices.output, product))),
+            *(f"Y[{', '.join((*_tile(layout, 'i', str(j)), *g, *m))}] = {row}{_where({'i': str(matrices.results)} | inner)}"
+              for j, row in enumerate(_rows(matrices.output, half))),
+            _cut(layout)]
+
+
+def _cut(layout: Layout) -> str:
+    """Z: the elements of Y that there is a place for."""
+    cell = (*_names(layout, "n"), "y", "x", *_names(layout, "gm"))
+    extents = (*_extents(layout, "n"), "ys", "xs", *_extents(layout, "gm"))
+    return f"Z[{', '.join(cell)}] = Y[{', '.join(cell)}]{_where(dict(zip(cell, extents, strict=True)))}"
+
+
+def _rows(matrix: Matrix, term: Callable[[int], str]) -> list[str]:
+    """For each row the sum of its non-zero coefficients times the terms."""
+    return [_sum([(c, term(k)) for k, c in enumerate(row) if c]) for row in matrix]
+
+
+def _sum(terms: list[tuple[Fraction, str]]) -> str:
+    """Terms without a factor come first, so that each of the others is one multiply-add."""
+    text = ""
+    for coefficient, term in sorted(terms, key=lambda t: (abs(t[0]) != 1, t[0] == -1)):
+        sign = "-" if coefficient < 0 else "+" if text else ""
+        factor = "" if abs(coefficient) == 1 else f"{float(abs(coefficient))!r}*"
+        text += f" {sign} {factor}{term}" if text else f"{sign}{factor}{term}"
+    return text
+
+
+# ---- names, subscripts and ranges
+
+def _roles(layout: Layout, kinds: str) -> list[tuple[str, pr.Range]]:
+    """Names in the text and ranges of the indices of these kinds, in order: n batch, g groups, c channels, m filters."""
+    known = {"n": layout.batch, "g": layout.groups, "c": layout.channels, "m": layout.filters}
+    return [(f"{kind}{k}", r) for kind in kinds for k, r in enumerate(known[kind])]
+
+
+def _names(layout: Layout, kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, _ in _roles(layout, kinds))
+
+
+def _extents(layout: Layout, kinds: str) -> tuple[str, ...]:
+    """The names of their extents, see `sizes`."""
+    return tuple(f"{name}s" for name, _ in _roles(layout, kinds))
+
+
+def _renaming(layout: Layout) -> dict[str, pr.Expr]:
+    """Indices of the statement as indices of the text, which all start at 0."""
+    return {r.index: _shifted(pr.Index(name), r.lower) for name, r in _roles(layout, "ngcm")}
+
+
+def _shifted(e: pr.Expr, by: int) -> pr.Expr:
+    return e if by == 0 else pr.Binary("+" if by > 0 else "-", e, pr.Const(abs(by), I64), I64)
+
+
+def _read(tensor: str, subscripts: list[pr.Expr]) -> str:
+    return f"{tensor}[{', '.join(map(pr.format_expr, subscripts))}]"
+
+
+def _where(extents: dict[str, str]) -> str:
+    return _bounds({name: ("0", extent) for name, extent in extents.items()})
+
+
+def _bounds(ranges: dict[str, tuple[str, str]]) -> str:
+    return f" where {', '.join(f'{name} in {low}:{high}' for name, (low, high) in ranges.items())}"
+
+
+def _block_names(layout: Layout) -> tuple[str, ...]:
+    return ("b",) if layout.blocks > 1 else ()
+
+
+def _block_extents(layout: Layout) -> dict[str, str]:
+    return ({"b": "blocks"} if layout.blocks > 1 else {}) | {"t": "block"}
+
+
+def _tile(layout: Layout, row: str, column: str) -> tuple[str, ...]:
+    """Subscripts of batch and places for element (row, column) of tile t of block b; tiles are numbered row by row."""
+    number = "(block*b + t)" if layout.blocks > 1 else "t"
+    batch: list[str] = []
+    above = "area"
+    for extent in reversed(_extents(layout, "n")):
+        last = len(batch) + 1 == len(layout.batch)
+        batch.insert(0, f"{number}//({above})" if last else f"{number}//({above})%{extent}")
+        above += f"*{extent}"
+    line = f"{number}//wide%high" if batch else f"{number}//wide"
+    return (*batch, f"{layout.results}*({line}) + {row}", f"{layout.results}*({number}%wide) + {column}")
+
+
+def _batches(layout: Layout) -> tuple[int, ...]:
+    """Extents of the batch dimensions; the first has room for the tiles of a last block that is not full."""
+    extents = tuple(r.extent for r in layout.batch)
+    if not extents:
+        return ()
+    return -(-layout.blocks * layout.block // (prod(layout.grid) * prod(extents[1:]))), *extents[1:]
+
+
+def _places(layout: Layout, more: int) -> tuple[int, int]:
+    """Extents of the places, in whole tiles and `more` elements."""
+    high, wide = layout.grid
+    rows = high if layout.batch else -(-layout.blocks * layout.block // wide)
+    return layout.results * rows + more, layout.results * wide + more

@@ -1,0 +1,100 @@
+"""Programs with `for` loops for GPUs: the contractions and reductions in loops, and between them, cut as others are.
+
+    for t { s += x[i] }   ->   for t { for each item: s_mine += its part of x;  s_part[item] = s_mine;  ... }
+
+An iteration of the loops around is a program of its own, in which their indices stand still (rewrite.gpu.local_tiles).
+schedule.gpu.launches finds the cut statements by the kinds of their ranges, and lets the host run the loops. Where launches
+take longer than the items of one group, all of a loop stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.names import Names
+from polytc.rewrite.gpu import local_tiles
+from polytc.rewrite.gpu.surroundings import Around
+from polytc.schedule.facts.groups import coincident_indices
+from polytc.schedule.gpu import in_launch, launches
+from polytc.schedule.gpu import strategy as gpu
+
+
+def stage(program: pr.Program, machine: Machine) -> pr.Program:
+    """The program with what its loops hold cut for the machine."""
+    if program.dynamic or program.precise:
+        return program
+    names, tensors, statements = Names.of(program), program.tensors, list[pr.Statement]()
+    for x in pr.stretches(program.statements):
+        before = x.statements if isinstance(x, pr.Loop) else x
+        cut = _cut(replace(program, tensors=tensors), before, machine, names)
+        if isinstance(x, pr.Loop) and not _pays(program, before, cut, machine):
+            statements += before
+        else:
+            statements += cut.statements
+            tensors = cut.tensors
+    return local_tiles.used(replace(program, tensors=tensors, statements=tuple(statements)))
+
+
+def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine, names: Names) -> pr.Program:
+    """The program of neighbouring statements alone, cut where they can be."""
+    tensors, statements = program.tensors, list[pr.Statement]()
+    for around, run in _runs(chosen):
+        others = tuple(s for s in program.statements if s not in run)
+        inside = tuple(_inside(s) for s in run)
+        made = local_tiles.divided(replace(program, tensors=tensors, statements=inside), machine, names, Around(around, others))
+        if any(gpu.is_cut(s) for s in made.statements):
+            tensors = made.tensors
+            run = tuple(replace(s, ranges=(*around, *s.ranges), loops=run[0].loops) for s in made.statements)
+        statements += run
+    return replace(program, tensors=tensors, statements=tuple(statements))
+
+
+def _inside(s: pr.Statement) -> pr.Statement:
+    """The statement in one iteration of the loops around it."""
+    return replace(s, ranges=s.ranges[s.depth:], loops=())
+
+
+def _runs(statements: tuple[pr.Statement, ...]) -> Iterator[tuple[tuple[pr.Range, ...], tuple[pr.Statement, ...]]]:
+    """Neighbours in the same iterations of the same loops, and these."""
+    for (_, around), run in groupby(statements, key=lambda s: (s.loops, s.ranges[:s.depth])):
+        yield around, tuple(run)
+
+
+def _pays(program: pr.Program, before: tuple[pr.Statement, ...], cut: pr.Program, machine: Machine) -> bool:
+    """Do the launches of a loop take less time with its statements cut than without, and than one group? By the loops of the
+    text; of an open size there are no single groups."""
+    typical = numeric(replace(program, statements=before)).statements
+    host = _launched(typical, machine)
+    whole = host if program.sizes else min(host, _in_one_group(typical, machine))
+    return _launched(numeric(cut).statements, machine) < whole
+
+
+def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
+    """Microseconds with a launch for each statement, or for those that are cut together."""
+    total = 0.0
+    for around, run in _runs(statements):
+        trips, most = prod(r.extent for r in around), launches.ITEMS * machine.cores
+        for kernel in gpu.kernels(run):
+            cut = gpu.is_cut(kernel[0])
+            waits = [launches.waits(s, most) / trips if cut else _waits(s, most) for s in kernel]
+            total += trips * (launches.STEP * sum(waits) + launches.LAUNCH * (1 if cut else len(kernel)))
+    return total
+
+
+def _in_one_group(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
+    """Microseconds of one group for all."""
+    return launches.LAUNCH + sum(prod(r.extent for r in s.ranges[:s.depth]) * (
+        in_launch.BARRIER + in_launch.STEP * _waits(s, machine.max_work_group)) for s in statements)
+
+
+def _waits(s: pr.Statement, busy: int) -> float:
+    """Instances of a statement in one iteration, one after another, of which at most so many items run some."""
+    one = _inside(s)
+    free = set(coincident_indices(one))
+    return one.points / min(busy, prod(r.extent for r in one.ranges if r.index in free))

@@ -1,0 +1,157 @@
+"""Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
+
+    s += x[k]    ->    p[g] += x[C*g + c];   s += p[g]
+
+Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
+
+    s += x[k]    ->    p[g] += x[256*g + 256*G*t + c];   s += p[g]
+
+Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
+
+    C[i,j] += A[i,k]*B[k,j]    ->    P[g,i,j] += A[i,C*g + c]*B[C*g + c,j];   C[i,j] += P[g,i,j]
+
+Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.program.linear import expression, normalise
+from polytc.program.names import Names
+from polytc.program.scalars import BOOL, I64, identity
+from polytc.program.sizes import Size
+from polytc.rewrite.gpu.blocks import DEPTHS, SMALL
+from polytc.rewrite.gpu.index_cuts import Cut
+from polytc.rewrite.gpu.reduction_items import COLUMNS, EACH, fastest
+from polytc.schedule.facts.groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.facts.occupancy import ENOUGH, GROUP
+
+LEAST = 2048
+"""Elements of a group: fewer are not worth a second kernel."""
+TILE = 64 * 64
+"""Results of a contraction that a group computes, about."""
+STEPS = 128
+"""Of a contraction, that a group keeps at least."""
+PARTS = 16
+"""Partial results of one element of a contraction at most: an item adds them up by itself."""
+
+
+@dataclass(frozen=True)
+class _Split:
+    """index: what the groups divide; count: of them; each: iterations that a group takes at once of an open size; first: their
+    partial results lie apart, not side by side."""
+
+    index: str
+    count: int
+    each: int
+    first: bool
+
+
+def split(program: pr.Program, machine: Machine, names: Names) -> tuple[pr.Program, list[tuple[pr.Statement, ...]]]:
+    """The program with partial results for the reductions that would leave most of the machine idle; and its statements in
+    runs: those that make partial results alone, so that they are not fused with what puts them together."""
+    tensors, runs = list(program.tensors), list[tuple[pr.Statement, ...]]()
+    run: list[pr.Statement] = []
+    typical = numeric(program)
+    for s in program.statements:
+        found = _split(typical, typical.statement(s.name), machine, {r.index for r in s.ranges if isinstance(r.extent, Size)})
+        if found is None:
+            run.append(s)
+            continue
+        tensor, made, s = _parts(program, s, found, names)
+        tensors.append(tensor)
+        start = _start(run, s)
+        runs += [tuple(run), made]
+        run = [s] if start is None else [start, s]
+    runs = [r for r in (*runs, tuple(run)) if r]
+    return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
+
+
+def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
+    """The assignment that the reduction goes on from, taken out of the run; None if it cannot come after the rest of it."""
+    at = next((n for n in reversed(range(len(run))) if run[n].target == s.target), None)
+    if at is None or run[at].op is not None:
+        return None
+    later = run[at + 1:]
+    moved = {x.target for x in later} | {r.tensor for x in later for r in pr.reads(x)}
+    return None if moved & {s.target, *(r.tensor for r in pr.reads(run[at]))} else run.pop(at)
+
+
+def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> _Split | None:
+    """open_: the indices of the statement whose extents are other ones too."""
+    reduced = {r.index: r for r in s.ranges if r.index in reduced_indices(s)}
+    results = [r.extent for r in s.ranges if r.index in coincident_indices(s)]
+    own = any(r.tensor == s.target for r in pr.reads(s))
+    at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
+    if not reduced or own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
+        return None
+    if is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL:
+        fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
+        return _of_contraction(reduced, prod(results), machine) if fixed else None
+    walked = fastest(program, s, {i: r.extent for i, r in reduced.items()})
+    groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
+    if groups >= MINIMAL_PARALLELISM:
+        return None
+    count = -(-ENOUGH * machine.cores // groups)
+    elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
+    wanted = count if open_ & reduced.keys() else min(count, elements // LEAST)
+    outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
+    index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
+    count = count if index.index in open_ else min(wanted, index.extent // 2)
+    each = 1 if outer and walked in reduced else GROUP * EACH
+    return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
+
+
+def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine) -> _Split | None:
+    """Along the longest reduced index in equal parts, as many as leave no compute unit without a tile, and of whole steps."""
+    longest = max(reduced.values(), key=lambda r: r.extent)
+    most = min(PARTS, machine.cores * TILE // results, prod(r.extent for r in reduced.values()) // STEPS)
+    sizes = {n: longest.extent // n for n in range(2, most + 1) if longest.extent % n == 0}
+    counts = [n for n, size in sizes.items() if size % DEPTHS[0] == 0 and (size <= GROUP or size % GROUP == 0)]
+    return _Split(longest.index, max(counts), 1, True) if counts else None
+
+
+def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
+           ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
+    """The tensor of partial results, the statements that make them, and what takes the place of `s`."""
+    assert s.op is not None
+    target, r = program.tensor(s.target), next(r for r in s.ranges if r.index == by.index)
+    kept = tuple(x for x in s.ranges if x.index in coincident_indices(s))
+    parts, turns, whole = _pieces(r, by, names)
+    around = (parts, *kept) if by.first else (*kept, parts)
+    name, label = (names.label(f"{base}_parts") for base in (s.target, s.name))
+    tensor = pr.Tensor(name, target.dtype, tuple(x.extent for x in around), tuple(x.lower for x in around))
+    cell = tuple(pr.Index(x.index) for x in around)
+    place = expression(Cut(r.lower, whole, ()).whole)
+    value = normalise(pr.substitute(s.value, {r.index: place}))
+    neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
+    if prod(x.extent for x, _ in whole) != r.extent:
+        value = pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
+    inner = tuple(new for x in s.ranges if x not in kept for new in (turns if x is r else (x,)))
+    where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
+    made = (pr.Statement(names.label(f"{label}_init"), name, cell, None, neutral, around, span=s.span),
+            pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
+    outside = about(s, [x.index for x in kept])
+    return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
+
+
+def _pieces(r: pr.Range, by: _Split, names: Names
+            ) -> tuple[pr.Range, tuple[pr.Range, ...], tuple[tuple[pr.Range, int], ...]]:
+    """The index over the groups that divide a range, those over what each does, and all as the parts of the range's index."""
+    part, turn, at = (names.index(f"{r.index}_{name}") for name in ("part", "turn", "at"))
+    if isinstance(r.extent, Size):
+        parts, turns = pr.Range(part, 0, by.count), pr.Range(turn, 0, -(-r.extent // (by.each * by.count)))
+        whole = ((parts, by.each), (turns, by.each * by.count))
+        if by.each == 1:
+            return parts, (turns,), whole
+        each = pr.Range(at, 0, by.each)
+        return parts, (turns, each), (*whole, (each, 1))
+    size = -(-r.extent // by.count)
+    size = -(-size // GROUP) * GROUP if size > GROUP else size
+    parts, each = pr.Range(part, 0, -(-r.extent // size)), pr.Range(at, 0, size)
+    return parts, (each,), ((parts, size), (each, 1))

@@ -1,0 +1,57 @@
+"""Conditions of a contraction that is cut into whole tiles: triangles and parts of its box.
+
+    C[i,j] += A[i,k]*B[k,j] where j <= i
+    ->  tiles with 64*j_group <= 64*i_group + 63, whole;  C[i,j] = C_acc where j <= i
+
+What a condition says of whole tiles decides which groups and steps run; of single elements, which are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from polytc.program import program as pr
+from polytc.program.linear import Linear, bounds, expression, linear
+from polytc.program.scalars import BOOL, I64
+from polytc.rewrite.gpu.index_cuts import Cut, substituted
+
+_LEAST = {"<": True, "<=": True, ">": False, ">=": False}
+"""Whether a comparison of a form with 0 holds somewhere if it does for the form's smallest value, else for its largest."""
+
+
+def fits(s: pr.Statement) -> bool:
+    """Are the conditions of a statement such that tiles pay: comparisons of linear forms, of which no two tie the same indices,
+    as those of a band do, and none is about the `for` loops around, on which scratch would have to wait for the next launch?"""
+    ties: set[frozenset[str]] = set()
+    for c in s.where:
+        form = _form(c)
+        if form is None or any(i not in s.indices for i, _ in form.terms):
+            return False
+        tied = frozenset(i for i, _ in form.terms)
+        if len(tied) > 1 and tied in ties:
+            return False
+        ties.add(tied)
+    return True
+
+
+def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, Cut]) -> tuple[pr.Expr, ...]:
+    """The conditions under which some element of a tile may meet them, over the outer parts of the cuts."""
+    ranges = {r.index: (r.lower, r.upper) for c in cuts.values() for r, _ in c.inner}
+    found: list[pr.Expr] = []
+    for c in conditions:
+        form = _form(c)
+        assert form is not None, "regions: no comparison"
+        assert isinstance(c, pr.Binary)
+        base, rest = substituted(form, cuts, "base"), substituted(form, cuts, "rest", constant=False)
+        low, high = bounds(rest, ranges)
+        extreme = Linear(base.terms, base.constant + (low if _LEAST[c.op] else high))
+        if extreme.terms:
+            found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
+    return tuple(found)
+
+
+def _form(c: pr.Expr) -> Linear | None:
+    """The linear form that a comparison compares with 0; None for other conditions."""
+    if not isinstance(c, pr.Binary) or c.op not in _LEAST:
+        return None
+    return linear(pr.Binary("-", c.a, c.b, I64))

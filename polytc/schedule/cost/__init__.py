@@ -1,0 +1,1 @@
+"""Estimates: register tiles by cycles, tiles by what they fetch."""

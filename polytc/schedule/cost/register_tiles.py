@@ -1,0 +1,259 @@
+"""The register tile of a reduction: which loop becomes vectors, which one is unrolled, and how far, by counting cycles.
+
+One step of the reduction on a tile of m iterations times n vectors takes m*n multiply-adds and the loads of its operands; it
+takes at least the latency of one multiply-add. Loads overlap with arithmetic, but not wholly: they miss the first cache at
+times. After the last step the results are stored, element by element where the vector loop is not contiguous in the target.
+A short reduction is unrolled, as a whole or in its innermost loop, and counts each distinct load once: the rows of a stencil
+share what they read.
+(The counting follows Low et al., Analytical Modeling Is Enough for High-Performance BLIS, TOMS 2016.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.schedule.facts.groups import reduced_indices
+from polytc.schedule.facts.strides import AccessStrides, panel_width
+
+LOAD = 0.25
+"""Cycles that a load costs beside arithmetic that hides it."""
+MISS = 1.0
+"""Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
+SHORT = 64
+"""Steps of a reduction that may be unrolled."""
+STRAIGHT = 256
+"""Vector operations of a tile with its whole reduction, above which straight code would be too much of it."""
+MATRIX = 16
+"""Rows, columns and words of a tile of the matrix unit, and the cycles of its product."""
+_HEIGHTS = (*range(1, MATRIX + 1), *range(MATRIX + 2, 2 * MATRIX + 1, 2))
+"""Rows of one tile of the matrix unit, or of two."""
+WIDEST = 8
+"""Vectors side by side."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """vector, jam: indices of the statement (jam None: nothing unrolled); rows: iterations of jam; width: vectors of the vector
+    loop; cycles: of the whole statement, estimated; straight: how many of the innermost loops of the reduction are unrolled."""
+
+    vector: str
+    jam: str | None
+    rows: int
+    width: int
+    cycles: float
+    straight: int = 0
+
+
+def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
+         machine: Machine) -> RegisterTile | None:
+    """The cheapest tile over the shared loops of an update; None if no loop makes useful vectors.
+
+    accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
+    """
+    extent = {r.index: r.extent for r in s.ranges}
+    reduced = reduced_indices(s)
+    steps = prod(extent[i] for i in reduced)
+    found: list[RegisterTile] = []
+    for vector in shared:
+        if extent[vector] < min(4, lanes) or not any(a.stride(vector) == 1 for a in accesses) or _high(s, vector, lanes):
+            continue
+        outer = prod(extent[i] for i in shared if i != vector)
+        for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
+            grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
+            sides = _heights(s, jam), _widths(s, vector, lanes)
+            rows, width, cycles = _shape(accesses, (vector, jam, reduced), grid, sides, steps, lanes, machine)
+            found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
+        if 1 < steps <= SHORT:
+            box = tuple((i, extent[i]) for i in reduced)
+            free = [(i, extent[i]) for i in shared if i != vector and panel_width(s, i) is None]
+            for depth in {len(box), 1}:
+                found += _straight(accesses, vector, free, (box[len(box) - depth:], steps), lanes,
+                                   -(-extent[vector] // lanes), outer, machine)
+    found += _on_matrix_unit(s, accesses, shared, lanes, machine)
+    chosen = min(found, key=lambda t: (t.cycles, _apart(accesses[0], t), t.jam or ""), default=None)
+    scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
+    return chosen if chosen is not None and chosen.cycles < scalar else None
+
+
+def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
+                    machine: Machine) -> list[RegisterTile]:
+    """Two by two tiles of the matrix unit (codegen.llvm.amx), if there is one: one operand walks along the reduction, the other
+    along the vectors."""
+    reduced, extent = reduced_indices(s), {r.index: r.extent for r in s.ranges}
+    if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced or len(accesses) != 3 \
+            or extent[reduced[-1]] < MATRIX:
+        return []
+    found = []
+    for vector, jam in ((v, j) for v in shared for j in shared if v != j):
+        column = next((a for a in accesses[1:] if a.stride(vector) == 1), None)
+        row = next((a for a in accesses[1:] if a.stride(reduced[-1]) == 1), None)
+        if column is None or row is None or column is row or accesses[0].stride(vector) != 1 \
+                or (column.stride(jam), row.stride(vector)) != (0, 0) or row.stride(jam) in (0, None):
+            continue
+        steps = prod(extent[i] for i in reduced[:-1]) * -(-extent[reduced[-1]] // MATRIX)
+        outer = prod(extent[i] for i in shared if i not in (vector, jam))
+        widths = _widths(s, vector, lanes)
+        found.append(RegisterTile(vector, jam, _high_tiles(extent[jam])[0], 2 if 2 in widths else widths[0],
+                                  matrix_cycles(extent[jam], extent[vector], MATRIX * steps) * outer))
+    return found
+
+
+def matrix_cycles(rows: int, columns: int, words: int) -> float:
+    """Cycles of a product on the matrix unit that adds up so many words for each row and column."""
+    strips, stores = -(-columns // (2 * MATRIX)), -(-rows // MATRIX) * 8 * MATRIX
+    return (_high_tiles(rows)[1] * -(-words // MATRIX) + stores) * strips
+
+
+def _high_tiles(extent: int) -> tuple[int, float]:
+    """How many of so many rows are best taken at a time, and the cycles of a step with all of them: see `_on_tiles`."""
+    return min(((n, _on_tiles(extent, n)) for n in _HEIGHTS if n <= extent), key=lambda x: (x[1], -x[0]))
+
+
+def edge(rows: int) -> int:
+    """Rows of a tile of the matrix unit where a loop is unrolled so far: one tile, or two."""
+    return rows if rows <= MATRIX else rows // 2
+
+
+def _on_tiles(extent: int, rows: int) -> float:
+    """Cycles of one step, 16 words of the reduction, of two tiles of columns with `extent` rows, `rows` of them at a time. A
+    product takes as many cycles as its rows, loading a row half of one; the rows that fill no tile are dot products of
+    vectors, which wait for each other."""
+    high = edge(rows)
+    pairs, rest = divmod(extent, rows)
+    single, left = divmod(rest, high)
+    block = max(4.0 * high, high + MATRIX) if rows > high else max(2.0 * high, high / 2 + MATRIX)
+    return pairs * block + single * max(2.0 * high, high / 2 + MATRIX) + (max(left, 5) * MATRIX if left else 0)
+
+
+def _apart(target: AccessStrides, t: RegisterTile) -> int:
+    """Bytes from row to row of a tile in the target, if its results are stored one by one: the loop that is not unrolled is
+    shared by threads, which should not write to the same lines."""
+    stride = target.stride(t.jam) if t.jam is not None and target.stride(t.vector) != 1 else 0
+    return target.bytes if stride is None else abs(stride) * target.width
+
+
+def _reused(accesses: tuple[AccessStrides, ...], index: str) -> bool:
+    return any(a.stride(index) == 0 for a in accesses[1:])
+
+
+def _widths(s: pr.Statement, vector: str, lanes: int) -> range:
+    """How many vectors wide a tile may be: as wide as the panels in which the index is packed, if it is."""
+    panel = panel_width(s, vector)
+    width = -(-panel // lanes) if panel is not None else 0
+    return range(width, width + 1) if 0 < width <= WIDEST else range(1, WIDEST + 1)
+
+
+def _high(s: pr.Statement, index: str, lanes: int) -> bool:
+    """Is the index packed in panels as high as a tile, rather than as wide?"""
+    panel = panel_width(s, index)
+    return panel is not None and panel % lanes != 0 and panel != next(r.extent for r in s.ranges if r.index == index)
+
+
+def _heights(s: pr.Statement, jam: str | None) -> range:
+    """How many rows a tile may have: those of the panels in which the index is packed, if it is."""
+    panel = panel_width(s, jam) if jam is not None else 1
+    return range(1, 17) if panel is None or panel > 16 else range(panel, panel + 1)
+
+
+def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
+           sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
+    """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
+    reduced indices; sides: how many rows and vectors there may be."""
+    vector, jam, reduced = loops
+    last = reduced[-1] if reduced else None
+    high, wide = grid
+    far = [_far(a, last, steps, machine) for a in accesses[1:]]
+    single = [_single(a, vector, reduced, lanes, machine) for a in accesses[1:]]
+
+    def tile(m: int, n: int) -> float:
+        loads = [(m if jam is not None and a.stride(jam) != 0 else 1) * (n if a.stride(vector) != 0 else 1)
+                 for a in accesses[1:]]
+        busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
+        misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
+        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * LOAD + misses
+        store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+        return steps * step + m * n * store
+
+    def whole(m: int, n: int) -> float:
+        return sum(count * times * tile(rows, columns)
+                   for count, rows in ((high // m, m), (1, high % m)) for times, columns in ((wide // n, n), (1, wide % n))
+                   if count and rows and times and columns)
+
+    heights, widths = sides
+    shapes = [(m, n) for m in heights for n in widths
+              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
+    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
+    m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
+    return m, n, whole(m, n)
+
+
+def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]],
+              reduction: tuple[tuple[tuple[str, int], ...], int], lanes: int, wide: int, outer: int, machine: Machine
+              ) -> list[RegisterTile]:
+    """Tiles whose reduction is unrolled. jams: loops to unroll beside, and their extents; reduction: the indices that are
+    unrolled with their extents, and all steps; wide: vectors of the vector loop; outer: iterations of the loops `jams`
+    together.
+
+    What the loads of a tile take beyond the registers is loaded twice. Latency does not count where all steps are unrolled: the
+    next tile, independent, is within the processor's reach.
+    """
+    box, whole = reduction
+    steps = prod(n for _, n in box)
+    times = whole // steps
+    store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+
+    single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
+
+    def tile(jam: str | None, m: int, n: int) -> float:
+        vectors = [(n if a.stride(vector) != 0 else 1) * _distinct(a, jam, m, box) for a in accesses[1:]]
+        busy = sum(v * c for v, c in zip(vectors, single, strict=True)) / machine.load_ports
+        kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
+        again = max(0, kept - machine.vector_registers)
+        wait = steps * machine.fma_latency if times > 1 else 0
+        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + (sum(vectors) + 8 * again) * LOAD) + m * n * store
+
+    found: list[RegisterTile] = []
+    for jam, high in (*jams, (None, 1)):
+        for m, n in ((m, n) for m in range(1, min(high, 8) + 1) for n in range(1, min(wide, 4) + 1)):
+            if m * n * steps <= STRAIGHT and m * n + n + 1 <= machine.vector_registers:
+                cycles = sum(rows * count * tile(jam, x, y) for rows, x in ((high // m, m), (1, high % m))
+                             for count, y in ((wide // n, n), (1, wide % n)) if rows and x and count and y)
+                found.append(RegisterTile(vector, jam, m, n, cycles * outer / high, len(box)))
+    return found
+
+
+def _distinct(a: AccessStrides, jam: str | None, rows: int, box: tuple[tuple[str, int], ...]) -> int:
+    """Places at which an operand is read for one vector of a tile with all steps of its reduction."""
+    box = (*box, (jam, rows)) if jam is not None else box
+    places = {0}
+    for index, extent in box:
+        stride = a.stride(index)
+        if stride is None:
+            return prod(n for _, n in box)
+        places = {p + stride * k for p in places for k in range(extent if stride else 1)}
+    return len(places)
+
+
+def _far(a: AccessStrides, last: str | None, steps: int, machine: Machine) -> bool:
+    """Does each step of the innermost reduced loop touch another line, and all steps more lines than half the first cache?"""
+    cache = machine.caches[0]
+    stride = a.stride(last) if last is not None else 0
+    return stride is not None and abs(stride) * a.width >= 4 * cache.line and steps * cache.line > cache.bytes // 2
+
+
+def _single(a: AccessStrides, vector: str, reduced: tuple[str, ...], lanes: int, machine: Machine) -> float:
+    """What one load of an operand costs, in loads of whole lines: strided ones are several, and those that the reduction shifts
+    by less than a vector straddle two lines."""
+    match a.stride(vector):
+        case 0:
+            return 1.0
+        case 1:
+            shifted = any((stride := a.stride(i)) is None or stride % lanes for i in reduced)
+            return 1.0 + (machine.vector_bytes / machine.caches[0].line if shifted else 0.0)
+        case 2:
+            return 3.0
+        case _:
+            return 2.0 * lanes

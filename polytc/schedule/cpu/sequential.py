@@ -1,0 +1,76 @@
+"""The strategy for programs with `for` loops: each loop nest through isl's scheduler and tiles, what is between as before.
+
+isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed
+time loops where need be; `wavefront` tiles them and finds parallel loops, `points` orders what is inside of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from polytc.machine import Machine
+from polytc.poly import isl, nest, scheduler
+from polytc.poly.dependences import Dependences
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop
+from polytc.program import program as pr
+from polytc.schedule.cpu import strategy as cpu
+from polytc.schedule.facts import bands, constraints, total_order
+from polytc.schedule.facts.conflicts import Rows
+from polytc.schedule.fusion import policies
+from polytc.schedule.tiling import point_loops, tile_sizes, wavefront
+
+Choice: TypeAlias = Callable[[point_loops.Scene, bands.Band, dict[str, Rows]], tile_sizes.Plan]
+"""Decides how a band runs, inside of loops whose rows stand still."""
+
+
+def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = tile_sizes.plan, policy: str | None = None
+         ) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. choose: how a band runs; policy:
+    of the fusion of statements outside of loops (in a loop, isl's bands decide)."""
+    parts: list[Nest] = []
+    notes: list[str] = []
+    for x in pr.stretches(scop.program.statements):
+        if isinstance(x, pr.Loop):
+            inside, found = _loop(scop, deps, machine, x, f"N{len(parts)}", choose)
+            notes += found
+        else:
+            part = replace(scop.program, statements=x)
+            shared = policies.choose(part, machine, policy or policies.DEFAULT)
+            inside = cpu.nest(part, machine, f"F{len(parts)}", shared)
+        parts.append(inside)
+    return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
+
+
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, choose: Choice
+          ) -> tuple[Nest, list[str]]:
+    """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
+    program = scop.program
+    if total_order.is_chain(program, loop):
+        return nest.in_order((loop,), 0), [f"loop {loop.label}: each instance needs the one before"]
+    try:
+        asked = constraints.question(scop, deps, loop.statements)
+        tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+    except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
+        return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
+    scene = point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine)
+    notes: list[str] = []
+    return _tree(scene, tree, name, choose, notes), notes
+
+
+def _tree(scene: point_loops.Scene, tree: bands.Tree, name: str, choose: Choice, notes: list[str]) -> Nest:
+    match tree:
+        case bands.Cut():
+            raise AssertionError("statements are cut for GPUs alone")
+        case bands.Leaf():
+            return nest.Leaf(scene.statements[tree.statement].name)
+        case bands.Sequence():
+            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.parts)))
+        case bands.Band():
+            chosen = choose(scene, tree, dict.fromkeys(bands.statements(tree), ()))
+            if not any(chosen.sizes) and not chosen.parallel:
+                chosen = replace(chosen, inside=point_loops.straight(scene, chosen.inside))
+            notes.append(tile_sizes.describe(scene, tree, chosen))
+            return wavefront.nest(scene, tree, chosen, name)

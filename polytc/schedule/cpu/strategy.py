@@ -1,0 +1,274 @@
+"""The strategy for CPUs: vector dimension, register tile, loop order and parallel loops of every group, without tuning.
+
+Element-wise work is vectorised along the shared loop in which accesses are contiguous; reductions get the register tile that
+schedule.cost.register_tiles chooses. The rest is order: the tile loop whose operand is larger runs outermost, so that it is
+streamed once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.machine import Machine
+from polytc.poly import isl
+from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.program import program as pr
+from polytc.schedule.cost import register_tiles, sharing, tile_order
+from polytc.schedule.facts.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
+from polytc.schedule.fusion.clusters import Cluster, clusters
+from polytc.schedule.fusion.policies import Fusion
+
+SQUARE = 16
+"""Lanes of a square tile at most: its rows should fit the registers."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
+    point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
+    statement is cut, or None; straight: (statement, indices of its reduction that are unrolled), or None; caches: (row,
+    iterations of a block of tiles) for the rows whose tile loops run block by block."""
+
+    sizes: tuple[int, ...]
+    vector: int | None
+    order: tuple[int, ...]
+    block: tile_order.Block | None = None
+    straight: tuple[str, tuple[str, ...]] | None = None
+    caches: tuple[tuple[int, int], ...] = ()
+
+
+def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None) -> Nest:
+    """The loop nest of a whole program. prefix: the names of its bands begin with it; fusion: which statements share loops."""
+    groups = fusion.groups if fusion is not None else partition(program)
+    alone = fusion is not None and fusion.policy == "min"
+    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups), 1) for n, c in enumerate(found))
+    return parts[0] if len(parts) == 1 else Sequence(parts)
+
+
+def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str, kind: str, around: int) -> Nest:
+    """The shared loops of a cluster around its groups, or clusters of these, one after another in each iteration. kind: of
+    these loops; around: iterations of the loops outside."""
+    whole = cluster.whole
+    if not whole.rows:
+        return _group(program, cluster.groups[0], machine, name, kind)
+    count = around * prod(whole.extents)
+    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count)
+    parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count) for n, c in enumerate(inner))
+    rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
+    members = tuple(Member(row, kind, coincident=True) for row in rows)
+    return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
+
+
+def _kind(program: pr.Program, groups: tuple[Group, ...]) -> str:
+    return "parallel" if sharing.work(program, (s for g in groups for s in g.statements)) >= sharing.SHARED else "sequential"
+
+
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str) -> Nest:
+    """kind: of the group's outermost loops."""
+    tile = choose_tile(program, group, machine)
+    cut = tile.block.depth if tile.block is not None else len(tile.order)
+    parts: list[Nest] = []
+    for n, s in enumerate(group.statements):
+        part = _leaf(program, group, n, tile, machine, name)
+        inner = tuple(_row(group, r, tile, kind if cut == 0 else "sequential", (n,)) for r in tile.order[cut:])
+        part = Band(f"{name}.{s.name}.rows", inner, part, permutable=True) if inner else part
+        if tile.block is not None and s.name == tile.block.statement:
+            steps = Member(((s.name, f"floor({isl.name(tile.block.index)}/{tile.block.size})"),))
+            part = Band(f"{name}.{s.name}.block", (steps,), part)
+        parts.append(part)
+    body: Nest = parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+    everyone = tuple(range(len(group.statements)))
+    blocked = [r for r in tile.order if r in dict(tile.caches)]
+    outer = [_row(group, r, tile, kind, everyone) for r in tile.order[:cut] if r not in blocked]
+    outer += [_cache_block(group, r, tile, kind) for r in blocked]
+    outer += [_row(group, r, tile, "sequential", everyone) for r in blocked]
+    return Band(name, tuple(outer), body, permutable=True) if outer else body
+
+
+def _row(group: Group, row: int, tile: Tile, kind: str, positions: tuple[int, ...]) -> Member:
+    """A shared loop, over tiles, of some of the group's statements."""
+    cache = dict(tile.caches).get(row)
+    return Member(tuple((group.statements[n].name, _tile_loop(group.rows[row][n], tile.sizes[row], cache)) for n in positions),
+                  kind, coincident=True)
+
+
+def _cache_block(group: Group, row: int, tile: Tile, kind: str) -> Member:
+    """The loop over the blocks of tiles of a shared loop."""
+    size = dict(tile.caches)[row]
+    return Member(tuple((s.name, _tile_loop(group.rows[row][n], size)) for n, s in enumerate(group.statements)), kind,
+                  coincident=True)
+
+
+def _tile_loop(index: str, size: int, cache: int | None = None) -> str:
+    """Over the tiles of an index; within a block of tiles, if `cache` says how long that is."""
+    text = isl.name(index) if cache is None else f"({isl.name(index)} mod {cache})"
+    return text if size == 1 else f"floor({text}/{size})"
+
+
+def _leaf(program: pr.Program, group: Group, position: int, tile: Tile, machine: Machine, name: str) -> Nest:
+    """The loops of one statement inside the shared ones: its own loops, then the point loops, the vector innermost."""
+    s = group.statements[position]
+    inner = group.inner(position)
+    lanes = lane_width(program, s, machine)
+    own_vector = None if tile.vector is not None else _inner_vector(program, s, inner, lanes)
+    unrolled = tile.straight[1] if tile.straight is not None and tile.straight[0] == s.name else ()
+    loops = [Member(((s.name, _own_loop(s, r.index, tile)),), "unroll" if r.index in unrolled else "sequential")
+             for r in inner if r is not own_vector]
+    strips = own_vector is not None and own_vector.extent > _strip(own_vector, lanes) and not s.where
+    if own_vector is not None and strips:
+        loops.append(Member(((s.name, f"floor({isl.name(own_vector.index)}/{_strip(own_vector, lanes)})"),)))
+    rows = [r for r in range(len(group.rows)) if tile.sizes[r] > 1 and r != tile.vector]
+    rows += [tile.vector] if tile.vector is not None else []
+    jam = [Member(((s.name, f"{isl.name(group.rows[r][position])} mod {tile.sizes[r]}"),),
+                  "vector" if r == tile.vector else "unroll", coincident=True) for r in rows]
+    if own_vector is not None:
+        size, reduced = _strip(own_vector, lanes), own_vector.index in reduced_indices(s)
+        text = isl.name(own_vector.index)
+        jam.append(Member(((s.name, f"{text} mod {size}" if strips else f"{text} - {own_vector.lower}"),),
+                          "reduce" if reduced else "vector", coincident=not reduced))
+    nest: Nest = Leaf(s.name)
+    if jam:
+        nest = Band(f"{name}.{s.name}.point", tuple(jam), nest, permutable=True)
+    return Band(f"{name}.{s.name}", tuple(loops), nest) if loops else nest
+
+
+def _own_loop(s: pr.Statement, index: str, tile: Tile) -> str:
+    """A loop that only this statement has; inside a block of the reduction it counts from 0."""
+    blocked = tile.block is not None and (s.name, index) == (tile.block.statement, tile.block.index)
+    return f"{isl.name(index)} mod {tile.block.size}" if tile.block is not None and blocked else isl.name(index)
+
+
+def _strip(r: pr.Range, lanes: int) -> int:
+    """Iterations of a statement's own loop that become vectors at once."""
+    return min(4 * lanes, r.extent) if r.lower == 0 else lanes
+
+
+def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, ...], lanes: int) -> pr.Range | None:
+    """The statement's own index that vectorises best, if any does."""
+    if s.bounds or not inner:
+        return None
+    accesses = of_statement(program, s)
+    reduced = set(reduced_indices(s))
+    free = set(coincident_indices(s))
+    usable = [r for r in inner if r.extent >= 4 and (r.index in free or r.index in reduced) and (r.index not in reduced or
+                                                     (not program.precise and accesses[0].stride(r.index) == 0))]
+    best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
+    return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
+
+
+def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str]) -> int:
+    return vector_score(accesses[1:] if index in reduced else accesses, index)
+
+
+def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
+    """Point-loop sizes and order for the shared loops of a group."""
+    rows = range(len(group.rows))
+    flat = Tile((1,) * len(group.rows), None, tuple(rows))
+    if not group.rows or any(s.bounds for s in group.statements):
+        return flat
+    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
+    s = group.statements[heavy]
+    accesses = of_statement(program, s)
+    index = [group.rows[r][heavy] for r in rows]
+    lanes = lane_width(program, s, machine)
+    if s.op is not None and reduced_indices(s):
+        return _register_tile(program, s, group, accesses, index, lanes, machine)
+    wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
+    crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
+    scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
+    vector = max(wide, key=lambda r: (scores[r], r), default=None)
+    if vector is None or scores[vector] <= 0:
+        return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
+    panel = panel_width(s, index[vector])
+    if crossing[vector]:
+        other = Counter(crossing[vector].values()).most_common(1)[0][0]
+        return _square(group, vector, other, panel, max(a.width for a in accesses), machine)
+    if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
+        sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
+        return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
+    return _streaming(group, vector, panel or 2 * lanes)
+
+
+def _chains(group: Group, flat: Tile, machine: Machine) -> Tile:
+    """A scan along memory: each of its operations waits for the one before, so that several scans go on at a time."""
+    row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r))
+    side = min(machine.fma_latency, group.extents[row])
+    return replace(flat, sizes=tuple(side if r == row else 1 for r in range(len(group.rows))))
+
+
+def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int, rows: list[int]) -> dict[AccessStrides, int]:
+    """The reads that walk the vector's row in strides, but another one contiguously; and that one."""
+    strided = [a for a in accesses[1:] if a.stride(index[vector]) not in (0, 1, None)]
+    along = {a: next((r for r in rows if a.stride(index[r]) == 1), None) for a in strided}
+    return {a: r for a, r in along.items() if r is not None}
+
+
+def _square(group: Group, vector: int, other: int, panel: int | None, width: int, machine: Machine) -> Tile:
+    """Reads that are contiguous in another row than the writes: square tiles, which code generation transposes in registers
+    (codegen.passes.transpose), in blocks of which all lines stay in the first cache until they are used up.
+
+    width: bytes of an element; panel: the writes' panel width, which tiles respect.
+    """
+    lanes = min(machine.lanes(width), SQUARE)
+    edge = lanes
+    while 2 * (2 * edge) ** 2 * width <= machine.caches[0].bytes:
+        edge *= 2
+    sizes = [1] * len(group.rows)
+    for r in (vector, other):
+        sizes[r] = min(lanes, group.extents[r])
+    caches = {r: edge for r in (other, vector) if group.extents[r] > edge}
+    if panel is not None:
+        sizes[vector], caches[vector] = (lanes, panel) if panel % lanes == 0 else (panel, panel)
+    order = [r for r in range(len(sizes)) if r not in (vector, other)]
+    return Tile(tuple(sizes), vector, (*order, vector, other), caches=tuple(caches.items()))
+
+
+def _streaming(group: Group, vector: int, width: int) -> Tile:
+    """Element-wise work: a few vectors at a time, nothing else."""
+    size = min(width, group.extents[vector])
+    sizes = tuple(size if r == vector else 1 for r in range(len(group.rows)))
+    return Tile(sizes, vector, tuple(range(len(group.rows))))
+
+
+def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str],
+                   lanes: int, machine: Machine) -> Tile:
+    """The tile of schedule.cost.register_tiles; for a contraction without one, whose vectors are its own lanes, two unrolled
+    loops."""
+    chosen = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+    if chosen is None:
+        flat = Tile((1,) * len(index), None, tuple(range(len(index))))
+        return _unrolled(s, group, accesses, index, machine) if is_contraction(s) and not s.where else flat
+    vector, jam = index.index(chosen.vector), index.index(chosen.jam) if chosen.jam is not None else None
+    sizes = [1] * len(index)
+    panel = panel_width(s, chosen.vector)
+    width = panel if panel is not None and -(-panel // lanes) == chosen.width else chosen.width * lanes
+    sizes[vector] = min(width, group.extents[vector])
+    if jam is not None:
+        sizes[jam] = chosen.rows
+    named = dict(zip(index, sizes, strict=True))
+    rows = tile_order.of_tiles(program, s, named, machine)
+    block = None
+    if not chosen.straight:
+        block = tile_order.block(program, s, named, rows, machine) or tile_order.stream(program, s, named, machine)
+    straight = (s.name, reduced_indices(s)[-chosen.straight:]) if chosen.straight else None
+    return Tile(tuple(sizes), vector, rows, block, straight)
+
+
+def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:
+    """A contraction whose vectors are its own lanes of partial sums: unroll the two loops with reuse, so that the accumulators
+    fit the registers."""
+    reused = [r for r in range(len(index)) if group.extents[r] > 1 and any(a.stride(index[r]) == 0 for a in accesses[1:])]
+    chosen = sorted(reused, key=lambda r: -group.extents[r])[:2]
+    sizes = [1] * len(index)
+    if len(chosen) == 2:
+        high, wide = (group.extents[r] for r in chosen)
+        shapes = [(m, n) for m in range(1, 9) for n in range(1, 9)
+                  if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
+        sizes[chosen[0]], sizes[chosen[1]] = max(shapes, key=lambda t: (t[0] * t[1] / (t[0] + t[1] + 2), t[1]))
+    elif chosen:
+        sizes[chosen[0]] = min(group.extents[chosen[0]], 4)
+    return Tile(tuple(sizes), None, tuple(range(len(index))))

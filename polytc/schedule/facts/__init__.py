@@ -1,0 +1,1 @@
+"""What strategies and rewrites ask of a program: strides, groups, conflicts, bands of loops."""

@@ -1,0 +1,111 @@
+"""How far an access moves in memory when an index advances by one: the one fact behind vector and tile choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.linear import linear
+from polytc.program.words import WORD
+
+
+@dataclass(frozen=True)
+class AccessStrides:
+    """One access of a statement. strides: index -> elements per step; an index that occurs under `//`, `%` or in a gather has
+    stride None (unknown). write: it is the target. bytes: of the whole tensor. width: bytes of an element."""
+
+    tensor: str
+    write: bool
+    bytes: int
+    width: int
+    strides: tuple[tuple[str, int | None], ...]
+
+    def stride(self, index: str) -> int | None:
+        """0 if the access does not depend on the index."""
+        return dict(self.strides).get(index, 0)
+
+
+def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, ...]:
+    """The target first, then every read."""
+    target = _strides(program.tensor(s.target), s.subscripts, True)
+    numbers = _in_word(s)
+    if numbers:
+        first, size = of_access(program, numbers[0]), len(numbers)
+        near = tuple((i, 1 if stride == size and _along(numbers, i) else stride) for i, stride in first.strides)
+        return target, replace(first, strides=near)
+    return (target, *(of_access(program, r) for r in pr.reads(s)))
+
+
+def _in_word(s: pr.Statement) -> tuple[pr.Read, ...]:
+    """The reads of a statement that puts them side by side into words (rewrite.cpu.dot_words), if it is one."""
+    words = [e for e in pr.walk(s.value) if isinstance(e, pr.Call) and e.fn == WORD]
+    numbers = pr.reads(s)
+    return numbers if len(words) == 1 and len(numbers) == len(words[0].args) else ()
+
+
+def _along(numbers: tuple[pr.Read, ...], index: str) -> bool:
+    """Does the index move the last dimension, in which the reads are neighbours?"""
+    return all(any(e == pr.Index(index) for e in pr.walk(r.subscripts[-1])) for r in numbers)
+
+
+def of_access(program: pr.Program, read: pr.Read) -> AccessStrides:
+    """One read alone."""
+    return _strides(program.tensor(read.tensor), read.subscripts, False)
+
+
+def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> AccessStrides:
+    step, total = 1, dict[str, int | None]()
+    halves = [block for sub in subscripts if linear(sub) is None and (block := panel(sub)) is not None]
+    for sub, extent in zip(reversed(subscripts), reversed(t.shape), strict=True):
+        form = linear(sub)
+        if form is None and (block := panel(sub)) is not None and (block[0], "%", block[2]) in halves:
+            if block[1] == "%":
+                total[block[0]] = step
+            else:
+                total.setdefault(block[0], 0)
+        elif form is None:
+            total.update({e.name: None for e in pr.walk(sub) if isinstance(e, pr.Index)})
+        else:
+            for index, c in form.terms:
+                known = total.get(index, 0)
+                total[index] = None if known is None else known + c * step
+        step *= extent
+    return AccessStrides(t.name, write, t.size * t.dtype.bytes, t.dtype.bytes, tuple(sorted(total.items())))
+
+
+def panel(e: pr.Expr) -> tuple[str, str, int] | None:
+    """(index, operator, size) of `i % size` or `i // size`: the two halves of a position in a packed panel. Within a panel the
+    first walks by one and the second stands still, which is what strides say of them."""
+    match e:
+        case pr.Binary(op="//" | "%", a=pr.Index(name=index), b=pr.Const(value=size)):
+            return index, e.op, int(size)
+        case _:
+            return None
+
+
+def panel_width(s: pr.Statement, index: str) -> int | None:
+    """The width of the panels in which an access of the statement keeps this index, if there is one."""
+    subscripts = [*s.subscripts, *(sub for r in pr.reads(s) for sub in r.subscripts)]
+    found = [p[2] for sub in subscripts if (p := panel(sub)) is not None and p[:2] == (index, "%")]
+    return found[0] if found else None
+
+
+def vector_score(accesses: tuple[AccessStrides, ...], index: str) -> int:
+    """How well an index vectorises: contiguous accesses count for it, strided ones (gathers) against it."""
+    score, contiguous = 0, False
+    for a in accesses:
+        stride = a.stride(index)
+        weight = 2 if a.write else 1
+        if stride == 1:
+            score, contiguous = score + 2 * weight, True
+        elif stride == 0:
+            score += 0 if a.write else 1
+        else:
+            score -= 3 * weight if stride is not None and abs(stride) <= 2 else 6 * weight
+    return score if contiguous else min(score, 0)
+
+
+def lane_width(program: pr.Program, s: pr.Statement, machine: Machine) -> int:
+    """Elements of a vector that holds the statement's widest operand."""
+    return machine.lanes(max(program.tensor(n).dtype.bytes for n in (s.target, *(r.tensor for r in pr.reads(s)))))

@@ -1,0 +1,122 @@
+"""Fusion policies: which statements share loops, and the estimate that chooses between the policies.
+
+    min    each update with its initialisation, and nothing else
+    smart  neighbours that make or read the same elements in the same iterations, where no register tile is lost for it and
+           enough iterations are left for threads (schedule.facts.groups)
+    max    all neighbours that may
+
+(The policies of Pluto: Bondhugula et al., A Practical Automatic Polyhedral Parallelizer and Locality Optimizer, PLDI 2008.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.schedule.cost import footprints
+from polytc.schedule.facts.groups import Group, is_contraction, loses_tile, partition, splits_square
+from polytc.schedule.fusion.clusters import clusters
+from polytc.schedule.tiling.tile_sizes import REGION
+
+POLICIES = ("min", "smart", "max")
+DEFAULT = "smart"
+BETTER = 0.7
+"""Cycles of another policy, in those of the default one, below which it is taken: the estimate leaves out much."""
+OPERATION = 0.6
+"""Cycles of a vector operation, load or store."""
+UNTILED = 3.0
+"""Cycles of a step of a contraction without its register tile, in cycles of one with it."""
+STRIDED = 1.5
+"""Cycles of an instance that moves one element, not a vector, beyond those of its arithmetic."""
+LONG = 240
+"""Characters of a list of groups that is counted instead."""
+SMALL = 50_000
+"""Instances below which a group runs on one thread."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """groups: the statements that share loops; cycles: estimated for each policy; asked: the policy was asked for."""
+
+    policy: str
+    groups: tuple[Group, ...]
+    cycles: dict[str, float]
+    asked: bool
+
+    def __str__(self) -> str:
+        groups = " ".join("{" + ", ".join(s.name for s in g.statements) + "}" for g in self.groups)
+        if len(groups) > LONG:
+            groups = f"{sum(len(g.statements) for g in self.groups)} statements in {len(self.groups)} groups"
+        estimates = ", ".join(f"{p} {c:.2g}" for p, c in self.cycles.items())
+        return f"fusion {self.policy}{', as asked' if self.asked else ''}: {groups}, cycles estimated: {estimates}"
+
+
+def choose(program: pr.Program, machine: Machine, policy: str | None = None) -> Fusion:
+    """The groups of a program. policy: None for the one with the smallest estimate, the default one where none is clearly
+    better."""
+    found = {p: partition(program, p) for p in POLICIES}
+    tensors = {t.name: t for t in program.tensors}
+    users: dict[str, set[str]] = {n: {"caller"} if n in program.arrays else set() for n in tensors}
+    for s in program.statements:
+        for n in _touched(s):
+            users[n].add(s.name)
+    cycles: dict[str, float] = {}
+    for p, groups in found.items():
+        same = next((q for q in cycles if q != "min" and _names(found[q]) == _names(groups)), None)
+        cycles[p] = cycles[same] if same is not None else sum(
+            _cycles(g, tensors, users, machine) for g in _together(program, groups, machine, p)) + sum(
+            _lost(g, tensors, machine) for g in groups)
+    if policy is not None:
+        return Fusion(policy, found[policy], cycles, True)
+    best = min(POLICIES, key=lambda p: (cycles[p], p != DEFAULT))
+    best = best if cycles[best] < BETTER * cycles[DEFAULT] else DEFAULT
+    return Fusion(best, found[best], cycles, False)
+
+
+def _names(groups: tuple[Group, ...]) -> list[list[str]]:
+    return [[s.name for s in g.statements] for g in groups]
+
+
+def _touched(s: pr.Statement) -> set[str]:
+    return {s.target, *(r.tensor for r in pr.reads(s))}
+
+
+def _together(program: pr.Program, groups: tuple[Group, ...], machine: Machine, policy: str) -> tuple[Group, ...]:
+    """The groups, or what of them is under common outer loops, as one."""
+    if policy == "min":
+        return groups
+    return tuple(c.whole if c.rows else c.groups[0] for c in clusters(program, groups, machine))
+
+
+def _arithmetic(s: pr.Statement, tensors: dict[str, pr.Tensor], machine: Machine) -> float:
+    return OPERATION * s.points * (2 + len(pr.reads(s))) / machine.lanes(tensors[s.target].dtype.bytes)
+
+
+def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> float:
+    """What statements take longer if the group leaves out loops that belong around register tiles of contractions, or into
+    square tiles."""
+    shared = [{row[n] for row in group.rows} for n in range(len(group.statements))]
+    strided = sum(STRIDED * s.points for s, kept in zip(group.statements, shared, strict=True) if splits_square(s, kept))
+    if not loses_tile(group):
+        return strided
+    return strided + sum((UNTILED - 1) * _arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
+
+
+def _cycles(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> float:
+    """Arithmetic, bytes that come from and go to other groups, idle threads, and the start of threads. users: the statements
+    that touch a tensor, and somebody else where it is no temporary."""
+    names = {s.name for s in group.statements}
+    work, moved = 0.0, 0
+    for s in group.statements:
+        work += _arithmetic(s, tensors, machine)
+    for name in set().union(*map(_touched, group.statements)):
+        size = tensors[name].size * tensors[name].dtype.bytes
+        moved += 0 if group.rows and users[name] <= names else size
+    everything = sum(t.size * t.dtype.bytes for t in tensors.values())  # what lies between one group's use of it and another's
+    work += moved * footprints.rate(machine, everything)
+    if machine.cores == 1 or sum(s.points for s in group.statements) < SMALL:
+        return work
+    iterations = prod(group.extents)
+    return min(work, work * ceil(iterations / machine.cores) / iterations + REGION)  # threads are no reason to split a group

@@ -1,0 +1,166 @@
+"""Loop nests inside of a launch: what each work-item runs by itself, and whole programs in one work-group.
+
+In one group the items meet at barriers (codegen.passes.barriers) where launches would follow one another: quicker, as long as
+the items of a group can do what there is to do at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.program.linear import Linear
+from polytc.schedule.cost.footprints import row_ends
+from polytc.schedule.facts import bands
+from polytc.schedule.facts.bands import Loop, Tree
+from polytc.schedule.facts.conflicts import Rows, reduced, text
+from polytc.schedule.facts.strides import vector_score
+from polytc.schedule.gpu import strategy as gpu
+from polytc.schedule.tiling import tile_sizes
+from polytc.schedule.tiling.point_loops import Scene
+
+BARRIER = 0.3
+"""Microseconds until all items of a group have met."""
+STEP = 0.5
+"""Microseconds of an instance for all items of a group at once."""
+MANY = 1 << 30
+"""Iterations of loops that a group has to divide, whatever they are."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """micros: estimated, of one iteration of the loops around."""
+
+    nest: Nest
+    micros: float
+
+
+def member(scene: Scene, loop: Loop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
+    """The loop, or that over its tiles of `divisor` iterations, as a member of a band of the nest; modulus: its place among so
+    many, or 0. Tiles begin at the first iteration, if that is below 0, else at 0, where memory begins."""
+    first = min(0, *(row_ends(scene.statements[s], r)[0] for s, r in loop.rows)) if divisor > 1 or modulus else 0
+
+    def part(row: Linear) -> str:
+        found = text(replace(row, constant=row.constant - first))
+        found = f"floor(({found})/{divisor})" if divisor > 1 else found
+        return f"({found}) mod {modulus}" if modulus else found
+    return Member(tuple((scene.statements[s].name, part(r)) for s, r in loop.rows), kind, loop.coincident)
+
+
+def members(scene: Scene, loops: tuple[Loop, ...]) -> tuple[Member, ...]:
+    """Sequential members."""
+    return tuple(member(scene, loop) for loop in loops)
+
+
+def serial(scene: Scene, tree: Tree, name: str) -> Nest:
+    """The tree as one work-item runs it."""
+    match tree:
+        case bands.Leaf():
+            return Leaf(scene.statements[tree.statement].name)
+        case bands.Cut():
+            raise AssertionError("groupwise: cut statements are a launch")
+        case bands.Sequence():
+            return Sequence(tuple(serial(scene, x, f"{name}.{n}") for n, x in enumerate(tree.parts)))
+        case bands.Band():
+            return Band(name, members(scene, tree.loops), serial(scene, tree.child, f"{name}.in"))
+
+
+def flat(band: bands.Band) -> tuple[tuple[Loop, ...], Tree]:
+    """The loops of a band and of those that stand alone in it while all of them carry nothing, and what is inside."""
+    loops, child = band.loops, band.child
+    while isinstance(child, bands.Band) and all(loop.coincident for loop in loops):
+        loops, child = (*loops, *child.loops), child.child
+    return loops, child
+
+
+def fastest_first(scene: Scene, loops: list[Loop], fixed: dict[str, Rows]) -> list[Loop]:
+    """Loops that carry nothing in the order of axes: first the one in which most accesses are contiguous, then the others from
+    the innermost."""
+    def score(n: int) -> tuple[int, int]:
+        total = 0
+        others = [loop for k, loop in enumerate(loops) if k != n]
+        for s, row in loops[n].rows:
+            left = reduced(row, (*fixed[s], *(x.row(s) for x in others)))
+            names = {i: r.index for r, i in zip(scene.statements[s].ranges, scene.conflicts.indices[s], strict=True)}
+            if len(left.terms) == 1 and len(row.terms) == 1:
+                total += vector_score(scene.accesses(s), names[left.terms[0][0]]) * scene.statements[s].points
+        return total, n
+    return [loops[n] for n in sorted(range(len(loops)), key=score, reverse=True)]
+
+
+def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Plan:
+    """The tree in one work-group. fixed: rows of the loops around; around: their iterations."""
+    axes = gpu.items([MANY] * min(2, max(1, _most(tree))), scene.machine)
+    inside = _Group(scene, tuple(axes)).of(tree, fixed, around, f"{name}.in")
+    rows = tuple((scene.statements[s].name, "0") for s in bands.statements(tree))
+    return Plan(Band(name, (Member(rows, "block0", coincident=True),), inside.nest), inside.micros)
+
+
+def _most(tree: Tree) -> int:
+    """Loops at once around a statement, at most."""
+    match tree:
+        case bands.Leaf() | bands.Cut():
+            return 0
+        case bands.Sequence():
+            return max(map(_most, tree.parts))
+        case bands.Band():
+            free = sum(loop.coincident for loop in flat(tree)[0])
+            return free or _most(tree.child)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """axes: items along them."""
+
+    scene: Scene
+    axes: tuple[int, ...]
+
+    def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Plan:
+        """See `plan`."""
+        if not _most(tree):
+            return self.alone(tree, around, name)
+        match tree:
+            case bands.Leaf() | bands.Cut():
+                raise AssertionError("groupwise: a statement has no loops that items could divide")
+            case bands.Sequence():
+                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
+                return Plan(Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts))
+            case bands.Band() if any(loop.coincident for loop in tree.loops):
+                return self.phase(tree, fixed, around, name)
+        trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in tree.loops))
+        inner = {s: (*fixed[s], *(loop.row(s) for loop in tree.loops)) for s in bands.statements(tree)}
+        child = self.of(tree.child, inner, around * trips, f"{name}.in")
+        return Plan(Band(name, members(self.scene, tree.loops), child.nest), trips * child.micros)
+
+    def alone(self, tree: Tree, around: float, name: str) -> Plan:
+        """A tree without loops that items could divide: the first item runs it."""
+        points = sum(self.scene.statements[s].points for s in bands.statements(tree))
+        rows = tuple((self.scene.statements[s].name, "0") for s in bands.statements(tree))
+        first = tuple(Member(rows, f"thread{axis}", coincident=True) for axis in reversed(range(len(self.axes))))
+        return Plan(Band(name, first, serial(self.scene, tree, f"{name}.one")), BARRIER + STEP * points / around)
+
+    def phase(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Plan:
+        """A band whose loops that carry nothing the items divide among themselves, in rounds between which nobody waits."""
+        loops, child = flat(band)
+        free = fastest_first(self.scene, [loop for loop in loops if loop.coincident], fixed)[:len(self.axes)]
+        rest = tuple(loop for loop in loops if loop not in free)
+        total = prod(self.axes)
+        rounds: list[Member] = []
+        threads: list[Member] = []
+        if len(free) == 1:
+            rounds.append(member(self.scene, free[0], "parallel", total))
+            for axis, size in enumerate(self.axes):
+                threads.append(member(self.scene, free[0], f"thread{axis}", prod(self.axes[:axis]), size))
+        else:
+            for axis, (loop, size) in enumerate(zip(free, self.axes, strict=True)):
+                rounds.append(member(self.scene, loop, "parallel", size))
+                threads.append(member(self.scene, loop, f"thread{axis}", modulus=size))
+        body = serial(self.scene, child, f"{name}.one")
+        if rest:
+            body = Band(f"{name}.item", members(self.scene, rest), body)
+        items = Band(f"{name}.thread", tuple(reversed(threads)), body, whole=True)
+        made = Band(name, tuple(reversed(rounds)), items, whole=True)
+        points = sum(self.scene.statements[s].points for s in bands.statements(band))
+        busy = min(total, prod(tile_sizes.extent(self.scene, loop) for loop in free))
+        return Plan(made, BARRIER + STEP * ceil(max(1.0, points / around / busy)))

@@ -1,0 +1,201 @@
+"""The strategy for GPUs and programs with `for` loops: which loops the host runs, and which a launch.
+
+    for t { parallel i S0;  parallel i S1 }   ->   host: for t { launch S0 over i;  launch S1 over i }
+                                              or   one launch of one group: for t { items S0; barrier; items S1; barrier }
+
+Loops that carry dependences run outside, so that what is inside is parallel: as the text has them, or where that leaves too
+little, as isl's scheduler does (Feautrier, Some Efficient Solutions to the Affine Scheduling Problem, 1992; Verdoolaege &
+Janssens, Scheduling for PPCG, 2017), which finds wavefronts: for Gauss-Seidel the host counts w = 4*t + 2*i + j, and a launch
+runs over t and i. Which of them is best, and when a single group is quicker than launches, is an estimate of their times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.machine import Machine
+from polytc.poly import isl, nest, scheduler
+from polytc.poly.dependences import Dependences
+from polytc.poly.nest import Nest
+from polytc.poly.scop import Scop
+from polytc.program import program as pr
+from polytc.schedule.facts import bands
+from polytc.schedule.facts.bands import Tree
+from polytc.schedule.facts.conflicts import Rows
+from polytc.schedule.facts.constraints import Question, question
+from polytc.schedule.gpu import diagonals, in_launch, textual
+from polytc.schedule.gpu import strategy as gpu
+from polytc.schedule.tiling import point_loops, tile_sizes
+from polytc.schedule.tiling.point_loops import Scene
+
+LAUNCH = 5.0
+"""Microseconds from the start of a launch to that of the next one in its queue, if it does nothing."""
+STEP = 0.4
+"""Microseconds of an instance that waits for memory, and of those of other items beside it."""
+ITEMS = 2048
+"""Work-items of a compute unit that are under way at once."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What runs a tree. micros: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch?"""
+
+    nest: Nest
+    micros: float
+    parallel: bool
+    how: tuple[str, ...] = ()
+
+
+def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = None, open_: bool = False
+         ) -> tuple[Nest, list[str]]:
+    """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. policy: of the fusion of
+    statements outside of loops; open_: its sizes are representative ones."""
+    parts: list[Nest] = []
+    notes: list[str] = []
+    for x in pr.stretches(scop.program.statements):
+        if isinstance(x, pr.Loop):
+            chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_)
+            inside, found = chosen.nest, [*chosen.how]
+        else:
+            inside, found = gpu.plan(replace(scop.program, statements=x), machine, policy, vectors=not open_,
+                                     prefix=f"F{len(parts)}")
+        parts.append(inside)
+        notes += found
+    return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
+
+
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, open_: bool) -> Planned:
+    """One loop nest: in the loops of the text, or in those of isl's scheduler if these are estimated to take less."""
+    try:
+        asked = question(scop, deps, tuple(s for s in loop.statements if not gpu.is_cut(s)))
+    except isl.QuotaExceeded as e:
+        return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
+    scene = Scene(scop.program, point_loops.names(loop.statements), asked.conflicts, machine)
+    mapping = _Mapping(scene, open_)
+    written = textual.tree(asked.conflicts, (loop,))
+    found = {"the text": mapping.whole(written, name)}
+    notes: list[str] = []
+    if textual.is_poor(scene, written) and not bands.has_cut(written):
+        for title, coincident in (("isl's scheduler", True), ("tiles", False)):
+            try:
+                tree = _asked(scop, asked, coincident)
+            except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
+                notes.append(f"isl's scheduler gives up: {e}")
+                break
+            planned = mapping.whole(tree, name) if coincident else mapping.tiles(tree, name)
+            found |= {title: planned} if planned is not None else {}
+    best = min(found, key=lambda title: found[title].micros)
+    estimates = ", ".join(f"{title} {p.micros:.2g}" for title, p in found.items())
+    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, microseconds estimated: {estimates}", *notes))
+
+
+HOW = {"the text": "the loops of the text", "isl's scheduler": "the loops of isl's scheduler", "tiles": "wavefronts of tiles"}
+"""What a loop is mapped from."""
+
+
+def _asked(scop: Scop, asked: Question, coincident: bool) -> Tree:
+    """What isl's scheduler finds. coincident: with loops that carry nothing as far out as can be, else with bands as large as
+    can be. Raises isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable."""
+    scop.ctx.set_schedule_outer_coincidence(int(coincident))
+    try:
+        return asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+    finally:
+        scop.ctx.set_schedule_outer_coincidence(0)
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """How trees run on a GPU. open: sizes are not fixed, so that a group may be too small for what there is to do."""
+
+    scene: Scene
+    open: bool
+
+    def whole(self, tree: Tree, name: str) -> Planned:
+        """name: the names of bands begin with it."""
+        return self.of(tree, dict.fromkeys(bands.statements(tree), ()), 1.0, name)
+
+    def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """fixed: the rows of the loops around; around: their iterations."""
+        match tree:
+            case bands.Leaf():
+                s = self.scene.statements[tree.statement]
+                return Planned(nest.Leaf(s.name), LAUNCH + STEP * s.points / around, False)
+            case bands.Cut():
+                return self.cut(tuple(self.scene.statements[s] for s in tree.statements), around, name)
+            case bands.Sequence():
+                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
+                return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts),
+                               any(p.parallel for p in parts))
+            case bands.Band() if any(loop.coincident for loop in tree.loops):
+                return self.launch(tree, fixed, around, name)
+            case bands.Band():
+                return self.outside(tree, fixed, around, name)
+
+    def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
+        """Statements that are cut: a launch of their own. Instances of an item that do not wait for each other count as one."""
+        count = sum(waits(s, ITEMS * self.scene.machine.cores) for s in statements)
+        return Planned(gpu.staged(statements, name), LAUNCH + STEP * count / around, True)
+
+    def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
+        trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in band.loops))
+        inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
+        child = self.of(band.child, inner, around * trips, f"{name}.in")
+        members = in_launch.members(self.scene, band.loops)
+        if not child.parallel:
+            points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
+            return Planned(nest.Band(name, members, child.nest), LAUNCH + STEP * points_ / around, False)
+        host = Planned(nest.Band(name, members, child.nest), trips * child.micros, True)
+        if self.open or bands.has_cut(band):
+            return host
+        group = in_launch.plan(self.scene, band, fixed, around, name)
+        alone = Planned(group.nest, LAUNCH + group.micros, True)
+        return min((host, alone), key=lambda p: p.micros)
+
+    def tiles(self, tree: Tree, name: str) -> Planned | None:
+        """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
+        found = diagonals.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.Band) else None
+        return None if found is None else Planned(found.nest, found.micros, True)
+
+    def launch(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
+        where that has more such loops."""
+        whole = self.grid(band, fixed, around, name)
+        if not isinstance(band.child, bands.Sequence) or not all(loop.coincident for loop in band.loops):
+            return whole
+        apart = bands.Sequence(tuple(_under(band.loops, x) for x in band.child.parts))
+        return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.micros)
+
+    def grid(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+        """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
+        loops, child = in_launch.flat(band)
+        free = [loop for loop in loops if loop.coincident]
+        chosen = in_launch.fastest_first(self.scene, free, fixed)[:3]
+        extents = [tile_sizes.extent(self.scene, loop) for loop in chosen]
+        items = gpu.items(extents, self.scene.machine)
+        rest = tuple(loop for loop in loops if loop not in chosen)
+        inside = in_launch.serial(self.scene, child, f"{name}.in")
+        body = nest.Band(f"{name}.item", in_launch.members(self.scene, rest), inside) if rest else inside
+        mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
+        blocks = tuple(in_launch.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
+        threads = tuple(in_launch.member(self.scene, loop, f"thread{axis}", modulus=size) for axis, (loop, size) in mapped)
+        made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
+        busy = min(prod(extents), ITEMS * self.scene.machine.cores)
+        count = sum(self.scene.statements[s].points for s in bands.statements(band))
+        return Planned(made, LAUNCH + STEP * max(1.0, count / around / busy), True)
+
+
+def waits(s: pr.Statement, busy: int) -> float:
+    """Instances of a cut statement one after another, where at most so many items are busy."""
+    items = prod(r.extent for r in s.ranges if r.kind.startswith(("block", "thread")))
+    beside = prod(r.extent for r in s.ranges if r.kind in ("unroll", "vector"))
+    return s.points / beside / min(items, busy)
+
+
+def _under(loops: tuple[bands.Loop, ...], tree: Tree) -> Tree:
+    """The loops around a part of what they were around."""
+    mine = tuple(loop.only(bands.statements(tree)) for loop in loops)
+    if isinstance(tree, bands.Band) and all(loop.coincident for loop in tree.loops):
+        return bands.Band((*mine, *tree.loops), tree.child)
+    return bands.Band(mine, tree)

@@ -1,0 +1,165 @@
+"""The strategy for GPUs: shared loops to work-groups and work-items.
+
+The fastest work-item axis gets the loop in which accesses are contiguous, so that neighbouring items touch neighbouring words
+(Verdoolaege et al., Polyhedral Parallel Code Generation for CUDA, TACO 2013).
+"""
+
+from __future__ import annotations
+
+from collections import abc
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+from polytc.machine import Machine
+from polytc.poly import isl
+from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.program import program as pr
+from polytc.program.generalise import numeric
+from polytc.schedule.facts.groups import Group, of_sizes, partition
+from polytc.schedule.facts.strides import of_statement, vector_score
+from polytc.schedule.fusion import policies
+from polytc.schedule.gpu import vector_accesses
+
+BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
+"""Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
+
+
+def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = ""
+         ) -> tuple[Nest, list[str]]:
+    """The loop nest of a whole program, and what was decided about fusion. Statements that rewrite.gpu.local_tiles has cut have
+    their loops already; of the others each group becomes one kernel. vectors: items may take whole vectors
+    (schedule.gpu.vector_accesses) where the sizes are fixed; prefix: the names of bands begin with it."""
+    typical, vectors = numeric(program), vectors and not program.sizes
+    parts: list[Nest] = []
+    notes: list[str] = []
+    for statements in kernels(typical.statements):
+        if is_cut(statements[0]):
+            parts.append(staged(statements, f"{prefix}K{len(parts)}"))
+            continue
+        shared = policies.choose(replace(typical, statements=statements), machine, policy)
+        notes += [str(shared)] if len(statements) > 1 else []
+        whole = [part for g in shared.groups for part in _alike(program, typical, g)]
+        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors) for n, g in enumerate(whole)]
+    return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
+
+
+def nest(program: pr.Program, machine: Machine) -> Nest:
+    """The loop nest of `plan`."""
+    return plan(program, machine)[0]
+
+
+def _alike(program: pr.Program, typical: pr.Program, group: Group) -> tuple[Group, ...]:
+    """A group, or its statements apart where their loops agree in typical sizes only."""
+    alike = of_sizes(program, group) is not None
+    return (group,) if alike else partition(replace(typical, statements=group.statements), "min")
+
+
+def is_cut(s: pr.Statement) -> bool:
+    """Do the statement's ranges say how its loops run?"""
+    return any(r.kind.startswith("block") for r in s.ranges)
+
+
+def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Statement, ...]]:
+    """Neighbours that are cut into the same work-groups, and runs of those that are not cut."""
+    for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if r.kind.startswith("block")]):
+        yield tuple(run)
+
+
+def staged(statements: tuple[pr.Statement, ...], name: str) -> Nest:
+    """The nest of statements whose ranges say how their loops run, in the order of the loops: neighbours share the outermost
+    loops that they have in common. Their `for` loops are around it."""
+    return _shared([(s, s.ranges[s.depth:]) for s in statements], name)
+
+
+def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) -> Nest:
+    """left: the loops of each statement that are not around yet. Loops over items are shared all or none: where statements
+    differ in one, all items finish the first before they begin with the next."""
+    count = 0
+    while all(len(rest) > count and rest[count] == left[0][1][count] for _, rest in left):
+        count += 1
+    if any(_is_item(r) for _, rest in left for r in rest[count:]):
+        count = min([count, *(n for n, r in enumerate(left[0][1]) if _is_item(r))])
+    inside = [(s, rest[count:]) for s, rest in left]
+    if len(left) == 1:
+        body: Nest = Leaf(left[0][0].name)
+    else:
+        runs = [list(run) for _, run in groupby(inside, key=lambda x: _first(x[1]) or x[0].name)]
+        body = Sequence(tuple(_shared(run, f"{name}.{n}") for n, run in enumerate(runs)))
+    if count == 0:
+        return body
+    members = tuple(Member(tuple((s.name, isl.name(r.index)) for s, _ in left), r.kind, coincident=r.kind != "sequential")
+                    for r in left[0][1][:count])
+    return Band(name, members, body)
+
+
+def _is_item(r: pr.Range) -> bool:
+    return r.kind.startswith("thread")
+
+
+def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
+    """The outermost loop, with all those over items if it is one."""
+    return tuple(filter(_is_item, ranges)) if ranges and _is_item(ranges[0]) else ranges[:1]
+
+
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, vectors: bool) -> Nest:
+    """vectors: items may take whole vectors (schedule.gpu.vector_accesses), the sizes being those of all runs."""
+    leaves = tuple(_leaf(group, n, name) for n in range(len(group.statements)))
+    body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
+    if not group.rows:
+        return body
+    axes, lanes = mapping(program, group, machine, vectors)
+    sizes = dict(axes)
+    order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
+    fastest = {r: axis for axis, (r, _) in enumerate(axes)}
+    each = {axes[0][0]: lanes}
+    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{sizes.get(r, 1) * each.get(r, 1)})"), f"block{fastest.get(r, 2)}",
+                          coincident=True) for r in order)
+    threads = [Member(_rows(group, r, f"{_item(each.get(r, 1))} mod {size}"), f"thread{fastest[r]}", coincident=True)
+               for r, size in reversed(axes)]
+    if lanes > 1:
+        threads.append(Member(_rows(group, axes[0][0], f"{{}} mod {lanes}"), "vector", coincident=True))
+    return Band(name, blocks, Band(f"{name}.thread", tuple(threads), body, permutable=True), permutable=True)
+
+
+def _item(each: int) -> str:
+    """The form of the number of the item that runs an iteration. each: iterations of one."""
+    return "{}" if each == 1 else f"floor({{}}/{each})"
+
+
+def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) -> tuple[list[tuple[int, int]], int]:
+    """(row, work-group extent) for at most three rows, fastest axis first; iterations of the first that are one item's."""
+    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
+    accesses = of_statement(program, group.statements[heavy])
+    rows = range(len(group.rows))
+    contiguous = max(rows, key=lambda r: (vector_score(accesses, group.rows[r][heavy]), r))
+    mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
+    lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
+    counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
+    return list(zip(mapped, items(counts, machine), strict=True)), lanes
+
+
+def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:
+    """Work-items of a group along each of up to three mapped loops, fastest axis first."""
+    found = [min(size, _power_of_two(n)) for n, size in zip(extents, BLOCKS[len(extents)], strict=True)]
+    while prod(found) > max(1, machine.max_work_group or 256):
+        widest = found.index(max(found))
+        found[widest] //= 2
+    return found
+
+
+def _power_of_two(n: int) -> int:
+    """The smallest power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _rows(group: Group, row: int, form: str) -> tuple[tuple[str, str], ...]:
+    return tuple((s.name, form.format(isl.name(group.rows[row][n]))) for n, s in enumerate(group.statements))
+
+
+def _leaf(group: Group, position: int, name: str) -> Nest:
+    s = group.statements[position]
+    inner = group.inner(position)
+    if not inner:
+        return Leaf(s.name)
+    return Band(f"{name}.{s.name}", tuple(Member(((s.name, isl.name(r.index)),)) for r in inner), Leaf(s.name))

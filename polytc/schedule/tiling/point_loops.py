@@ -1,0 +1,281 @@
+"""The loops inside a tile: which ones statements share, and what each statement does in loops of its own.
+
+    for t, i, j { S0;  S1 }   ->   for t { for i { vector j: S0 };  for i { vector j: S1 } }
+
+Statements are distributed at the outermost loop at which no dependence goes round in a circle (Allen & Kennedy, Automatic
+Translation of Fortran Programs to Vector Form, TOPLAS 1987); then each takes for its innermost loop the one in which its
+accesses are contiguous and nothing is carried, or in which it reduces along memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from polytc.machine import Machine
+from polytc.poly import isl
+from polytc.program import program as pr
+from polytc.program.linear import Linear
+from polytc.schedule.facts import bands
+from polytc.schedule.facts.conflicts import Conflicts, Rows, reduced
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
+from polytc.schedule.tiling import contractions
+
+SCATTERED = 1.5
+"""Cycles of an element that is loaded or stored by itself into a vector."""
+SCALAR = 0.6
+"""Cycles of a scalar load, store or operation."""
+CHAIN = 4.0
+"""Cycles of an operation that waits for the one of the iteration before."""
+HORIZONTAL = 14.0
+"""Cycles to combine the lanes of a vector."""
+START = 25.0
+"""Cycles that a loop over vectors costs beside its vectors."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """The loops of one statement by itself, outermost first; kind: of the innermost, 'sequential', 'vector' or 'reduce'; free:
+    which loops carry nothing of the statement's own; cycles: of an instance, estimated, where vectors are full; start: of each
+    run of the innermost loop, beside; lanes: iterations of the innermost loop at once; tile: of a contraction, instead of the
+    order of its loops."""
+
+    statement: str
+    loops: Rows
+    kind: str
+    free: tuple[bool, ...]
+    cycles: float
+    start: float = 0.0
+    lanes: int = 1
+    tile: contractions.Tiled | None = None
+
+    def time(self, span: dict[str, int]) -> float:
+        """Cycles of an instance. span: iterations of each index."""
+        if not self.start:
+            return self.cycles
+        length = span[self.loops[-1].terms[0][0]]
+        return self.cycles * -(-length // self.lanes) * self.lanes / length + self.start / length
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One loop over several statements; member: its place in the band."""
+
+    loop: bands.Loop
+    member: int | None
+    child: Points
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One after another."""
+
+    parts: tuple[Points, ...]
+
+
+Points: TypeAlias = Own | Shared | Parts
+
+
+@dataclass
+class Scene:
+    """What decisions about one loop nest look at. statements: by isl's names."""
+
+    program: pr.Program
+    statements: dict[str, pr.Statement]
+    conflicts: Conflicts
+    machine: Machine
+    _options: dict[tuple[object, ...], list[Own]] = field(default_factory=dict)
+    _accesses: dict[str, tuple[AccessStrides, ...]] = field(default_factory=dict)
+
+    def accesses(self, statement: str) -> tuple[AccessStrides, ...]:
+        """The target first, then every read."""
+        if statement not in self._accesses:
+            self._accesses[statement] = of_statement(self.program, self.statements[statement])
+        return self._accesses[statement]
+
+    def options(self, statement: str, rows: Rows, fixed: Rows) -> list[Own]:
+        """The loops that a statement may have for what is left of its rows."""
+        key = (statement, rows, frozenset(fixed))
+        if key not in self._options:
+            self._options[key] = list(_options(self, statement, rows, fixed))
+        return self._options[key]
+
+
+def owns(p: Points) -> Iterator[Own]:
+    """The statements' own loops below."""
+    match p:
+        case Own():
+            yield p
+        case Shared():
+            yield from owns(p.child)
+        case Parts():
+            for x in p.parts:
+                yield from owns(x)
+
+
+def depth(p: Points) -> int:
+    """Shared loops around the statements, at most."""
+    match p:
+        case Own():
+            return 0
+        case Shared():
+            return 1 + depth(p.child)
+        case Parts():
+            return max(map(depth, p.parts))
+
+
+def inside(scene: Scene, band: bands.Band, fixed: dict[str, Rows], spans: dict[str, dict[str, int]]) -> Points:
+    """The cheapest structure inside a tile of the band. fixed: the rows of each statement outside of the band that stand still;
+    spans: of each statement's indices in a tile."""
+    return _Search(scene, band, spans).best(band.child, (), fixed)
+
+
+def straight(scene: Scene, p: Points) -> Points:
+    """The same, with no loops outside, but that statements by themselves whose loops run along several indices at once, one
+    instance after another, get the loops of the text, if these are legal: their bounds are simpler."""
+    match p:
+        case Parts():
+            return Parts(tuple(straight(scene, x) for x in p.parts))
+        case Own(kind="sequential", tile=None) if any(len(row.terms) > 1 for row in p.loops):
+            written = tuple(Linear(((isl.name(i), 1),), 0) for i in scene.statements[p.statement].indices)
+            if scene.conflicts.legal(p.statement, (), written):
+                return _scalar(scene, p.statement, written, ())
+    return p
+
+
+def cost(scene: Scene, p: Points, spans: dict[str, dict[str, int]]) -> float:
+    """Cycles of all instances. spans: of each statement's indices in a tile."""
+    return sum(own.time(spans[own.statement]) * scene.statements[own.statement].points for own in owns(p))
+
+
+@dataclass
+class _Search:
+    """The search for the structure of one band."""
+
+    scene: Scene
+    band: bands.Band
+    spans: dict[str, dict[str, int]]
+    known: dict[tuple[tuple[str, ...], frozenset[int]], Points] = field(default_factory=dict)
+
+    def best(self, tree: bands.Tree, taken: tuple[int, ...], fixed: dict[str, Rows]) -> Points:
+        """tree: what of the band's child is left; taken: the members of the band that are shared already."""
+        key = bands.statements(tree), frozenset(taken)
+        if key not in self.known:
+            parts = tree.parts if isinstance(tree, bands.Sequence) else (tree,)
+            groups = self.scene.conflicts.components([bands.statements(x) for x in parts], fixed)
+            found = [p for group in groups for p in self.group([parts[n] for n in sorted(group)], taken, fixed)]
+            self.known[key] = found[0] if len(found) == 1 else Parts(tuple(found))
+        return self.known[key]
+
+    def group(self, parts: list[bands.Tree], taken: tuple[int, ...], fixed: dict[str, Rows]) -> list[Points]:
+        """Parts that depend on each other in a circle, or one part."""
+        rest = [m for m in range(len(self.band.loops)) if m not in taken]
+        if len(parts) == 1 or not rest:
+            return [self.alone(x, rest, fixed) for x in parts]
+        sequence = bands.Sequence(tuple(parts))
+        found: list[Points] = []
+        for m in rest:
+            loop = self.band.loops[m].only(bands.statements(sequence))
+            below = fixed | {s: (*fixed[s], r) for s, r in loop.rows}
+            found.append(Shared(loop, m, self.best(sequence, (*taken, m), below)))
+        return [min(found, key=lambda p: (round(cost(self.scene, p, self.spans), 2), depth(p)))]
+
+    def alone(self, tree: bands.Tree, rest: list[int], fixed: dict[str, Rows]) -> Points:
+        """A part of the band's child under the members that are left."""
+        loops: list[tuple[bands.Loop, int | None]] = [(self.band.loops[m].only(bands.statements(tree)), m) for m in rest]
+        while isinstance(tree, bands.Band) and len(bands.statements(tree)) == 1:
+            loops += [(loop, None) for loop in tree.loops]
+            tree = tree.child
+        if isinstance(tree, bands.Leaf):
+            options = self.scene.options(tree.statement, tuple(loop.row(tree.statement) for loop, _ in loops),
+                                         fixed[tree.statement])
+            span = self.spans[tree.statement]
+            return min(options, key=lambda o: o.time(span))
+        below = fixed | {s: (*fixed[s], *(loop.row(s) for loop, _ in loops)) for s in bands.statements(tree)}
+        inner = tree if isinstance(tree, bands.Band) else bands.Band((), tree)
+        child = inside(self.scene, inner, below, self.spans)
+        for loop, member in reversed(loops):
+            child = Shared(loop, member, child)
+        return child
+
+
+def _options(scene: Scene, statement: str, rows: Rows, fixed: Rows) -> Iterator[Own]:
+    """Ways to run a statement by itself: in the order of the rows, or with one of them innermost, as vectors."""
+    loops: list[Linear] = []
+    for row in rows:
+        left = reduced(row, (*fixed, *loops))
+        if left.terms:
+            loops.append(left)
+    yield _scalar(scene, statement, tuple(loops), fixed)
+    for n, loop in enumerate(loops):
+        if len(loop.terms) == 1 and abs(loop.terms[0][1]) == 1:
+            order = (*loops[:n], *loops[n + 1:], loop)
+            if scene.conflicts.legal(statement, fixed, order):
+                found = _vector(scene, statement, order, fixed)
+                if found is not None:
+                    yield found
+
+
+def _operations(s: pr.Statement) -> int:
+    return sum(isinstance(e, pr.Binary | pr.Call | pr.Unary) and e.dtype is s.value.dtype for e in pr.walk(s.value)) \
+        + (s.op is not None)
+
+
+def _scalar(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own:
+    s = scene.statements[statement]
+    carried = bool(loops) and scene.conflicts.carries(statement, (*fixed, *loops[:-1]), loops[-1])
+    operations = _operations(s)
+    cycles = SCALAR * (len(scene.accesses(statement)) + operations) + (CHAIN * min(operations, 3) if carried else 0.0)
+    start = START if loops and len(loops[-1].terms) == 1 else 0.0
+    return Own(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles, start)
+
+
+def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | None:
+    """The loops with the innermost one as vectors, or as a horizontal reduction; None if neither is right."""
+    s = scene.statements[statement]
+    accesses, outside = scene.accesses(statement), (*fixed, *loops[:-1])
+    (index, sign), = loops[-1].terms
+    lanes = lane_width(scene.program, s, scene.machine)
+    span = next(r.extent for r in s.ranges if isl.name(r.index) == index)
+    strides = [a.stride(next(r.index for r in s.ranges if isl.name(r.index) == index)) for a in accesses]
+    if span < 4 or lanes < 2:
+        return None
+    kind = "vector"
+    if scene.conflicts.carries(statement, outside, loops[-1]):
+        kind = "reduce"
+        commutes = s.op is not None and not scene.program.precise and strides[0] == 0
+        if not commutes or not scene.conflicts.reduces(statement, outside, loops[-1]):
+            return None
+    elif strides[0] == 0:
+        return None
+    cycles = _operations(s) * SCALAR / lanes + sum(_access(stride, lanes) for stride in strides)
+    tile = None
+    if kind == "vector":
+        tile = contractions.own(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
+    if sign < 0:
+        loops = (*loops[:-1], Linear(((index, 1),), 0))
+    return Own(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
+               START + (HORIZONTAL if kind == "reduce" else 0.0), lanes, tile)
+
+
+def _access(stride: int | None, lanes: int) -> float:
+    """Cycles an instance for one access of a vector loop."""
+    match stride:
+        case 0:
+            return 0.0
+        case 1:
+            return SCALAR / lanes
+        case -1:
+            return 2 * SCALAR / lanes
+        case _:
+            return SCATTERED
+
+
+def _free(conflicts: Conflicts, statement: str, loops: Rows, fixed: Rows) -> tuple[bool, ...]:
+    return tuple(not conflicts.carries(statement, (*fixed, *loops[:n]), loop) for n, loop in enumerate(loops))
+
+
+def names(chosen: tuple[pr.Statement, ...]) -> dict[str, pr.Statement]:
+    """Statements by isl's names."""
+    return {isl.name(s.name): s for s in chosen}

@@ -1,0 +1,209 @@
+"""Copies of tensors for one statement: a program with a statement more, which a schedule then moves next to its reader.
+
+    S1: C[i,j] += A[i,k]*B[k,j]   ->   S1_A: A_S1[i,k] = A[i,k];  S1: C[i,j] += A_S1[i,k]*B[k,j]
+
+A schedule with copies says so in comments at its head, `# copy S1 A 0,1`, so that its text is enough to make the program again.
+Iterations that run at once have copies of their own where several use one element: `# copy S1 A 0,1 j/16` has one for each
+value of j // 16.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from polytc import errors
+from polytc.lang.report import closest
+from polytc.program import program as pr
+from polytc.program.affine import affine, interval
+from polytc.program.linear import linear
+from polytc.program.names import fresh
+from polytc.program.scalars import I64
+
+HEAD = "# copy "
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The value index // divisor % modulus of a loop, without the remainder if modulus is 0."""
+
+    index: str
+    divisor: int = 1
+    modulus: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.divisor}" + (f"%{self.modulus}" if self.modulus else "")
+
+    @property
+    def value(self) -> pr.Expr:
+        value: pr.Expr = pr.Index(self.index)
+        if self.divisor != 1:
+            value = pr.Binary("//", value, pr.Const(self.divisor, I64), I64)
+        return pr.Binary("%", value, pr.Const(self.modulus, I64), I64) if self.modulus else value
+
+    @staticmethod
+    def of(value: pr.Expr) -> Piece | None:
+        """The piece that has this value."""
+        match value:
+            case pr.Index(name=index):
+                return Piece(index)
+            case pr.Binary("//", pr.Index(name=index), pr.Const(value=divisor)):
+                return Piece(index, int(divisor))
+            case pr.Binary("%", inside, pr.Const(value=modulus)) if (whole := Piece.of(inside)) and not whole.modulus:
+                return replace(whole, modulus=int(modulus))
+            case _:
+                return None
+
+    @staticmethod
+    def read(text: str) -> Piece | None:
+        """The piece that prints so."""
+        found = re.fullmatch(r"([^/%]+)/([1-9]\d*)(?:%([1-9]\d*))?", text)
+        return Piece(found[1], int(found[2]), int(found[3] or 0)) if found else None
+
+    def range(self, lower: int, upper: int) -> tuple[int, int]:
+        """The half-open range of its values, of an index in lower..upper-1."""
+        return (0, self.modulus) if self.modulus else (lower // self.divisor, (upper - 1) // self.divisor + 1)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """statement: the reader; tensor: what it reads; order: of the copy's dimensions, by the tensor's: (1, 0) transposes. each:
+    pieces of the reader's indices: there is a copy for each of their values."""
+
+    statement: str
+    tensor: str
+    order: tuple[int, ...]
+    each: tuple[Piece, ...] = ()
+
+    def __str__(self) -> str:
+        order = ",".join(map(str, self.order)) or ("-" if self.each else "")
+        return " ".join([f"{HEAD}{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+
+
+def of(text: str) -> tuple[Copy, ...]:
+    """The copies that the head of a schedule's text asks for."""
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        words = line.removeprefix(HEAD).split() if line.startswith(HEAD) else []
+        if len(words) >= 2:
+            order = words[2].split(",") if len(words) > 2 else []
+            each = tuple(p for word in words[3:] if (p := Piece.read(word)) is not None)
+            found.append(Copy(words[0], words[1], tuple(int(d) for d in order if d.isdigit()), each))
+    return tuple(found)
+
+
+def applied(program: pr.Program, wanted: tuple[Copy, ...]) -> pr.Program:
+    """The program with the copies. Raises E707, E708."""
+    for c in wanted:
+        program = apply(program, c)[0]
+    return program
+
+
+def apply(program: pr.Program, c: Copy) -> tuple[pr.Program, pr.Statement]:
+    """The program with one copy, made before the outermost `for` around the reader, and the statement that makes it.
+
+    Raises E707 if the statement does not read the tensor, E708 where the order does not fit or the loop writes the tensor.
+    """
+    s = next((x for x in program.statements if x.name == c.statement), None)
+    if s is None:
+        raise errors.fail("E707", f"there is no statement {c.statement!r}", notes=["the schedule asks for a copy for it"])
+    reads = [r for r in pr.reads(s) if r.tensor == c.tensor]
+    if not reads:
+        known = list(dict.fromkeys(r.tensor for r in pr.reads(s)))
+        notes = [n for n in (closest(c.tensor, known), f"it reads {', '.join(known) or 'nothing'}") if n]
+        raise errors.fail("E707", f"{s.name} does not read {c.tensor!r}", notes=notes)
+    tensor = program.tensor(c.tensor)
+    if sorted(c.order) != list(range(len(tensor.shape))):
+        raise errors.fail("E708", f"{list(c.order)} is no order of the dimensions of {c.tensor}",
+                          notes=["name each once, from 0"])
+    around = [x for x in program.statements if x is s or (s.loops and x.loops[:1] == s.loops[:1])]
+    writer = next((x.name for x in around if x.target == c.tensor), None)
+    if writer is not None:
+        raise errors.fail("E708", f"{writer} writes {c.tensor} where {s.name} reads it: a copy would be out of date",
+                          notes=["copy tensors that the loops around the statement do not change"])
+    return _copied(program, s, tensor, reads, c, around[0])
+
+
+def _copied(program: pr.Program, s: pr.Statement, tensor: pr.Tensor, reads: list[pr.Read], c: Copy, first: pr.Statement
+            ) -> tuple[pr.Program, pr.Statement]:
+    name = fresh(f"{tensor.name}_{s.name}", {t.name for t in program.tensors})
+    label = fresh(f"{s.name}_{tensor.name}", {x.name for x in program.statements})
+    box = [_extent(s, reads, tensor, d) for d in range(len(tensor.shape))]
+    indices = _indices(s, reads[0])
+    ranges = tuple(pr.Range(i, low, high) for i, (low, high) in zip(indices, box, strict=True))
+    pieces = _pieces(s, c, set(indices))
+    box = [*box, *((r.lower, r.upper) for r in pieces)]
+    order = (*range(len(indices), len(box)), *c.order)
+    small = pr.Tensor(name, tensor.dtype, tuple(box[d][1] - box[d][0] for d in order), tuple(box[d][0] for d in order))
+    cell = tuple(pr.Index(i) for i in indices)
+    places = (*(pr.Index(r.index) for r in pieces), *(cell[d] for d in c.order))
+    make = pr.Statement(label, name, places, None, pr.Read(tensor.name, cell, tensor.dtype), (*pieces, *ranges), span=s.span)
+
+    def moved(e: pr.Expr) -> pr.Expr:
+        if isinstance(e, pr.Read) and e.tensor == tensor.name:
+            return replace(e, tensor=name, subscripts=(*(p.value for p in c.each), *(e.subscripts[d] for d in c.order)))
+        return e
+    reader = replace(s, value=pr.map_expr(s.value, moved), subscripts=tuple(pr.map_expr(x, moved) for x in s.subscripts))
+    statements = tuple(y for x in program.statements for y in (
+        *((make,) if x is first else ()), reader if x is s else x))
+    return replace(program, tensors=(*program.tensors, small), statements=statements), make
+
+
+def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
+    """The ranges of what there is a copy for each value of. Raises E707 for an index that the reader does not have."""
+    found = []
+    for p in c.each:
+        r = next((x for x in s.ranges if x.index == p.index), None)
+        if r is None:
+            raise errors.fail("E707", f"{s.name} has no index {p.index!r}",
+                              notes=["the schedule asks for copies for its values"])
+        name = fresh(f"{p.index}_each", taken)
+        taken.add(name)
+        found.append(pr.Range(name, *p.range(r.lower, r.upper)))
+    return found
+
+
+def _extent(s: pr.Statement, reads: list[pr.Read], tensor: pr.Tensor, d: int) -> tuple[int, int]:
+    """The half-open interval of dimension d that the reads touch within the tensor."""
+    box = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
+    lower, upper = tensor.lower[d], tensor.lower[d] + tensor.shape[d]
+    low, high = upper, lower
+    for r in reads:
+        form = affine(r.subscripts[d])
+        if form is None or any(x.extent <= 0 for x in s.ranges):
+            return lower, upper
+        ends = interval(form, box)
+        low, high = min(low, ends[0]), max(high, ends[1] + 1)
+    low, high = max(low, lower), min(high, upper)
+    return (low, high) if low < high else (lower, upper)
+
+
+def _indices(s: pr.Statement, read: pr.Read) -> tuple[str, ...]:
+    """Names for the copy's indices: what the reader walks each dimension with, where that is one index and no other's."""
+    names: list[str] = []
+    for d, sub in enumerate(read.subscripts):
+        form = linear(sub)
+        index = form.terms[0][0] if form is not None and len(form.terms) == 1 else f"d{d}"
+        names.append(fresh(index if index not in names else f"d{d}", set(names)))
+    return tuple(names)
+
+
+def source(s: pr.Statement, make: pr.Statement, renamed: str) -> dict[str, pr.Expr]:
+    """Index of the reader -> the index of the copy that has its value when the element is first read.
+
+    renamed: the copy's tensor, which `s` reads.
+    """
+    found: dict[str, pr.Expr] = {}
+    subscripts = list(make.subscripts)
+    for d, sub in enumerate(subscripts):
+        forms = [linear(r.subscripts[d]) for r in pr.reads(s) if r.tensor == renamed]
+        indices = {f.terms for f in forms if f is not None}
+        if None in forms or len(indices) != 1:
+            continue
+        terms = indices.pop()
+        if len(terms) == 1 and terms[0][1] == 1:
+            most = max(f.constant for f in forms if f is not None)
+            found.setdefault(terms[0][0], pr.Binary("-", sub, pr.Const(most, I64), I64))
+    return found
