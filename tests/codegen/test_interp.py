@@ -167,6 +167,18 @@ def test_fma_of_f32_rounds_once() -> None:
         assert support.fma(np.float32(3e38), np.float32(2), np.float32(1)) == np.inf
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_constants_of_every_kind(lanes: int) -> None:
+    numbers = [np.nan, np.inf, -np.inf, -0.0, 1e-45, 0.1]
+    y = L.Buffer("y", F32, (len(numbers), lanes))
+    at = L.const(0) if lanes == 1 else L.Ramp(L.const(0), 1, lanes)
+    stores = [L.Store(y, (L.const(k), at), L.Const(x, F32, lanes)) for k, x in enumerate(numbers)]
+    m = P.module("m", (y,), ("y",), L.block(*stores))
+    got, want = P.run(interp(m), m, {})["y"], np.array(numbers, np.float32)
+    np.testing.assert_array_equal(got, np.repeat(want[:, None], lanes, 1))
+    assert np.array_equal(np.signbit(got[:, 0]), np.signbit(want))
+
+
 def test_vector_select_loads_only_chosen_lanes() -> None:
     x, y = L.Buffer("x", F32, (5,)), L.Buffer("y", F32, (8,))
     ramp = L.Ramp(L.const(0), 1, 8)
