@@ -84,3 +84,12 @@ def test_longer_rows_fit_local_memory() -> None:
     assert rows(pad_kernel(k, replace(GENERIC_GPU, local_bytes=4 * 32 * 33))) == [(32, 33)]
     assert rows(pad_kernel(k, replace(GENERIC_GPU, local_bytes=4 * 32 * 33 - 1))) == [(32, 32)]
     assert rows(pad_kernel(k, GENERIC_CPU)) == [(32, 32)]
+
+
+def test_longer_rows_of_several_arrays_fit_together() -> None:
+    first, second = L.Buffer("T", F32, (32, 32), "local"), L.Buffer("U", F32, (32, 32), "local")
+    phases = [phase(L.Store(Y, ROW, P.load(b, *COLUMN))) for b in (first, second)]
+    k = P.module("m", (Y,), ("Y",), P.loop("g", 1, L.Alloc(first, L.Alloc(second, L.block(*phases))), "block")).kernels[0]
+    for extra, widths in ((2 * 128, (33, 33)), (2 * 128 - 1, (33, 32)), (128, (33, 32)), (127, (32, 32))):
+        made = pad_kernel(k, replace(GENERIC_GPU, local_bytes=2 * 4 * 32 * 32 + extra))
+        assert rows(made) == [(32, width) for width in widths]

@@ -144,6 +144,14 @@ def test_work_items_keep_small_slices_of_their_own(inside: bool) -> None:
     assert all(s.buffer.space == "private" for s in traverse.walk_stmt(after.kernels[0].body) if isinstance(s, L.Alloc))
 
 
+def test_groups_without_items_keep_slices_of_their_own() -> None:
+    x, t, y = buffers(N, N)
+    rows = L.block(P.loop("j", N, copy(x, t, (I, J))), P.loop("j", N, L.Store(y, (I, J), P.load(t, I, J))))
+    after = contract(P.module("m", (x, y), ("Y",), P.loop("i", N, rows, "block"), scratch=(t,)), GENERIC_GPU)
+    assert slices(after) == [(N,)]
+    assert after.scratch == ()
+
+
 def test_softmax_needs_one_row_of_scratch() -> None:
     text = "M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]"
     lowered = compiler.lower_program(build(text, {"X": (64, 129)}), InterpTarget())

@@ -129,3 +129,30 @@ def test_shared_loads_stay_in_buffers_of_open_sizes(low: int | None, high: int |
         place, old = run.lane(load.indices[0], 0, env), run.lane(at, 0, env)
         assert 0 <= place < n
         assert place == old or not 0 <= old < n
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_what_can_be_vectors(masks: bool) -> None:
+    store = L.Store(A, (W, V), L.Const(1.0, F64))
+    own = L.Buffer("own", F64, (4,), "private")
+    condition, alike = L.binary("<", V, L.const(3)), L.binary("<", W, L.const(3))
+    moving, loaded = P.loop("k", V, store), L.binary("<", P.load(G, W), L.const(3))
+    for s, possible in (
+            (store, True), (L.block(store, store), True), (P.loop("k", 3, store), True), (L.If(alike, store), True),
+            (L.If(alike, store, store), True), (L.If(condition, store), masks), (L.If(condition, store, store), masks),
+            (moving, False), (P.loop("k", P.load(G, W), store), False), (P.loop("k", 3, store, "parallel"), False),
+            (L.Alloc(own, store), False), (L.block(store, L.Barrier()), False), (L.block(store, moving), False),
+            (L.If(loaded, store), masks), (L.If(alike, moving), False), (L.If(alike, store, moving), False),
+            (L.Store(A, (W, L.Ramp(V, 1, 4)), L.Const(1.0, F64, 4)), False)):
+        assert lanewise.straight(s, "v", masks) == possible, s
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512])
+def test_a_sum_of_unknown_length_in_a_vector_loop(machine: object) -> None:
+    """Its partial results are memory of its own: the loop around runs one by one."""
+    x, y = L.Buffer("X", F64, (20, 20)), L.Buffer("Z", F64, (20, 20))
+    inner = L.For("k", L.const(0), W, 1, L.Store(y, (W, V), P.add(P.load(y, W, V), P.load(x, V, L.Var("k")))), "reduce")
+    nest = P.loop("w", 20, P.loop("v", 20, inner, "vector"))
+    made = expand_kernel(P.module("m", (x, y), ("Z",), nest).kernels[0], machine)
+    arrays = arrays_of(x, y)
+    np.testing.assert_array_equal(results(made.body, arrays)["Z"], results(nest, arrays)["Z"])
