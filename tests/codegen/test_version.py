@@ -106,3 +106,22 @@ def test_tiles_on_the_diagonal_are_straight_code_where_there_are_masks() -> None
     assert constant(version.version_kernel(triangle(12), AVX512)) == [True, True]
     assert constant(version.version_kernel(triangle(12), AVX2)) == [True, False]
     assert constant(version.version_kernel(triangle(11), AVX512)) == [True, False]
+
+
+def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
+    """They hold for all its iterations if they do for the first, so that a full tile stays in registers."""
+    x, y = L.Buffer("X", F64, (24,)), L.Buffer("Y", F64, (5, 24))
+    i, j, k, q = (L.Var(n) for n in "ijkq")
+    place = (i, P.scaled("j", COLUMNS, q))
+    update = L.Store(y, place, P.add(P.load(y, *place), P.load(x, k)))
+    upper = L.Call("min", (L.const(COLUMNS), P.add(P.scaled("i", -4, L.const(1)), k)), q.dtype)
+    inner = L.For("k", P.mul(j, L.const(COLUMNS)), L.const(24), 1, P.loop("q", upper, update, "vector"))
+    kernel = P.module("m", (x, y), ("Y",), P.loop("i", 5, P.loop("j", 3, inner))).kernels[0]
+    made = version.version_kernel(kernel, AVX2)
+    arrays = arrays_of(x, y)
+    assert stores(made.body, arrays) == stores(kernel.body, arrays)
+    (test,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
+    assert isinstance(test.then, L.For)
+    assert test.then.var == "k"
+    assert isinstance(test.then.body, L.For)
+    assert test.then.body.upper == L.const(COLUMNS)
