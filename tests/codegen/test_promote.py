@@ -12,8 +12,8 @@ from loop_steps import arrays_of, results
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes.promote import drop_dead_stores, promote_kernel
-from polytc.lang.scalars import F64
 from polytc.machine import AVX2, AVX512
+from polytc.program.scalars import F64
 
 I, J, K = L.Var("i"), L.Var("j"), L.Var("k")
 N = 8
