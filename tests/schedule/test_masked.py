@@ -27,6 +27,7 @@ CAUSAL = "j <= i ? S[h,i,j] : -inf"
 LATER = "j <= i + 37 ? S[h,i,j] / 4 : -inf"
 WINDOW = "j <= i && j > i - 20 ? S[h,i,j] : -inf"
 NEGATED = "!(j <= i) || j < i - 30 ? -inf : S[h,i,j]"
+RISING = "j >= 63 - i ? S[h,i,j] : -inf"
 ADDED = "0.5 * S[h,i,j] + (i < j ? -3.4028234e38 : 0.0)"
 
 
@@ -52,7 +53,7 @@ def narrowed(program: pr.Program) -> dict[str, list[str]]:
 def seen(logit: str, rows: int, keys: int) -> np.ndarray:
     i, j = np.arange(rows)[:, None], np.arange(keys)
     return {CAUSAL: j <= i, LATER: j <= i + 37, WINDOW: (j <= i) & (j > i - 20), NEGATED: (j <= i) & (j >= i - 30),
-            ADDED: j <= i}[logit]
+            RISING: j >= 63 - i, ADDED: j <= i}[logit]
 
 
 def expected(logit: str, a: dict[str, np.ndarray]) -> np.ndarray:
@@ -63,7 +64,7 @@ def expected(logit: str, a: dict[str, np.ndarray]) -> np.ndarray:
     return np.einsum("hij,hje->hie", e / e.sum(axis=-1, keepdims=True), a["V"].astype(np.float64))
 
 
-@pytest.mark.parametrize("logit", [CAUSAL, LATER, WINDOW, NEGATED, ADDED])
+@pytest.mark.parametrize("logit", [CAUSAL, LATER, WINDOW, NEGATED, RISING, ADDED])
 @pytest.mark.parametrize(("rows", "keys"), [(256, 256), (131, 200), (64, 80)])
 def test_results(logit: str, rows: int, keys: int) -> None:
     """Whole blocks; rows beyond the last block; more keys than rows."""
