@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from polytc.lang import program as pr
-from polytc.lang.scalars import I64
-from polytc.schedule.copies import Piece
+from polytc.program import program as pr
+from polytc.program.scalars import I64
+from polytc.schedule.user.copies import Piece
 from tests.schedule.test_recipe import right, start
 
 WINDOW = ("Y[i] += X[i+r] * W[r]", {"X": (26,), "W": (3,)})
