@@ -71,8 +71,8 @@ class Steps:
 
     def _fuse(self, a: str, b: str, depth: int | None) -> Self:
         most = min(len(loopnest.loops(self.body, s)) for s in (a, b))
-        least = loopnest.shared(self.body, a, b) + 1
-        return self._first(f"fuse {a},{b}", [depth] if depth is not None else list(range(most, least, -1)) or [least],
+        now = loopnest.shared(self.body, a, b)
+        return self._first(f"fuse {a},{b}", [depth] if depth is not None else list(range(most, now, -1)) or [now + 1],
                            lambda d: fusion.fuse(self.body, a, b, d))
 
     def distribute(self, a: str, b: str, depth: int | None = None) -> Self:
