@@ -51,3 +51,31 @@ def test_reductions_of_vectors_of_several_widths_in_one_store() -> None:
     got = P.run(target.load(target.build(target.emit(m))), m, {"a": x})["out"]
     want = x[:8].sum() - x[8:10].max() + x[10:14].prod() * x[16:32].min()
     assert list(got) == [want, np.bitwise_xor.reduce(x[32:])]
+
+
+@pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+def test_stores_of_vectors_of_any_width() -> None:
+    """Side by side, apart, and where what is loaded is stored in another order."""
+    widths = (1, 2, 4, 8)
+    a, out = L.Buffer("a", I64, (64,)), L.Buffer("out", I64, (len(widths), 3, 16))
+    x = np.random.default_rng(0).integers(-99, 99, 64)
+    stores: list[L.Stmt] = []
+    want = np.zeros(out.shape, np.int64)
+
+    def ramp(base: int, stride: int, lanes: int) -> L.Expr:
+        return L.const(base) if lanes == 1 else L.Ramp(L.const(base), stride, lanes)
+
+    for k, lanes in enumerate(widths):
+        places = [ramp(3, 1, lanes), ramp(1, 2, lanes), ramp(0, 1, lanes)]
+        values = [P.load(a, ramp(first, step, lanes), lanes=lanes) for first, step in ((5, 1), (40, -2), (9, 1))]
+        values[1] = P.mul(values[1], L.const(3, lanes))
+        held = P.load(out, L.const(k), L.const(2), places[2], lanes=lanes)
+        moved = L.Store(out, (L.const(k), L.const(2), ramp(1, 1, lanes)), held)
+        stores += [*(L.Store(out, (L.const(k), L.const(n), places[n]), values[n]) for n in range(3)), moved]
+        want[k, 0, 3:3 + lanes] = x[5:5 + lanes]
+        want[k, 1, 1:1 + 2 * lanes:2] = 3 * x[40:40 - 2 * lanes:-2]
+        want[k, 2, :lanes] = x[9:9 + lanes]
+        want[k, 2, 1:1 + lanes] = x[9:9 + lanes]
+    m = P.module("m", (a, out), ("out",), L.block(*stores))
+    target = CompiledC()
+    np.testing.assert_array_equal(P.run(target.load(target.build(target.emit(m))), m, {"a": x})["out"], want)

@@ -133,6 +133,18 @@ def test_floats_become_integers_of_the_least_width_that_holds_them(source: DType
     assert U64 not in widths, "it takes two conversions"
 
 
+def test_what_a_processor_lacks_of_a_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = replace(machines.AVX2, features="+sse2,+avx2,+bmi2,+f16c,+fma,-avx512f")
+    monkeypatch.setattr(machines, "detect", lambda *_: here)
+    asked = {"": "", "+sse2,+fma": "", "+avx2,+amx-tile": "amx-tile", "+avx512f,+avx512bw,-sse3": "avx512bw, avx512f"}
+    for features, lacking in asked.items():
+        assert LLVMTarget(replace(machines.AVX2, features=features)).lacks() == lacking
+    assert LLVMTarget(machines.AVX512).lacks() == "avx512bw, avx512cd, avx512dq, avx512f, avx512vl"
+    assert LLVMTarget().lacks() == ""
+    assert "aarch64" in LLVMTarget(machines.NEON).lacks()
+    assert "'gpu'" in LLVMTarget(machines.GENERIC_GPU).lacks()
+
+
 def test_functions_are_for_the_machine_that_is_given() -> None:
     out = loops.Buffer("out", F32, (1,))
     m = module(loops.Store(out, (c(0),), loops.Const(1.0, F32)), out)
