@@ -19,7 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from polytc import cli, keys
 from polytc.graph import Graph, passes
-from polytc.graph.bindings import TABLE, elementwise
+from polytc.graph.operators.elements import elementwise
+from polytc.graph.operators.table import TABLE
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 SHAPES = ["--shape", "A=5,7", "--shape", "B=7,3"]

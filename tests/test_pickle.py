@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import polytc
 from polytc import compiler, errors, lang
-from polytc.graph.binding import NeedsValue
+from polytc.graph.operators.binding import NeedsValue
 
 TEXT = "def f(f32[M,K] A, f32[K,N] B) -> (f32[M,N] C) { C[i,j] += A[i,k] * B[k,j] }"
 SHAPES: dict[str, tuple[int, ...]] = {"A": (4, 5), "B": (5, 6)}

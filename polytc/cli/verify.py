@@ -15,7 +15,7 @@ from polytc.cli.model import ModelFile, feeds_for, progress
 from polytc.cli.run import Input, Seed
 
 if TYPE_CHECKING:
-    from polytc.graph.verify import Finding
+    from polytc.graph.tools.verify import Finding
 
 
 def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shape = None, input: Input = None, random: Seed = 0,
@@ -23,7 +23,7 @@ def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shap
            save: Annotated[Path | None, typer.Option("--save", help="A .npz for the first wrong node's inputs.")] = None
            ) -> None:
     """Compare each node, then the whole model, with onnx's reference evaluator. Exit code 1 where something differs."""
-    from polytc.graph import verify as comparing  # the onnx library is optional and slow to import
+    from polytc.graph.tools import verify as comparing
 
     graph = comparing.imported(model)
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)

@@ -18,11 +18,11 @@ from polytc.codegen.c import language
 from polytc.codegen.ctext.constants import MACROS
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
-from polytc.graph import assembly
-from polytc.graph.headers import identifier, parameters
-from polytc.graph.instance import Progress, lifetimes
-from polytc.graph.memory import Life
 from polytc.graph.plan import Array, Call, Plan
+from polytc.graph.planning.memory import Life
+from polytc.graph.running.instance import Progress, lifetimes
+from polytc.graph.tools import assembly
+from polytc.graph.tools.headers import identifier, parameters
 from polytc.options import NONE, Licence, check_unchecked
 from polytc.poly import isl
 from polytc.program import extents

@@ -19,7 +19,7 @@ from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.description import arguments, rows, weights
 from polytc.export.folder import Folder, described, prepare
 from polytc.export.templates import FLOORDIV, SATURATED, cmake, common, rendered, weight_check
-from polytc.graph.headers import c_type
+from polytc.graph.tools.headers import c_type
 from polytc.machine import ALIGNMENT
 
 

@@ -11,9 +11,9 @@ from polytc.codegen.ctext.library import Library, Part
 from polytc.codegen.target import Launch, Repeat
 from polytc.export import commentary
 from polytc.export.bundle import Argument, Bundle, Place, Step
-from polytc.graph import memory
-from polytc.graph.headers import identifier
-from polytc.graph.memory import Slots
+from polytc.graph.planning import memory
+from polytc.graph.planning.memory import Slots
+from polytc.graph.tools.headers import identifier
 from polytc.program.extents import Extent
 from polytc.program.scalars import DType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polytc.codegen import weightfile
 from polytc.export.bundle import Bundle
-from polytc.graph.headers import c_type
+from polytc.graph.tools.headers import c_type
 
 COMMON = '''\
  * FILE: raw data, one for each argument in order; those of inputs are read, those of outputs are written, of what is both the

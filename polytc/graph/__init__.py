@@ -6,15 +6,15 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from polytc.graph import stored
 from polytc.graph.ir import Graph, Node, Value
-from polytc.graph.model import Model
+from polytc.graph.model import Model, compile_graph
 from polytc.graph.places import Places
+from polytc.graph.storing import stored
 
 if TYPE_CHECKING:
-    from polytc.graph.registry import register
+    from polytc.graph.operators.registry import register
 
-__all__ = ["Graph", "Model", "Node", "Value", "load_onnx", "register"]
+__all__ = ["Graph", "Model", "Node", "Value", "compile_graph", "load_onnx", "register"]
 
 
 def load_onnx(source: Any, *, without: Collection[str] = (), strict: bool = False,
@@ -48,7 +48,9 @@ def _imported(source: Any, without: Collection[str], strict: bool, places: Place
 
 def __getattr__(name: str) -> Any:
     if name == "register":
-        from polytc.graph.registry import register  # needs the front end, which models that are found on disk do without
+        from polytc.graph.operators.registry import (
+            register,  # needs the front end, which models that are found on disk do without
+        )
 
         return register
     raise AttributeError(f"module 'polytc.graph' has no attribute {name!r}")

@@ -21,12 +21,13 @@ from polytc.codegen.llvm import standalone
 from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
 from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import ModelError, fail
-from polytc.graph import assembly, guards, headers, layouts, memory
-from polytc.graph.instance import Progress, lifetimes
 from polytc.graph.ir import Graph
-from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Call, Guard, Plan
-from polytc.graph.specialise import Part, specialise
+from polytc.graph.planning import guards, layouts, memory
+from polytc.graph.planning.partition import fuse
+from polytc.graph.running.instance import Progress, lifetimes
+from polytc.graph.specialisation.specialise import Part, specialise
+from polytc.graph.tools import assembly, headers
 from polytc.machine import ALIGNMENT, Machine
 from polytc.options import Licence, check_checked, check_licence, check_unchecked
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from polytc import processors
 from polytc.arguments import check_target
-from polytc.graph import keeping, profiling
-from polytc.graph.binding import NeedsValue
-from polytc.graph.executables import compiler_for, machine_for, tests_on_host
 from polytc.graph.ir import Graph
-from polytc.graph.opening import OpenKernels
+from polytc.graph.operators.binding import NeedsValue
+from polytc.graph.parts import Options, Ready, Staged
 from polytc.graph.plan import Array
-from polytc.graph.profiling import Profile
-from polytc.graph.staging import Options, Ready, Staged
-from polytc.graph.stored import Choices
+from polytc.graph.running import profiling
+from polytc.graph.running.executables import compiler_for, machine_for, tests_on_host
+from polytc.graph.running.opening import OpenKernels
+from polytc.graph.running.profiling import Profile
+from polytc.graph.storing import keeping
+from polytc.graph.storing.stored import Choices
 from polytc.runtime.threads import default_threads
 
 

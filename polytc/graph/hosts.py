@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph
 from polytc.graph.plan import Array
 
 Work: TypeAlias = "Callable[..., Sequence[Any]]"
 """A function of the values of a host's inputs (None where one is left out) that returns those of its outputs."""
+
+ENDLESS = 10**12
+"""Iterations of a loop that nobody will see the end of: the shortest take some nanoseconds each."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,6 @@ class Repeat:
     out_backwards: tuple[bool, ...] = ()
     batched: bool = False
 
-
     def length(self, shapes: Sequence[Sequence[int]]) -> int:
         """How many slices a Scan reads of arrays of these shapes. Raises ModelError E609 where they differ in that."""
         lengths = set()
@@ -44,6 +48,19 @@ class Repeat:
         if len(lengths) > 1:
             raise fail("E609", f"the body {self.body.name!r} scans inputs of the lengths {sorted(lengths)}", kind=ModelError)
         return lengths.pop()
+
+
+def keeps_going(body: Graph) -> bool:
+    """Does the body hand on the condition that it was given, or one that is always true?"""
+    makers = {o: n for n in body.nodes for o in n.outputs}
+    name = body.outputs[0].name
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    if name in makers and makers[name].op == "Constant":
+        value = makers[name].attributes.get("value")
+        return isinstance(value, np.ndarray) and bool(value.all())
+    constant = body.constants.get(name)
+    return name == body.inputs[1].name or (constant is not None and bool(constant.all()))
 
 
 @dataclass(frozen=True)

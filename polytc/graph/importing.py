@@ -10,13 +10,14 @@ import numpy as np
 
 from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
-from polytc.graph import fallback, keeping, passes
-from polytc.graph.bindings import TABLE
-from polytc.graph.control import CONTROL
-from polytc.graph.folding import foldable
-from polytc.graph.ir import Graph, Node, bodies
+from polytc.graph import passes
+from polytc.graph.evaluation import fallback
+from polytc.graph.evaluation.folding import foldable
+from polytc.graph.ir import CONTROL, Graph, Node, bodies
+from polytc.graph.operators.table import TABLE
 from polytc.graph.places import Places
-from polytc.graph.stored import Origin
+from polytc.graph.storing import keeping
+from polytc.graph.storing.stored import Origin
 
 errors.register(E600="the onnx library is not installed")
 

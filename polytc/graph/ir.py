@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 Dim: TypeAlias = int | str | None
 
+REPEATED = ("Loop", "Scan", "SequenceMap")
+"""Operators that run a body several times."""
+CONTROL = ("If", *REPEATED)
+"""Operators with bodies."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -107,9 +112,9 @@ class Graph:
                 shapes: Mapping[str, tuple[int, ...]] | Sequence[Mapping[str, tuple[int, ...]]] | None = None,
                 **options: Any) -> Model:
         """A Model that runs this graph; see `polytc.graph.model.compile_graph`."""
-        from polytc.graph.model import compile_graph  # the model builds on this module
+        from polytc import graph  # the door to what builds on this module
 
-        return compile_graph(self, target=target, threads=threads, shapes=shapes, **options)
+        return graph.compile_graph(self, target=target, threads=threads, shapes=shapes, **options)
 
 
 class Unread(Graph):

@@ -12,19 +12,19 @@ import numpy as np
 
 from polytc import errors
 from polytc.errors import ArgumentError, fail
-from polytc.graph import stored
-from polytc.graph.instance import Progress
 from polytc.graph.ir import Graph, Value
 from polytc.graph.plan import type_of
-from polytc.graph.stored import Choices, Start
+from polytc.graph.running.instance import Progress
+from polytc.graph.storing import stored
+from polytc.graph.storing.stored import Choices, Start
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.runtime import forks
 
 if TYPE_CHECKING:
     from polytc.codegen.target import Target
     from polytc.graph.compiled import Compiled
-    from polytc.graph.profiling import Profile
-    from polytc.graph.staging import Ready, Staged
+    from polytc.graph.parts import Ready, Staged
+    from polytc.graph.running.profiling import Profile
     from polytc.runtime.recent import Recent
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc.program.program import Program
-from polytc.program.scalars import DType, from_numpy
+from polytc.program.scalars import I64, DType, from_numpy, identity
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,14 @@ class Call:
     guards: tuple[Guard, ...] = ()
 
 
+NONE = identity("min", I64)
+"""What `Watch.first` holds where all indices are inside."""
+
+
 @dataclass(frozen=True)
 class Watch:
     """What a run finds out about indices of a node. first: the value that holds the number of the first one outside, or
-    `watching.NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
+    `NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
     there is none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long
     they are, the last one fastest; names: of the program's indices that count them, none where they are those of `subject`
     itself. allowed: what the index must be, for numbers in a row in turn."""

@@ -15,7 +15,7 @@ import polytc
 from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
 from polytc import api, errors
-from polytc.graph import listing
+from polytc.graph.tools import listing
 from polytc.options import Licence
 from polytc.program.program import Program
 from tests.generator import choices, judge, programs

@@ -24,9 +24,9 @@ def load(root: Path) -> ModuleType:
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the processor has no stamp")
-@pytest.mark.parametrize("changed", ["grammar/polytc.lark", "polytc/op.py", "polytc/graph/ops/a.ein"])
+@pytest.mark.parametrize("changed", ["grammar/polytc.lark", "polytc/op.py", "polytc/graph/operators/a.ein"])
 def test_sources_and_grammar_count(tmp_path: Path, changed: str) -> None:
-    for name in ("polytc/disk/stamps.py", "grammar/polytc.lark", "polytc/op.py", "polytc/graph/ops/a.ein"):
+    for name in ("polytc/disk/stamps.py", "grammar/polytc.lark", "polytc/op.py", "polytc/graph/operators/a.ein"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith("stamps.py"):

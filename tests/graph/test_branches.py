@@ -16,8 +16,9 @@ from onnx import TensorProto, helper
 
 import polytc
 from polytc.disk import folder
-from polytc.graph import ahead, guards
+from polytc.graph import ahead
 from polytc.graph.plan import Guard
+from polytc.graph.planning import guards
 
 N = helper.make_node
 R = np.random.default_rng(31)

@@ -21,9 +21,9 @@ import polytc
 import polytc.graph
 from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelError
 from polytc.graph import ahead
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Watch
-from polytc.graph.stored import OWN_TEXTS
+from polytc.graph.storing.stored import OWN_TEXTS
 from polytc.rewrite.index_checks import decides
 
 N = helper.make_node

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 import polytc
-from polytc.graph.binding import Site
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.binding import Site
+from polytc.graph.operators.table import TABLE
 
 N = helper.make_node
 R = np.random.default_rng(6)

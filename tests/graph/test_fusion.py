@@ -10,9 +10,9 @@ from onnx import helper
 
 import polytc
 from polytc.graph.ir import Graph
-from polytc.graph.partition import fuse
 from polytc.graph.plan import Array, Plan
-from polytc.graph.specialise import specialise
+from polytc.graph.planning.partition import fuse
+from polytc.graph.specialisation.specialise import specialise
 
 R = np.random.default_rng(11)
 N = helper.make_node

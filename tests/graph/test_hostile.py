@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import polytc
 from polytc.errors import ArgumentError, ModelError
 from polytc.graph import passes
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.table import TABLE
 
 N = helper.make_node
 X = {"x": (np.float32, [4, 6])}

@@ -11,9 +11,9 @@ import pytest
 from onnx import helper
 
 import polytc
-from polytc.graph import layouts
 from polytc.graph.plan import Array, Plan
-from polytc.graph.specialise import specialise
+from polytc.graph.planning import layouts
+from polytc.graph.specialisation.specialise import specialise
 from polytc.machine import GENERIC_CPU, GENERIC_GPU
 
 N = helper.make_node

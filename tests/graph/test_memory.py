@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polytc.graph.memory import Life, plan
+from polytc.graph.planning.memory import Life, plan
 from polytc.machine import ALIGNMENT
 
 LIVES = st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 12), st.integers(0, 6)), max_size=24).map(

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 import polytc
 from polytc.errors import CompileError
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.table import TABLE
 
 KNOWN = {*TABLE, "Constant", "Shape", "Size"}
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import polytc
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.table import TABLE
 from tests.graph import learning_cases, moving_cases
 from tests.graph.operator_case import Case, case, f, flags, ints, numbers, positive
 

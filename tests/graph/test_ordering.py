@@ -14,7 +14,7 @@ from onnx import helper
 
 import polytc
 from polytc.graph import ahead
-from polytc.graph.routines import selection
+from polytc.graph.operators.routines import selection
 
 N = helper.make_node
 R = np.random.default_rng(41)

@@ -8,7 +8,7 @@ from onnx import helper
 
 import polytc
 from polytc.errors import ArgumentError
-from polytc.graph import staging
+from polytc.graph import parts
 
 R = np.random.default_rng(9)
 
@@ -21,8 +21,8 @@ def image(*shape: int) -> np.ndarray:
 def general_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each run that went the general way."""
     seen: list[int] = []
-    general = staging.Staged.run
-    monkeypatch.setattr(staging.Staged, "run", lambda *args: seen.append(1) or general(*args))
+    general = parts.Staged.run
+    monkeypatch.setattr(parts.Staged, "run", lambda *args: seen.append(1) or general(*args))
     return seen
 
 

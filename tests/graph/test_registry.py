@@ -11,8 +11,8 @@ from onnx import helper
 import polytc
 from polytc.errors import CompileError, ModelError
 from polytc.graph import register
-from polytc.graph.binding import Apply
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.binding import Apply
+from polytc.graph.operators.table import TABLE
 
 R = np.random.default_rng(4)
 A, B = R.standard_normal((2, 3)).astype(np.float32), R.standard_normal((3, 4)).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 import polytc
-from polytc.graph.bindings import spectral
+from polytc.graph.operators.dense import spectral
 
 R = np.random.default_rng(11)
 

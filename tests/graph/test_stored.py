@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not folder.SUPPORTED or not Path("/proc/cpuinfo"
 
 HEAVY = ("islpy", "llvmlite", "lark", "onnx", "google.protobuf", "sympy", "rich", "pyopencl", "polytc.compiler",
          "polytc.schedule", "polytc.poly", "polytc.lang.building", "polytc.lang.parsing.parser", "polytc.program.evaluator",
-         "polytc.graph.staging", "polytc.graph.importing", "polytc.graph.passes", "polytc.graph.bindings")
+         "polytc.graph.parts", "polytc.graph.importing", "polytc.graph.passes", "polytc.graph.operators.table")
 """What a start from the cache does without."""
 
 RUN = """

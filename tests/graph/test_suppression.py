@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polytc.graph.routines import suppression
+from polytc.graph.operators.routines import suppression
 
 R = np.random.default_rng(3)
 

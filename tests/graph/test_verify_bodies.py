@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import polytc
-from polytc.graph import verify
-from polytc.graph.bindings import TABLE
+from polytc.graph.operators.table import TABLE
+from polytc.graph.tools import verify
 
 N = helper.make_node
 R = np.random.default_rng(3)

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from polytc.graph import verify
 from polytc.graph.ir import Node
+from polytc.graph.tools import verify
 
 R = np.random.default_rng(5)
 KINDS = pytest.mark.parametrize("kind", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=["f16", "bf16"])

@@ -10,11 +10,11 @@ import pytest
 from onnx import helper
 
 from polytc.graph import onnx as door
-from polytc.graph import verify
-from polytc.graph.bindings import TABLE
 from polytc.graph.comparison import allowed_error, largest_error
-from polytc.graph.folding import evaluate, foldable
+from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.ir import Node
+from polytc.graph.operators.table import TABLE
+from polytc.graph.tools import verify
 from tests.graph import learning_cases, moving_cases
 from tests.graph.operator_case import case, f, numbers, positive
 from tests.graph.test_operators import CASES

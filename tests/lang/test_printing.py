@@ -14,9 +14,9 @@ from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.graph.partition import fuse
 from polytc.graph.plan import Array
-from polytc.graph.specialise import specialise
+from polytc.graph.planning.partition import fuse
+from polytc.graph.specialisation.specialise import specialise
 from polytc.poly.proofs import Proofs
 from polytc.program.canonical import canonical
 from polytc.program.program import Program

@@ -12,11 +12,10 @@ from typing import TypeAlias
 import onnx
 
 from polytc.errors import Diagnostic
-from polytc.graph.control import CONTROL
-from polytc.graph.ir import Node
+from polytc.graph.ir import CONTROL, Node
 from polytc.graph.onnx.choices import unknown_choice
 from polytc.graph.onnx.domains import domain_of, operator_of
-from polytc.graph.stored import OWN_TEXTS
+from polytc.graph.own_texts import OWN_TEXTS
 
 _KINDS = onnx.AttributeProto
 

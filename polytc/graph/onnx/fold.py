@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from polytc.graph.cropping import cropped
 from polytc.graph.ir import Node
 from polytc.graph.onnx.corrections import corrected
+from polytc.graph.onnx.cropping import cropped
 
 
 def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:

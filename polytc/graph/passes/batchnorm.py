@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from polytc.graph.bindings.normalisation import folded
 from polytc.graph.ir import Graph, Node, consumers, without_dead_nodes
+from polytc.graph.operators.dense.normalisation import folded
 
 
 def merge_batchnorm(graph: Graph) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.graph.folding import TooLarge, evaluate, foldable
+from polytc.graph.evaluation.folding import TooLarge, evaluate, foldable
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 
 _LARGEST = 1 << 26

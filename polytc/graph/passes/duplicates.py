@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc.graph.folding import RANDOM
+from polytc.graph.evaluation.folding import RANDOM
 from polytc.graph.ir import Graph, Node
 from polytc.graph.passes.rewiring import pinned, rewired
 

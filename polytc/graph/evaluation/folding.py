@@ -1,0 +1,77 @@
+"""Evaluation of nodes whose inputs are all known, the same for graph passes and for specialisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from polytc.errors import ModelError, fail
+from polytc.graph.evaluation.fallback import OPTIONAL, SEQUENCES
+from polytc.graph.ir import Node, bodies
+from polytc.graph.planning import memory
+
+RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
+"""Operators whose result is not decided by their inputs."""
+
+
+LARGEST = min(1 << 32, memory.LARGEST // 8)
+"""Bytes of a result that is computed once and for all. The evaluator may need several times as many."""
+
+
+def foldable(node: Node) -> bool:
+    """May the node be evaluated once and for all? Not operators of other domains, on sequences, with bodies, or of random
+    numbers."""
+    passing = node.op in OPTIONAL and node.op != "Identity"
+    return "::" not in node.op and node.op not in RANDOM | SEQUENCES and not passing and not bodies(node)
+
+
+class TooLarge(ModelError):
+    """Results would take more memory than they may."""
+
+
+def evaluate(node: Node, inputs: Sequence[np.ndarray | None], largest: int = LARGEST) -> list[np.ndarray]:
+    """The outputs of a foldable node; inputs: None where one is left out; largest: bytes of one output. Raises ModelError E608
+    or E609, and TooLarge, E612."""
+    if node.op == "Constant":
+        try:
+            return [_literal(node)]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise fail("E609", f"{node.label}: its value cannot be read: {error}", kind=ModelError) from error
+    if node.op == "Identity" and inputs and inputs[0] is not None:
+        return [inputs[0]]
+    from polytc.graph.onnx import evaluate_node  # the onnx library is optional and slow to import
+
+    types = _expected(node, inputs)
+    for name, (dtype, shape) in zip(filter(None, node.outputs), types):
+        size = math.prod(shape) * dtype.itemsize
+        if size > largest:
+            raise fail("E612", f"{node.label}: {name!r} would be {dtype}{list(shape)}, {size / 1e9:,.1f} GB", kind=TooLarge,
+                       notes=[f"what follows from constants and shapes may have up to {largest / 1e9:,.1f} GB here"])
+    try:
+        return [np.ascontiguousarray(a) if a.ndim else a for a in evaluate_node(node, inputs)]
+    except Exception as error:  # the evaluator raises whatever its numpy code raises, for tensors without elements above all
+        empty = any(a is not None and a.size == 0 for a in inputs)
+        if empty and types and all(node.outputs) and all(0 in shape for _, shape in types):
+            return [np.zeros(shape, dtype) for dtype, shape in types]
+        raise fail("E609", f"{node.label} cannot be evaluated: {error}", kind=ModelError) from error
+
+
+def _expected(node: Node, inputs: Sequence[np.ndarray | None]) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    """Types and shapes of the outputs that have names, before they are computed; empty where onnx cannot tell."""
+    from polytc.graph.onnx import result_types  # the onnx library is optional and slow to import
+
+    return result_types(node, [None if a is None else (a.dtype, a.shape, a) for a in inputs]) or []
+
+
+def _literal(node: Node) -> np.ndarray:
+    """The value of a Constant node, from whichever attribute holds it."""
+    for name, value in node.attributes.items():
+        if name in ("value_float", "value_floats"):
+            return np.array(value, np.float32)
+        if name in ("value_int", "value_ints"):
+            return np.array(value, np.int64)
+        if name == "value" and isinstance(value, np.ndarray):
+            return value
+    raise fail("E608", f"{node.label}: this kind of constant ({', '.join(node.attributes)}) is not supported", kind=ModelError)

@@ -1,0 +1,1 @@
+"""Operators that combine elements: products, convolutions, attention, normalisations, recurrences."""

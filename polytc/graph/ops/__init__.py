@@ -1,1 +1,0 @@
-"""Operators as text: .ein files, one for each family."""

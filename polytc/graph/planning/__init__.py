@@ -1,0 +1,1 @@
+"""Plans of calls: which nodes share a program, how values are laid out, and where they lie in memory."""

@@ -1,0 +1,1 @@
+"""Plans with code and memory: what runs."""

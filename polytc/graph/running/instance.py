@@ -1,0 +1,246 @@
+"""Instance: a model for one set of input shapes, with its memory, ready to run.
+
+Steps are bound to fixed addresses once. At each run only the addresses of the graph's inputs and outputs change: the caller's
+arrays are read where they are, and results are written where the caller will find them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polytc.codegen.target import Bound
+from polytc.disk.mapped import release
+from polytc.errors import ModelError, fail
+from polytc.graph.plan import Array, Call, Guard, Plan
+from polytc.graph.planning import guards, memory
+from polytc.graph.running import watching
+from polytc.options import Licence
+from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
+from polytc.runtime.chains import Chain, Skip, slots
+from polytc.runtime.packages import in_use
+from polytc.runtime.sized import Sized
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from polytc.graph.running.executables import Compile
+    from polytc.program.program import Program
+
+Progress = Callable[[int, int, str], None]
+"""Called with (kernels compiled so far, all kernels, name of the next)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An argument of a step that is the elements of a value, seen in some shape."""
+
+    step: Bound
+    position: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The values that a step reads and writes, in the order of its arguments, and when it runs, see Call."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return self.inputs + self.outputs
+
+
+@dataclass(frozen=True)
+class Instance:
+    """plan: what runs. steps: its calls as bound code, in order; chain: of them. arena: where intermediate values lie. buffers:
+    of every value that owns its elements, but constants that were only needed to make others. places: where the steps use a
+    graph's input, or an output that a run may make anew."""
+
+    plan: Plan
+    steps: tuple[Bound, ...]
+    chain: Chain
+    arena: memory.Arena
+    buffers: Mapping[str, np.ndarray]
+    places: Mapping[str, tuple[Place, ...]]
+
+    @cached_property
+    def slots(self) -> dict[str, tuple[ctypes.c_int64, ...]]:
+        """Where the steps of a native chain read the addresses of each value of `places`."""
+        return {n: tuple(slot for p in places for slot in slots(p.step, p.position)) for n, places in self.places.items()}
+
+    def run(self, arrays: Mapping[str, np.ndarray], wanted: Sequence[str], go: Callable[[Chain], object] = operator.call
+            ) -> list[np.ndarray]:
+        """The wanted outputs as fresh arrays. arrays: of all inputs, of the right types and shapes. One thread at a time.
+        go: runs the chain."""
+        used = dict(self.buffers)
+        for name in self.plan.inputs:
+            array = arrays[name]
+            if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+                np.copyto(self.buffers[name], array)
+                array = self.buffers[name]
+            self._move(name, array)
+            used[name] = array
+        asked = {self.plan.base(name) for name in wanted}
+        fresh: dict[str, np.ndarray] = {}
+        for base in self.places:
+            if base not in self.plan.inputs:  # what nobody asks for must not go where the last run's result is
+                if base in asked:
+                    fresh[base] = aligned_empty(self.plan.types[base])
+                self._move(base, fresh.get(base, self.buffers[base]))
+        go(self.chain)
+        return self._results(wanted, fresh, used)
+
+    def _move(self, name: str, array: np.ndarray) -> None:
+        for place in self.places.get(name, ()):  # an input that is compiled in by value has none
+            place.step.move(place.position, array.reshape(place.shape))
+
+    def _results(self, wanted: Sequence[str], fresh: Mapping[str, np.ndarray],
+                 used: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs, each in memory of its own: a fresh array is given away once, the rest are copies of what was used."""
+        found, given = list[np.ndarray](), set[str]()
+        for name in wanted:
+            base, shape = self.plan.base(name), self.plan.types[name].shape
+            array = fresh.get(base, used[base]).reshape(shape)
+            found.append(array if base in fresh and base not in given else array.copy())
+            given.add(base)
+        return found
+
+
+def build(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> Instance:
+    """Compile the programs of a plan and bind them to memory. licence: what it may do to digits.
+
+    Raises ModelError E612 if that does not fit this machine.
+    """
+    arena = memory.plan(lifetimes(plan))
+    if arena.bytes > memory.LARGEST:
+        raise fail("E612", f"the intermediate values of {plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
+                   notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
+    links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
+    made = bind(plan, links, _compiled(plan, compile_, licence, progress), arena)
+    if progress:
+        progress(len(plan.calls), len(plan.calls), "")
+    return made
+
+
+def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> list[Any]:
+    """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
+    started: list[Future[Any]] = []
+    try:
+        for k, (call, program) in enumerate(zip(plan.calls, programs(plan, licence), strict=True)):
+            if progress:
+                progress(k, len(plan.calls), call.label)
+            started.append(compile_(program))
+        return [future.result() for future in started]
+    except (KeyboardInterrupt, SystemExit):
+        for future in started:
+            future.cancel()
+        raise
+
+
+def programs(plan: Plan, licence: Licence) -> list[Program]:
+    """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
+    def constant(call: Call) -> tuple[str, ...]:
+        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+    return [replace(c.program, constants=constant(c)).licensed(licence) for c in plan.calls]
+
+
+def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> Instance:
+    """Code bound to memory. codes: Bindables, in order, that run on the values of the links; the plan's calls are not
+    looked at.
+
+    Raises ModelError E612 if that does not fit this machine.
+    """
+    try:
+        buffers = _buffers(plan, arena)
+    except MemoryError as error:
+        raise fail("E612", f"the values of {plan.name} do not fit: {error}", kind=ModelError,
+                   notes=["give the model smaller shapes"]) from error
+
+    def argument(code: object, position: int, name: str) -> np.ndarray:
+        base = plan.base(name)
+        if base not in buffers and not in_use(code, position):
+            return usable(plan.constants[base]).reshape(plan.types[name].shape)
+        if base not in buffers:
+            buffers[base] = aligned_copy(plan.constants[base])
+        return buffers[base].reshape(plan.types[name].shape)
+
+    workspace = aligned_bytes(max((c.needs for c in codes if isinstance(c, Sized)), default=0))  # one step runs at a time
+    steps: list[Bound] = []
+    for code, link in zip(codes, links, strict=True):
+        arguments = [argument(code, k, n) for k, n in enumerate(link.values)]
+        steps.append(code.bind(arguments, workspace) if isinstance(code, Sized) else code.bind(arguments))
+        for name in {plan.base(n) for n in link.inputs} & plan.constants.keys():  # in use is mostly what was made of it
+            release(plan.constants[name])
+    every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
+    places = _places(plan, used, every)
+    return Instance(plan, tuple(steps), watching.chain(plan, every, used, buffers), arena, buffers, places)
+
+
+def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
+             ) -> tuple[list[Bound], list[Link]]:
+    """The steps with a Skip before those of each branch, and the values that each reads and writes."""
+    every, used = list[Bound](), list[Link]()
+    for k, skip in guards.jumps([link.guards for link in links]):
+        if isinstance(k, Guard):
+            every.append(Skip(condition(k.value), k.taken, skip))
+            used.append(Link((k.value,), ()))
+        else:
+            every.append(steps[k])
+            used.append(links[k])
+    return every, used
+
+
+def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
+    """Memory of every value that owns its elements: inputs and outputs of the graph, the arena's values."""
+    buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
+    for name in (plan.base(n) for n in plan.lasting):
+        if name not in buffers:
+            constant = plan.constants.get(name)
+            buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
+    store = aligned_bytes(arena.bytes)
+    for name, offset in arena.offsets.items():
+        t = plan.types[name]
+        buffers[name] = store[offset:offset + t.bytes].view(t.dtype.numpy).reshape(t.shape)
+    return buffers
+
+
+def _places(plan: Plan, links: Sequence[Link], steps: Sequence[Bound]) -> dict[str, tuple[Place, ...]]:
+    """Where the steps use inputs of the graph, and the values behind its outputs."""
+    outer = {*plan.inputs, *(plan.base(n) for n in plan.outputs)} - set(plan.constants)
+    found: dict[str, list[Place]] = {name: [] for name in outer}
+    for step, link in zip(steps, links, strict=True):
+        for position, value in enumerate(link.values):
+            if plan.base(value) in outer:
+                found[plan.base(value)].append(Place(step, position, plan.types[value].shape))
+    return {name: tuple(places) for name, places in found.items()}
+
+
+def lifetimes(plan: Plan) -> list[memory.Life]:
+    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
+    outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.lasting)}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for k, call in enumerate(plan.calls):
+        for name in (*call.inputs, *call.outputs, *(g.value for g in call.guards)):
+            base = plan.base(name)
+            first.setdefault(base, k)
+            last[base] = k
+    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
+
+
+def aligned_array(t: Array) -> np.ndarray:
+    return aligned_bytes(t.bytes).view(t.dtype.numpy).reshape(t.shape)
+
+
+def aligned_empty(t: Array) -> np.ndarray:
+    """An array on a cache line, with any contents."""
+    return aligned_bytes(t.bytes, np.empty).view(t.dtype.numpy).reshape(t.shape)
