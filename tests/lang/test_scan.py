@@ -45,7 +45,10 @@ def test_prefixes_are_scans(text: str, target: str) -> None:
     "Y[i,j] += X[i,k] where k != j, k in 0:36, j in 1:37",
     "Y[i,j] += X[i,k] where k <= j || k > 9, j in 0:X.shape[1]",         # two conditions, both conditions
     "Y[i,j] += X[i,k] where k <= j, k >= j - 3, j in 0:X.shape[1]",
-    "Y[i,j] = X[i,j]; Y[i,j] += X[i,k] where k <= j"])                   # starts from something else
+    "Y[i,j] = X[i,j]; Y[i,j] += X[i,k] where k <= j",                    # starts from something else
+    *(f"Y[i,j] = X[i,j]; {t}[i,j] = f32(0) where i in 0:13, j in 0:37; Y[i,j] += X[i,k] where k <= j" for t in "AZ"),
+    "Y[i,j] = 1.0 where i in 0:13, j in 0:37; Y[i,j] += X[i,k] where k <= j",
+    "Y[i,j] = 0.0 where i in 0:13, j in 0:37; Y[i,j] max= X[i,k] where k <= j"])
 def test_other_reductions_stay(text: str) -> None:
     program = build(text, {"X": (13, 37)})
     assert scans(program) == 0
