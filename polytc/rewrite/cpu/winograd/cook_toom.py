@@ -19,7 +19,6 @@ from typing import TypeAlias
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 POINTS: dict[int, tuple[Fraction, ...]] = {
-    2: (Fraction(0), Fraction(1)),
     3: (Fraction(0), Fraction(1), Fraction(-1)),
     4: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(2)),
     5: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
