@@ -106,6 +106,15 @@ def test_few_tiles_are_divided_along_the_reduction(name: str, targets: tuple[str
     assert any("_parts" in b.name for b in module.scratch)
 
 
+def test_operands_of_one_dimension() -> None:
+    text, given = "C[i,j] += x[i+k]*B[k,j]", arrays({"x": (85,), "B": (54, 32)})
+    windows = np.lib.stride_tricks.sliding_window_view(given["x"], 54)
+    np.testing.assert_array_equal(run(text, given, InterpTarget(GENERIC_GPU)), windows @ given["B"])
+    module, _ = kernels(text, {n: a.shape for n, a in given.items()}, "generic-gpu")
+    assert any(isinstance(s, loops.Alloc) and s.buffer.space == "local" for k in module.kernels
+               for s in traverse.walk_stmt(k.body))
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "u1"])
 def test_dtypes(dtype: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:
