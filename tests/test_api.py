@@ -27,6 +27,12 @@ def pair() -> tuple[np.ndarray, np.ndarray]:
 
 # ---- calling
 
+def test_former_places() -> None:
+    from polytc.lang import extents as former
+    from polytc.program import extents
+    assert former.at is extents.at
+
+
 def test_run_on_every_target(targets: tuple[str, ...]) -> None:
     a, b = pair()
     for target in (*targets, "evaluate"):
