@@ -145,3 +145,18 @@ def test_names_of_indices_decide_nothing(text: str, constants: str, machine: Mac
         jam = names.index(tile.jam) if tile.jam is not None else None
         found.add((tuple(t.shape for t in packed.tensors), names.index(tile.vector), jam, tile.rows, tile.width))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("text", ["C[i,j] += A[k//2,i] * B[k,j]", "C[i,j] += A[i,k//2] * B[k%50,j]",
+                                  "C[i,j] += A[k%99,i] * B[j,k]"])
+def test_operands_that_the_reduction_walks_in_no_even_strides(text: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (100, 100)).astype(np.float32) for _ in range(2))
+    k = np.arange(100)
+    expected = {"C[i,j] += A[k//2,i] * B[k,j]": a[k // 2].T @ b, "C[i,j] += A[i,k//2] * B[k%50,j]": a[:, k // 2] @ b[k % 50],
+                "C[i,j] += A[k%99,i] * B[j,k]": a[k % 99].T @ b.T}[text]
+    box = {"A": (100, 100), "B": (100, 100)}
+    program = replace(build(f"{text} where k in 0:100, i in 0:100, j in 0:100", box), constants=("A", "B"))
+    found = np.zeros((100, 100), np.float32)
+    compile_program(program, target_for(AVX2), 1).run([a, b, found])
+    np.testing.assert_array_equal(found, expected)
