@@ -157,3 +157,23 @@ def test_a_temporary_and_its_reductions_are_flat() -> None:
     body = "P[c,h,w] = X[c,2*h,2*w] where h in 0:4, w in 0:4; O[m,h,w] += W[m,c]*P[c,h,w]; Q[m,h,w] += V[m,c]*P[c,h,w]"
     made = coalesce(build(f"def f(f64[3,8,8] X, f64[4,3] W, f64[2,3] V) -> (O, Q) {{ {body} }}", FILLED))
     assert {t.name: t.shape for t in made.tensors if t.name in "POQ"} == {"P": (3, 16), "O": (4, 16), "Q": (2, 16)}
+
+
+@pytest.mark.parametrize(("body", "left"), [
+    ("Z[a,b,c,d] += V[a]\n s[0] = s[0]*0.5 + Z[a,b,c,d]", 2), ("s[0] = s[0]*0.5 + Z[a,b,c,d]*U[a,b]", 2),
+    ("s[0] = s[0]*0.5 + Z[a,b,c,d]*U[b,c]", 3), ("Z[a,b,c,d] += (Z[a,b-1,c,d] else 0)", 3)])
+def test_four_loops_in_their_order(body: str, left: int) -> None:
+    """Loops in the middle become one, and those behind stay loops."""
+    shapes = {"Z": (2, 3, 4, 5), "V": (2,), "U": (3, 4) if "U[b" in body else (2, 3), "s": (1,)}
+    head = ", ".join(f"inout f64[{','.join(map(str, n))}] {name}" for name, n in shapes.items())
+    nest = f"for a in 0:2 {{ for b in 0:3 {{ for c in 0:4 {{ for d in 0:5 {{ {body} }} }} }} }}"
+    p = build(f"def f({head}) -> ({', '.join(shapes)}) {{ {nest} }}", shapes)
+    made = coalesce(p)
+    assert {s.depth for s in made.statements} == {left}
+    assert all(len(s.ranges) == s.depth for s in made.statements)
+    rng = np.random.default_rng(3)
+    given = {n: rng.standard_normal(shape) for n, shape in shapes.items()}
+    wanted = evaluate(p, given)
+    found = evaluate(made, {n: x.reshape(made.tensor(n).shape) for n, x in given.items()})
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name].reshape(value.shape), value, rtol=1e-12)
