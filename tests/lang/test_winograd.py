@@ -281,6 +281,8 @@ def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None
     ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:6, w in 0:6", True),
     ("O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]", True),
     ("O[m,h,w] += W[m,c,r,s] * X[c,h+r,w+s]", True),
+    ("O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s] where c in 1:3, m in 1:2, h in 1:4, w in 2:4", True),  # from anywhere
+    ("O[m,h,w] += X[c-1,h+r-1,w+s+1] * W[m,c-1,r,s] where c in 1:4, h in 1:4, w in -1:3", True),
     ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 1) * W[m,c,r,s] where h in 0:6, w in 0:6", False),  # padded with another number
     ("O[m,h,w] += X[c,h+r,w+s] * (W[m,c,r,s-1] else 0) where r in 0:3, s in 0:3", False),
     ("O[m,h,w] max= X[c,h+r,w+s] * W[m,c,r,s]", False),
