@@ -144,6 +144,12 @@ def test_work_items_keep_small_slices_of_their_own(inside: bool) -> None:
     assert all(s.buffer.space == "private" for s in traverse.walk_stmt(after.kernels[0].body) if isinstance(s, L.Alloc))
 
 
+def test_what_is_stored_once_and_never_read() -> None:
+    x, t, y = buffers(N, N)
+    body = P.loop("i", N, P.loop("j", N, L.block(copy(x, t, (I, J)), L.Store(y, (I, J), P.load(x, I, J)))))
+    assert contracted(x, t, y, body) == [()]
+
+
 def test_groups_without_items_keep_slices_of_their_own() -> None:
     x, t, y = buffers(N, N)
     rows = L.block(P.loop("j", N, copy(x, t, (I, J))), P.loop("j", N, L.Store(y, (I, J), P.load(t, I, J))))
