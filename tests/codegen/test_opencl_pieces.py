@@ -61,6 +61,20 @@ def test_private_arrays_of_whole_vectors_are_arrays_of_vectors(lanes: int) -> No
     assert "t[0]." not in text
 
 
+@pytest.mark.parametrize("narrow", [0, 1, 2])
+def test_private_arrays_with_other_loads_are_arrays_of_numbers(narrow: int) -> None:
+    """Of half a vector, of vectors between two, of an element that a variable chooses."""
+    x, y, t = L.Buffer("x", F32, (8,)), L.Buffer("y", F32, (8,)), L.Buffer("t", F32, (8,), "private")
+    copy = [L.Store(t, (L.Ramp(L.const(k), 1, 4),), P.load(x, L.Ramp(L.const(k), 1, 4), lanes=4)) for k in (0, 4)]
+    at, there = [(L.Ramp(L.const(4), 1, 2), L.Ramp(L.const(0), 1, 2)), (L.Ramp(L.const(2), 1, 4), L.Ramp(L.const(0), 1, 4)),
+                 (L.Var("k"), L.Var("k"))][narrow]
+    back = L.Store(y, (there,), P.load(t, at, lanes=at.lanes))
+    body = L.Alloc(t, L.block(*copy, P.loop("k", 8, back) if narrow == 2 else back))
+    text = emit(P.module("m", (x, y), ("y",), P.loop("b", 1, body, "block"))).text
+    assert "float t[8];" in text
+    assert "float4 t" not in text
+
+
 @pytest.mark.parametrize("sure", [False, True])
 def test_loads_that_statements_share_are_named_only_if_all_perform_them(sure: bool) -> None:
     """What a condition guards lies outside of the array else."""
