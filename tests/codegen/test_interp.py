@@ -84,6 +84,12 @@ def test_fresh_memory_is_not_zero() -> None:
     assert np.isnan(P.run(interp(m), m, {})["y"]).all()
 
 
+def test_fresh_numbers_and_flags_are_none_that_programs_have() -> None:
+    """Large odd patterns of integers; flags that are set, and are 1 in memory as all flags."""
+    assert [int(support.poison((2,), np.dtype(f"i{n}"))[1]) for n in (1, 4)] == [0x5A, 0x5A5A5A5A]
+    assert list(support.poison((3,), np.dtype(bool)).view(np.uint8)) == [1, 1, 1]
+
+
 def test_scratch_passes_values_between_kernels() -> None:
     x, t, y = (L.Buffer(n, F64, (5,)) for n in "xty")
     i = L.Var("i")
