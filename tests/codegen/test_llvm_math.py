@@ -124,6 +124,19 @@ def test_two_arguments(name: str, dtype: DType) -> None:
         assert ulps(got, want).max() <= 2
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_unary_operators(dtype: DType, lanes: int) -> None:
+    """The smallest integer is its own opposite."""
+    a = np.array([0, 1, 2, 3, 100, 7, 127, 5] if dtype.kind != "i" else [0, 1, -1, 3, np.iinfo(dtype.numpy).min, -7, 127, 5])
+    a = a.astype(dtype.numpy)
+    for op, f in (("-", np.negative), ("~", np.invert), ("!", np.logical_not)):
+        if (op == "-" and dtype.kind == "b") or (op == "~" and dtype.is_float) or (op == "!" and dtype.kind != "b"):
+            continue
+        got = apply(lambda x, o=op: loops.Unary(o, x, dtype, lanes), dtype, [a], [dtype], lanes)
+        assert np.array_equal(got, f(a)), op
+
+
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_floors_of_quotients_that_are_nearly_whole(dtype: DType) -> None:
     """Divisors times whole numbers that have too many digits: the quotient ends a little beside the whole number."""
