@@ -35,7 +35,7 @@ from polytc.program.sizes import Undecided
 from polytc.rewrite import factors, long_sums
 from polytc.rewrite import tidy as rewrites
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
-from polytc.rewrite.cpu.winograd import choice
+from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu import in_loops, local_tiles
 from polytc.rewrite.tidy import coalesce, hoist, inline, layout, mirror, pad, scan, unit, unloop
 from polytc.runtime import packages, sized
@@ -313,7 +313,7 @@ def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Progra
         return hoist.hoist(program) if program.constants else (None, program)
     program = factors.leave(program)
     program = widening.widen(program, machine) if machine.kind == "cpu" else program
-    rewritten = rewrites.run(choice.run(program, machine), padded=machine.kind == "cpu")
+    rewritten = rewrites.run(winograd.run(program, machine), padded=machine.kind == "cpu")
     if machine.kind == "cpu" and not program.precise:
         rewritten = dot_words.group(split_floats.split(rewritten, machine), machine)
         rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)

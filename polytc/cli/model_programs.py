@@ -39,7 +39,7 @@ def chosen(path: str, shapes: Mapping[str, tuple[int, ...]], target: str, licenc
 
     Raises ModelError for a model that does not compile, BadParameter where no kernel is meant.
     """
-    from polytc.graph.tools import listing
+    from polytc.graph.tools import listing  # the onnx library is optional and slow to import
 
     graph = polytc.load_onnx(path)
     found, complete = listing.kernels(graph, fixed_shapes(graph, shapes), target, licence)

@@ -23,7 +23,7 @@ def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shap
            save: Annotated[Path | None, typer.Option("--save", help="A .npz for the first wrong node's inputs.")] = None
            ) -> None:
     """Compare each node, then the whole model, with onnx's reference evaluator. Exit code 1 where something differs."""
-    from polytc.graph.tools import verify as comparing
+    from polytc.graph.tools import verify as comparing  # the onnx library is optional and slow to import
 
     graph = comparing.imported(model)
     feeds = feeds_for(graph, options.shapes(shape), inputs.load(input), random)

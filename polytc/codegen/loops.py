@@ -276,8 +276,7 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
-    fast: see program.program. host: loops that the host runs around it (see passes.hostloops), outermost first, without
-    bodies."""
+    fast: see program.program. host: loops that the host runs around it (passes.hostloops), outermost first, without bodies."""
 
     name: str
     args: tuple[Buffer, ...]

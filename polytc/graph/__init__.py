@@ -48,9 +48,7 @@ def _imported(source: Any, without: Collection[str], strict: bool, places: Place
 
 def __getattr__(name: str) -> Any:
     if name == "register":
-        from polytc.graph.operators.registry import (
-            register,  # needs the front end, which models that are found on disk do without
-        )
+        from polytc.graph.operators import registry  # needs the front end, which models that are found on disk do without
 
-        return register
+        return registry.register
     raise AttributeError(f"module 'polytc.graph' has no attribute {name!r}")

@@ -22,20 +22,7 @@ from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
-from polytc.graph.operators import empties, indices, refusals, steps
-from polytc.graph.operators.binding import (
-    Apply,
-    Known,
-    Lowering,
-    NeedsValue,
-    Ref,
-    Routine,
-    Site,
-    Step,
-    Unsupported,
-    View,
-    text_of,
-)
+from polytc.graph.operators import binding, empties, indices, refusals, steps
 from polytc.graph.operators.indices import own
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Array, Call, Guard, Plan, Watch
@@ -215,8 +202,8 @@ class Specialisation:
             return self.bound(node, values)
         return ()
 
-    def site(self, node: Node, values: Sequence[np.ndarray | None]) -> Site:
-        return Site(node, tuple(map(self.shape, node.inputs)), tuple(map(self.dtype, node.inputs)), tuple(values))
+    def site(self, node: Node, values: Sequence[np.ndarray | None]) -> binding.Site:
+        return binding.Site(node, tuple(map(self.shape, node.inputs)), tuple(map(self.dtype, node.inputs)), tuple(values))
 
     def bound(self, node: Node, values: Sequence[np.ndarray | None]) -> Sequence[Node]:
         """Bind a node whose inputs are tensors to the steps of its row."""
@@ -224,14 +211,14 @@ class Specialisation:
         try:
             lowering = empties.bind(TABLE[node.op], site)
             self.complete(node, lowering)
-        except NeedsValue as need:
+        except binding.NeedsValue as need:
             if self.by_value(need.name):
                 raise
             self.late.add(need.name)
             return self.defer(node)
-        except Unsupported as refusal:
+        except binding.Unsupported as refusal:
             return self.outside(node, refusal)
-        if isinstance(lowering, Routine):
+        if isinstance(lowering, binding.Routine):
             inputs = tuple(node.inputs[i] if i < len(node.inputs) else "" for i in lowering.inputs)
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
@@ -244,12 +231,12 @@ class Specialisation:
             self.step(node, step, names, local)
         return ()
 
-    def complete(self, node: Node, lowering: Lowering) -> None:
+    def complete(self, node: Node, lowering: binding.Lowering) -> None:
         """Raise Unsupported if the steps leave out a result of the node that something reads."""
-        if isinstance(lowering, Routine):
+        if isinstance(lowering, binding.Routine):
             return
         each = lowering if isinstance(lowering, tuple) else (lowering,)
-        made = {o for s in each for o in (s.outputs if isinstance(s, Apply) else (s.output,))}
+        made = {o for s in each for o in (s.outputs if isinstance(s, binding.Apply) else (s.output,))}
         for i, name in enumerate(node.outputs):
             if name in self.wanted and i not in made:
                 raise refusals.refusal("E608", f"{node.label}: its result {name!r} is not computed by polytc")
@@ -332,16 +319,16 @@ class Specialisation:
 
     # ---- one step of a lowering
 
-    def step(self, node: Node, step: Step, names: dict[str, str], local: frozenset[str]) -> None:
+    def step(self, node: Node, step: binding.Step, names: dict[str, str], local: frozenset[str]) -> None:
         """local: names of what only other steps read."""
-        if isinstance(step, Known):
+        if isinstance(step, binding.Known):
             self.known[self.target(node, step.output, names)] = step.array
-        elif isinstance(step, View):
+        elif isinstance(step, binding.View):
             self.view(self.source(node, step.source, names), step.shape, self.target(node, step.output, names))
         else:
             self.apply(node, step, names, local)
 
-    def source(self, node: Node, ref: Ref, names: dict[str, str]) -> str:
+    def source(self, node: Node, ref: binding.Ref, names: dict[str, str]) -> str:
         if isinstance(ref, np.ndarray):
             name = f"{own(node)}.constant{len(self.known)}"
             self.known[name] = ref
@@ -365,14 +352,14 @@ class Specialisation:
         if source in self.halves:
             self.halves[name] = self.halves[source]
 
-    def apply(self, node: Node, step: Apply, names: dict[str, str], local: frozenset[str] = frozenset()) -> None:
+    def apply(self, node: Node, step: binding.Apply, names: dict[str, str], local: frozenset[str] = frozenset()) -> None:
         sources = [self.source(node, ref, names) for ref in step.inputs]
         given = [steps.Given(self.shape(s) or (), self.halves.get(s, self.dtype(s)), s in self.halves) for s in sources]
         try:
             made = steps.make(step, given, local)
         except CompileError as error:
             raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
-                             text_of(step)) from None
+                             binding.text_of(step)) from None
         program = made.program
         targets = tuple(self.target(node, ref, names) for ref in step.outputs)
         for name, t, half in zip(targets, made.results, made.halves, strict=True):

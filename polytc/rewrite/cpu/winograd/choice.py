@@ -13,7 +13,7 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.rewrite.cpu.winograd import convolution
+from polytc.rewrite.cpu.winograd import convolution as winograd
 from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
@@ -44,7 +44,7 @@ def run(program: pr.Program, machine: Machine) -> pr.Program:
     if machine.kind != "cpu" or program.precise or program.direct:
         return program
     fixed = hoist.constants(program)
-    return convolution.rewrite(program, lambda convolution: choose(convolution, convolution.weights.tensor in fixed, machine))
+    return winograd.rewrite(program, lambda convolution: choose(convolution, convolution.weights.tensor in fixed, machine))
 
 
 def choose(convolution: Convolution, constant: bool, machine: Machine) -> Choice | None:
