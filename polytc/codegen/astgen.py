@@ -6,6 +6,7 @@ d `c<d>`, so the kind of a loop follows from its name alone, even where loops of
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 import islpy
@@ -51,10 +52,32 @@ def generate(scop: Scop, schedule: Schedule, operations: int = isl.BUDGET) -> lo
     walk = _Walk(statements, lowering, _marks(schedule.tree), bool(scop.boxed))
     known = f"{isl.parameters(scop.program)}{{ : {isl.facts(scop.program)} }}"
     build = islpy.AstBuild.from_context(islpy.Set.read_from_str(scop.ctx, known))
-    root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(schedule.tree))
+    root = isl.bounded(scop.ctx, operations, lambda: build.node_from_schedule(_unshifted(schedule.tree)))
     whole = _node(root, walk, {}, {isl.name(n): lower.size_variable(n) for n in scop.program.sizes})
     parts = whole.stmts if isinstance(whole, loops.Block) else (whole,)
     return replace(lowering.module(parts), sizes=tuple(map(isl.name, scop.program.sizes)))
+
+
+_STRIDES = re.compile(r"\bmod\b|\bexists\b|(?<!\w)[2-9]\d*[A-Za-z_(]|(?<!\w)1\d+[A-Za-z_(]")
+"""In the text of a schedule tree: a remainder, or a multiple of an index."""
+
+
+def _unshifted(tree: islpy.Schedule) -> islpy.Schedule:
+    """The tree with a guard that always holds at each leaf, where instances may lie a stride apart.
+
+    Where the instances of statements lie a stride apart with other remainders (2i and 2i + 1), isl moves them to the same ones.
+    It compares all statements with the first of them, and only at those values of the outer loops at which that one has
+    instances: at others it executes instances out of order. The loop that it adds also shifts the names by which `_marks` tells
+    loops. It does not move what has a node below that may refer to outer loops, such as a guard.
+    """
+    if not _STRIDES.search(str(tree)):
+        return tree
+
+    def guarded(node: islpy.ScheduleNode) -> islpy.ScheduleNode:
+        if node.get_type() != islpy.schedule_node_type.leaf:
+            return node
+        return node.insert_guard(islpy.Set.universe(node.get_prefix_schedule_multi_union_pw_aff().get_space()))
+    return tree.get_root().map_descendant_bottom_up(guarded).get_schedule()
 
 
 def _marks(tree: islpy.Schedule) -> dict[str, tuple[int, tuple[str, ...]]]:

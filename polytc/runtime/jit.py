@@ -17,6 +17,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from polytc.runtime import mask_moves
+
 VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
 _LOCK = threading.RLock()
 """Held by who makes code."""
@@ -68,16 +70,30 @@ class Tuning:
     level: int = 3
 
 
-def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True) -> tuple[Any, Any]:
-    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
-    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker."""
+def _target_machine(cpu: str, features: str, level: int, triple: str, jit: bool) -> Any:
+    """LLVM's of a processor, see `optimize`."""
     _initialize()
     if triple:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple or llvm.get_default_triple())
     kind = {"jit": True} if jit else {"reloc": "pic", "codemodel": "default"}
-    machine = target.create_target_machine(cpu=cpu, features=features, opt=min(3, tuning.level), **kind)
+    return target.create_target_machine(cpu=cpu, features=features, opt=min(3, level), **kind)
+
+
+def _emittable(module: Any, machine: Any, cpu: str, features: str, level: int, triple: str = "", jit: bool = True
+               ) -> tuple[Any, Any]:
+    """The module and the machine whose code for it is right, see mask_moves.py."""
+    text = str(module)
+    if not mask_moves.suspected(text, machine.triple, features):
+        return module, machine
+    return mask_moves.avoided(text, lambda fewer: _target_machine(cpu, features + fewer, level, triple, jit))
+
+
+def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True) -> tuple[Any, Any]:
+    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
+    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker."""
+    machine = _target_machine(cpu, features, tuning.level, triple, jit)
     module = llvm.parse_assembly(text)
     if triple or not jit:
         module.triple, module.data_layout = triple or llvm.get_default_triple(), str(machine.target_data)
@@ -111,6 +127,7 @@ def assembly(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "
     """Optimised assembly text of a module."""
     with _LOCK:
         module, machine = optimize(text, cpu, features, tuning, triple)
+        module, machine = _emittable(module, machine, cpu, features, tuning.level, triple)
         return str(machine.emit_assembly(module))
 
 
@@ -118,6 +135,7 @@ def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
     """The optimised object file of a module."""
     with _LOCK:
         module, machine = optimize(text, cpu, features, tuning)
+        module, machine = _emittable(module, machine, cpu, features, tuning.level)
         return bytes(machine.emit_object(module))
 
 
@@ -132,6 +150,7 @@ def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: s
             else:
                 whole.link_in(module)
         assert machine is not None, "no modules"
+        whole, machine = _emittable(whole, machine, cpu, features, texts[-1][1].level, triple, jit=False)
         return bytes(machine.emit_object(whole))
 
 

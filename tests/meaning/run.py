@@ -133,8 +133,8 @@ class Run:
     @staticmethod
     def whole(target: Stored, result: Stored) -> None:
         places = [p.reshape(-1) for p in np.indices(result.data.shape)]
-        v = Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
-                  slack=_each(result.slack, result.data.size))
+        v = values.half(Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
+                              slack=_each(result.slack, result.data.size)))
         updates.assign(target, updates.flat(target, places, result.data.size), values.cast(v, target.type)
                        if target.type != result.type else v)
 
