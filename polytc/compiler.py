@@ -1,9 +1,10 @@
 """The pipeline, once, from a checked Program to something that runs.
 
-    Program -> rewrites -> Scop -> Dependences -> Schedule -> Loop AST -> passes -> Source -> Executable
+    Program -> steps of rewriting -> Scop -> Dependences -> Schedule -> Loop AST -> passes -> Source -> Executable
 
-`stage` is the only place that times, dumps and checks. POLYTC_DUMP=scop,schedule (or all) prints stages to stderr, or to files
-in POLYTC_DUMP_DIR; POLYTC_CHECK=1 checks each stage's invariant and names the stage that broke it.
+`_stage` is the only place that times, dumps and checks. POLYTC_DUMP=pack,schedule (or all) prints steps of rewriting
+(rewrite/table.py), stages and passes (codegen/passes) to stderr, or to files in POLYTC_DUMP_DIR; POLYTC_CHECK=1 checks the
+invariant of each and names the one that broke it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from polytc import errors, keys
-from polytc.codegen import astgen, loops, passes, sizes, verify
-from polytc.codegen.loops import Buffer
+from polytc.codegen import astgen, passes, sizes, verify
+from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
@@ -32,12 +32,11 @@ from polytc.poly import inside, isl
 from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
-from polytc.rewrite import factors, long_sums
-from polytc.rewrite import tidy as rewrites
-from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
-from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import in_loops, local_tiles
-from polytc.rewrite.tidy import coalesce, hoist, inline, layout, mirror, pad, scan, unit, unloop
+from polytc.rewrite import long_sums, pipeline
+from polytc.rewrite.consistency import consistent
+from polytc.rewrite.pipeline import Record
+from polytc.rewrite.table import STEPS
+from polytc.rewrite.tidy import hoist
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.runtime.threads import default_threads
@@ -68,7 +67,8 @@ class Lowered:
 
     program: as given; prologue: what is computed once from its constants, if anything; rewritten: the rest, after the
     Program -> Program rewrites, which the later stages describe. workspace: temporaries that the caller provides, because their
-    extents are not fixed. asked: the schedule that was asked for.
+    extents are not fixed. asked: the schedule that was asked for. steps: what each step of rewriting did, and why; passes: the
+    loops behind each pass, by its name.
     """
 
     program: Program
@@ -77,16 +77,32 @@ class Lowered:
     scop: polyhedra.Scop
     dependences: deps.Dependences
     schedule: Schedule
-    loops: loops.Module
+    loops: Module
     source: Source
     target: Target
     seconds: dict[str, float]
     workspace: tuple[Buffer, ...] = ()
     asked: str | None = None
+    steps: tuple[Record, ...] = ()
+    passes: tuple[tuple[str, Module], ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is lowered again: isl's objects stay where they were made."""
         return lower_program, (self.program, self.target, self.asked)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What the later stages take. once: what is computed once from constants, if anything; program: the rest; schedule: that is
+    asked of it; steps: what each step did."""
+
+    once: Program | None
+    program: Program
+    schedule: str | None
+    steps: tuple[Record, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(p) for p in (self.once, self.program) if p is not None)
 
 
 def target(name: str | Target) -> Target:
@@ -128,30 +144,30 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
-    asked = schedule
-    once, rewritten = _stage("program", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
-    once, rewritten, schedule = _stage("bounds", program.name, seconds, lambda: _bounded(program, once, rewritten, schedule))
+    _stage("program", program.name, {}, lambda: program)
+    made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
+    made = _stage("bounds", program.name, seconds, lambda: _bounded(program, made))
     try:
-        before = _lowered(once, None, once, to, None, {}) if once is not None else None
-        return replace(_lowered(program, before, rewritten, to, schedule, seconds), asked=asked)
+        before = _lowered(made.once, None, made.once, to, None, {}) if made.once is not None else None
+        lowered = _lowered(program, before, made.program, to, made.schedule, seconds)
+        return replace(lowered, asked=schedule, steps=made.steps)
     except Undecided as e:
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
                           notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
 
 
-def _bounded(program: Program, once: Program | None, rewritten: Program, schedule: str | None
-             ) -> tuple[Program | None, Program, str | None]:
-    """(what is computed once, the rest, the schedule asked for), all of whose accesses are proved to stay in their tensors.
-    Where a rewrite errs, what was written runs in its order. Raises TargetError E523 if there is no proof for that either."""
+def _bounded(program: Program, made: Rewritten) -> Rewritten:
+    """What is made of a program, all of whose accesses are proved to stay in their tensors. Where a rewrite errs, what was
+    written runs in its order. Raises TargetError E523 if there is no proof for that either."""
     sizes = inside.sizes_inside(program)
-    out = inside.first_stray(rewritten, once, sizes)
-    assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{rewritten}"
-    if out is not None and rewritten != program:
-        once, rewritten, schedule = None, program, "program"
+    out = inside.first_stray(made.program, made.once, sizes)
+    assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{made}"
+    if out is not None and made.program != program:
+        made = Rewritten(None, program, "program")
         out = inside.first_stray(program, None, sizes)
     if out is not None:
         raise _outside(program, out)
-    return once, rewritten, schedule
+    return made
 
 
 def _outside(program: Program, found: inside.Stray) -> errors.PolytcError:
@@ -168,7 +184,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
 
-    def scanned(scop: polyhedra.Scop) -> tuple[polyhedra.Scop, deps.Dependences, Schedule, loops.Module]:
+    def scanned(scop: polyhedra.Scop) -> tuple[polyhedra.Scop, deps.Dependences, Schedule, Module]:
         dependences = stage("deps", lambda: deps.analyse(scop))
         if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
             raise isl.QuotaExceeded(dependences.coarse)
@@ -189,21 +205,27 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
             chosen = automatic.simplest(boxed, str(again))
             raw = stage("ast", lambda: astgen.generate(boxed, chosen, 0), verify.verify)
 
-    def emitted(raw: loops.Module) -> tuple[loops.Module, Source, tuple[Buffer, ...]]:
-        module = stage("loops", lambda: passes.run(raw, to.machine), verify.verify)
+    def emitted(raw: Module) -> tuple[Module, Source, tuple[Buffer, ...], tuple[tuple[str, Module], ...]]:
+        behind: list[tuple[str, Module]] = []
+
+        def watched(name: str, compute: Callable[[], Module]) -> Module:
+            behind.append((name, _stage(name, program.name, {}, compute, lambda m: verify.verify(passes.settled(m)))))
+            return behind[-1][1]
+        module = stage("loops", lambda: passes.run(raw, to.machine, watched), verify.verify)
         bound = sizes.bind(module) if module.sizes and not to.takes_sizes else None
         flat = bound.module if bound is not None else sizes.flatten(module) if module.sizes else module
-        return module, stage("source", lambda: to.emit(flat)), bound.workspace if bound is not None else ()
+        source = stage("source", lambda: to.emit(flat))
+        return module, source, bound.workspace if bound is not None else (), (("ast", raw), *behind)
 
     try:
-        module, source, workspace = emitted(raw)
+        module, source, workspace, behind = emitted(raw)
     except errors.TargetError as e:
         if e.code not in MAPPINGS or schedule == "program" or schedule not in automatic.REQUESTS:
             raise
         chosen = automatic.simplest(scop, f"what {to.name} has not: {e.diagnostics[0].message}")
         raw = stage("ast", lambda: astgen.generate(scop, chosen, isl.budget(len(scop.program.statements))), verify.verify)
-        module, source, workspace = emitted(raw)
-    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds, workspace)
+        module, source, workspace, behind = emitted(raw)
+    return Lowered(program, before, rewritten, scop, dependences, chosen, module, source, to, seconds, workspace, passes=behind)
 
 
 def compile_program(program: Program, target_name: str | Target = "cpu", threads: int | None = None,
@@ -288,70 +310,20 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     return package
 
 
-def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> tuple[Program | None, Program]:
-    """(what is computed once, what the schedule is for): the program as written if the request is for that one."""
+def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> Rewritten:
+    """What the schedule is for: the program as written if the request is for that one."""
     if schedule == "program":
-        return None, program
+        return Rewritten(None, program, schedule)
     if schedule is not None and schedule.startswith(tree.WRITTEN):
-        return None, copies.applied(program, copies.of(schedule))
-    once, rewritten = _rewrite(program, machine)
-    if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(rewritten)):
-        return once, rewritten
-    return None, program
+        return Rewritten(None, copies.applied(program, copies.of(schedule)), schedule)
 
-
-def _rewrite(program: Program, machine: Machine) -> tuple[Program | None, Program]:
-    """(what is computed once, the rest)."""
-    if program.sizes:
-        return hoist.hoist(_general(program, machine))
-    program = unloop.unloop(program)
-    if program.sequential and not program.dynamic:
-        program = coalesce.coalesce(program)
-    if program.sequential or program.dynamic:  # the rewrites take statements to run one after another, over boxes
-        program = mirror.mirror(layout.transpose_temporaries(program)) if machine.kind == "cpu" else program
-        program = long_sums.split_sums(program) if machine.kind == "cpu" else _staged(program, machine, in_loops.stage)
-        return hoist.hoist(program) if program.constants else (None, program)
-    program = factors.leave(program)
-    program = widening.widen(program, machine) if machine.kind == "cpu" else program
-    rewritten = rewrites.run(winograd.run(program, machine), padded=machine.kind == "cpu")
-    if machine.kind == "cpu" and not program.precise:
-        rewritten = dot_words.group(split_floats.split(rewritten, machine), machine)
-        rewritten = lanes.split_reductions(pack.pack(rewritten, machine), machine)
-        rewritten = row_blocks.split(rewritten, machine)
-    if machine.kind == "cpu":
-        rewritten = long_sums.split_sums(rewritten)
-    if machine.kind == "gpu":  # what is staged is padded on its way to local memory
-        rewritten = pad.materialise(_staged(rewritten, machine, local_tiles.stage))
-    return hoist.hoist(rewritten) if rewritten.constants else (None, rewritten)
-
-
-def _general(program: Program, machine: Machine) -> Program:
-    """The program after those rewrites that are right for all sizes; one that asks for the sizes changes nothing."""
-    if program.sequential or program.dynamic:
-        with suppress(Undecided):
-            return _staged(program, machine, in_loops.stage) if machine.kind == "gpu" else long_sums.split_sums(program)
-        return program
-    steps: list[Callable[[Program], Program]] = [factors.leave]
-    steps += [lambda p: widening.widen(p, machine)] if machine.kind == "cpu" else []
-    steps += [inline.inline, unit.drop_unit_indices, pad.drop_guards, scan.simplify_prefixes]
-    if machine.kind == "gpu":
-        steps.append(lambda p: _staged(p, machine, local_tiles.stage))
-    steps.append(pad.materialise)
-    if machine.kind == "cpu" and not program.precise:
-        steps += [lambda p: pack.pack(p, machine), lambda p: lanes.split_reductions(p, machine)]
-    if machine.kind == "cpu":
-        steps.append(long_sums.split_sums)
-    for step in steps:
-        with suppress(Undecided):
-            program = step(program)
-    return program
-
-
-def _staged(program: Program, machine: Machine, stage: Callable[[Program, Machine], Program]) -> Program:
-    """The program for the items of a GPU, with blocks for those sums that are long although items divide them."""
-    staged = stage(program, machine)
-    long = long_sums.long(program, staged)
-    return stage(long_sums.split_sums(program, long), machine) if long else staged
+    def watched(name: str, compute: Callable[[], Program]) -> Program:
+        return _stage(name, program.name, {}, compute, consistent)
+    made, steps = pipeline.run(program, machine, STEPS, watched)
+    once, made = hoist.hoist(made) if made.constants else (None, made)
+    if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
+        return Rewritten(once, made, schedule, steps)
+    return Rewritten(None, program, schedule)
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

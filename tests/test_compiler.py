@@ -13,7 +13,7 @@ from polytc.lang import build
 
 CONV = build("O[m,h,w] += (I[c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:8, w in 0:16; Y[m,h,w] = max(O[m,h,w], 0)",
              {"I": (3, 8, 16), "W": (4, 3, 3, 3)}, name="padded")
-STAGES = ("program", "bounds", "scop", "deps", "schedule", "ast", "loops", "source")
+STAGES = ("rewrites", "bounds", "scop", "deps", "schedule", "ast", "loops", "source")
 
 
 @pytest.mark.parametrize("target", compiler.TARGETS)

@@ -1,8 +1,7 @@
-"""`polytc emit`: print a stage of the compilation."""
+"""`polytc emit`: print a stage of the compilation, or what a step of rewriting or a pass over loops left."""
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,30 +11,34 @@ import polytc
 from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
+from polytc.codegen.passes import PASSES
 from polytc.options import check_licence
 from polytc.program.program import Program
+from polytc.rewrite.table import STEPS
 from polytc.schedule import automatic
 
 if TYPE_CHECKING:
     from polytc.compiler import Lowered
 
 
-class Stage(str, Enum):
-    """What can be printed, in the order of the pipeline."""
+STAGES = ("program", "rewritten", "scop", "deps", "schedule", "ast", "loops", "source", "asm", "all")
+"""What can be printed besides steps and passes, in the order of the pipeline."""
 
-    program = "program"
-    rewritten = "rewritten"
-    scop = "scop"
-    deps = "deps"
-    schedule = "schedule"
-    loops = "loops"
-    source = "source"
-    asm = "asm"
-    all = "all"
+
+STAGE_HELP = f"{', '.join(STAGES)} (up to source), a step of rewriting such as pack, or a pass over loops such as vectorize."
+
+
+def _named(stage: str) -> str:
+    """The name of a stage, a step or a pass. Raises BadParameter with the names there are."""
+    steps, passes = (list(dict.fromkeys(x.name for x in table)) for table in (STEPS, PASSES))
+    if stage not in (*STAGES, *steps, *passes):
+        raise typer.BadParameter(f"there is no stage {stage!r}. Stages: {', '.join(STAGES)}. Steps of rewriting: "
+                                 f"{', '.join(steps)}. Passes over loops: {', '.join(passes)}.")
+    return stage
 
 
 def emit(program: options.Source,
-         stage: Annotated[Stage, typer.Option(help="Which stage to print; all: all up to source.")] = Stage.source,
+         stage: Annotated[str, typer.Option(callback=_named, metavar="NAME", help=STAGE_HELP)] = "source",
          target: options.Target = "cpu",
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None, fast: options.Fast = False,
@@ -52,7 +55,7 @@ def emit(program: options.Source,
     text = options.read_text(program)
     arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
-    if stage is Stage.program:
+    if stage == "program":
         printed = str(polytc.build(text, **arguments))
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
@@ -67,23 +70,35 @@ def _write(printed: str, output: Path | None) -> None:
         output.write_text(printed + "\n", encoding="utf-8")
 
 
-def _of_program(program: Program, target: str, stage: Stage, schedule: str | None) -> str:
+def _of_program(program: Program, target: str, stage: str, schedule: str | None) -> str:
     """A stage of one kernel of a model."""
-    if stage is Stage.program:
+    if stage == "program":
         return str(program)
     return _stage(compiler.lower_program(program, target, schedule), stage)
 
 
-def _stage(lowered: Lowered, stage: Stage) -> str:
-    if stage is Stage.asm:
+def _stage(lowered: Lowered, stage: str) -> str:
+    if stage == "asm":
         assembly = getattr(lowered.target, "assembly", None)
         if assembly is None:
             raise typer.BadParameter(f"the target {lowered.target.name!r} has no assembly; --stage source is its last stage")
         return str(assembly(lowered.source))
     how = f"# {lowered.schedule.how}\n" if lowered.schedule.how else ""
-    values = {Stage.program: lowered.program, Stage.rewritten: lowered.rewritten, Stage.scop: lowered.scop,
-              Stage.deps: lowered.dependences, Stage.schedule: f"{how}{lowered.schedule}", Stage.loops: lowered.loops,
-              Stage.source: lowered.source}
-    if stage is Stage.all:
-        return "\n\n".join(f"# {name.value}\n{value}" for name, value in values.items())
-    return str(values[stage])
+    values: dict[str, object] = {
+        "program": lowered.program, "rewritten": lowered.rewritten, "scop": lowered.scop, "deps": lowered.dependences,
+        "schedule": f"{how}{lowered.schedule}", "loops": lowered.loops, "source": lowered.source}
+    if stage == "all":
+        return "\n\n".join(f"# {name}\n{value}" for name, value in values.items())
+    return str(values[stage]) if stage in values else _behind(lowered, stage)
+
+
+def _behind(lowered: Lowered, name: str) -> str:
+    """The program behind a step of rewriting, below what it did and why; or the loops behind a pass."""
+    for record in reversed(lowered.steps):
+        if record.step == name:
+            return "\n".join([*(f"# {line}" for line in str(record).splitlines()), str(record.program)])
+    loops = dict(lowered.passes).get(name)
+    if loops is None:
+        raise typer.BadParameter(f"{name} is no step for {lowered.target.name!r}" if lowered.steps else
+                                 f"a schedule for the program as written leaves out {name}")
+    return str(loops)

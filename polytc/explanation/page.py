@@ -9,8 +9,9 @@ from string import Template
 from polytc.explanation import graph
 from polytc.explanation.markup import plain, statement, table, tag
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
-from polytc.explanation.text import amount, duration, short
+from polytc.explanation.text import amount, duration, short, silent
 from polytc.program import program as pr
+from polytc.rewrite.pipeline import Record
 from polytc.schedule.loop_report import Band, Found, Leaf, Loop
 
 
@@ -19,7 +20,7 @@ def to_html(r: Report) -> str:
     template = Template(resources.files("polytc.explanation").joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=plain(r.lowered.program.name), about=plain(_about(r)), cards=_cards(r), program=_code(r, r.lowered.program),
-        tree=_tree(r, r.tree), roofline=graph.roofline(r), costs=_costs(r), vectors=_vectors(r),
+        rewrites=_rewrites(r), tree=_tree(r, r.tree), roofline=graph.roofline(r), costs=_costs(r), vectors=_vectors(r),
         graph=graph.dependences(r), apart=_apart(r), code=_sources(r))
 
 
@@ -88,6 +89,17 @@ def _costs(r: Report) -> str:
     rows = ((statement(w.statement), str(w.instances), str(w.arithmetic), str(w.intrinsics), str(w.operations))
             for w in r.written.work)
     return table(("statement", "instances", "arithmetic", "intrinsics", "operations"), rows, 4)
+
+
+def _rewrites(r: Report) -> str:
+    """A row for each step that had something to say; the program behind it unfolds."""
+    def row(record: Record) -> tuple[str, str]:
+        told = "<br>".join(_code(r, reason) for reason in record.reasons)
+        behind = tag("details", tag("summary", "the program behind it") + tag("pre", _code(r, record.program)))
+        return tag("b", plain(record.step)), told + (behind if record.acted else "")
+    others = "; ".join(f"{why}: {', '.join(names)}" for why, names in silent(r.lowered.steps).items())
+    return table(("step", "what it did, and why"), map(row, (s for s in r.lowered.steps if s.reasons))) + (
+        tag("p", plain(others)) if others else "")
 
 
 def _vectors(r: Report) -> str:

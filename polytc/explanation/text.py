@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
 from polytc.program import program as pr
+from polytc.rewrite.pipeline import Record
 from polytc.schedule.loop_report import Band, Found, Leaf, Loop
 
 
 def to_text(r: Report) -> str:
     """All sections, for a terminal."""
-    parts = (("Program", str(r.lowered.program)), ("Cost", "\n".join(_costs(r))), ("Loops", "\n".join(_tree(r, r.tree, 0))),
+    parts = (("Program", str(r.lowered.program)), ("Cost", "\n".join(_costs(r))), ("Rewrites", "\n".join(_rewrites(r))),
+             ("Loops", "\n".join(_tree(r, r.tree, 0))),
              ("Vectors", "\n".join(_vectors(r))), ("Statements that depend on each other", "\n".join(_apart(r))))
     return "\n\n".join(f"{title}\n{'=' * len(title)}\n{body}" for title, body in parts if body)
 
@@ -50,6 +52,23 @@ def _costs(r: Report) -> Iterator[str]:
     yield f"schedule     {r.lowered.schedule.how}"
     spent = ", ".join(f"{name} {1e3 * seconds:.1f}" for name, seconds in r.lowered.seconds.items())
     yield f"compile ms   {spent}"
+
+
+def _rewrites(r: Report) -> Iterator[str]:
+    """What each step of rewriting did, and why it did not; those that found nothing to do in one line."""
+    yield from (str(record) for record in r.lowered.steps if record.reasons)
+    for why, names in silent(r.lowered.steps).items():
+        yield f"{why}: {', '.join(names)}"
+
+
+def silent(steps: Sequence[Record]) -> dict[str, list[str]]:
+    """The steps that have no reasons to tell, by what kept them from it."""
+    found: dict[str, list[str]] = {}
+    for record in steps:
+        if not record.reasons:
+            why = f"left out, as {record.skipped}" if record.skipped else "nothing to do"
+            found.setdefault(why, []).append(record.step)
+    return found
 
 
 def loop_line(loop: Loop) -> str:

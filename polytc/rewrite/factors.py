@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import frexp, prod
 
+from polytc.machine import Machine
 from polytc.poly.terms import all_have_terms
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.long_sums import summed
+from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.groups import about, is_contraction
 
 PRODUCTS = 16
@@ -39,15 +41,23 @@ class _Parts:
     applied: pr.Statement
 
 
-def leave(program: pr.Program) -> pr.Program:
-    """The program whose sums are made without the factors that can be applied to their results, where that takes less time.
-    Precise programs stay as they are, and those with `for` loops or ranges in memory. Of open sizes the typical ones decide."""
-    if program.precise or program.sequential or program.dynamic:
-        return program
-    typical, names = numeric(program), Names.of(program)
-    tensors, statements = list(program.tensors), list[pr.Statement]()
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The statements whose sums are made without the factors that can be applied to their results, where that takes less time;
+    the choices are (name, parts). Of open sizes the typical ones decide."""
+    typical, chosen, why = numeric(program), list[tuple[str, _Parts]](), Reasons()
     for s, fixed in zip(program.statements, typical.statements, strict=True):
-        parts = _parts(program, s, summed(typical, fixed))
+        parts = _parts(program, s, summed(typical, fixed), why)
+        if parts is not None:
+            chosen.append((s.name, parts))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def leave(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with the factors of the chosen statements applied to the results of their sums."""
+    names, chosen = Names.of(program), dict[str, _Parts](decision.choices)
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    for s in program.statements:
+        parts = chosen.get(s.name)
         if parts is None:
             statements.append(s)
             continue
@@ -62,17 +72,23 @@ def leave(program: pr.Program) -> pr.Program:
 
 # ---- what leaves
 
-def _parts(program: pr.Program, s: pr.Statement, reduced: tuple[pr.Range, ...]) -> _Parts | None:
+def _parts(program: pr.Program, s: pr.Statement, reduced: tuple[pr.Range, ...], why: Reasons) -> _Parts | None:
     """How a statement is taken apart; None if it stays. reduced: the ranges, of typical sizes, over which it sums floats."""
     terms, over = prod(r.extent for r in reduced), frozenset(r.index for r in reduced)
     rest, factors = _taken(s.value, over)
     if terms < 2 or rest is None or not factors or s.value.dtype != program.tensor(s.target).dtype:
         return None
+    told = f"{' '.join(op + ' ' + pr.format_expr(e) for op, e in factors)}"
     if not any(_slow(op, e) for op, e in factors) and not (is_contraction(s) and terms >= PRODUCTS):
+        why.declines(s.name, f"`{told}`: beside a sum of {terms} terms a multiplication costs nothing")
         return None
     kept = tuple(r for r in s.ranges if r.index not in over)
     applied = replace(s, ranges=kept, where=about(s, [r.index for r in kept]))
-    return _Parts(rest, factors, applied) if all_have_terms(program, s, applied) else None
+    if not all_have_terms(program, s, applied):
+        why.declines(s.name, f"`{told}`: some results may have no term, and would become 0/0")
+        return None
+    why.acts(s.name, f"`{told}` leaves the sum over {', '.join(r.index for r in reduced)}")
+    return _Parts(rest, factors, applied)
 
 
 def _taken(e: pr.Expr, reduced: frozenset[str]) -> tuple[pr.Expr | None, Factors]:

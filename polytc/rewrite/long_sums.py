@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.linear import Linear, expression, normalise
@@ -23,6 +24,7 @@ from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, rest_start
 from polytc.program.words import DOTS
 from polytc.rewrite.gpu.reductions import combined
+from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.groups import about, coincident_indices, is_contraction
 from polytc.schedule.facts.strides import of_statement
 
@@ -52,6 +54,18 @@ class Cut:
     index: str
     blocks: int
     length: int
+
+
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The statements whose sums are too long; the choices are their names."""
+    chosen, why, typical = list[str](), Reasons(), numeric(program)
+    for s in typical.statements:
+        found = cut(typical, s)
+        if found is not None:
+            chosen.append(s.name)
+            count = prod(terms(s, summed(typical, s)))
+            why.acts(s.name, f"{count} terms one after another: blocks of {found.length} along {found.index}")
+    return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def split_sums(program: pr.Program, chosen: frozenset[str] | None = None) -> pr.Program:

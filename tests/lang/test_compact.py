@@ -7,8 +7,8 @@ import pytest
 
 import polytc
 from polytc.lang import build
-from polytc.rewrite import tidy as rewrites
 from polytc.rewrite.tidy import compact
+from tests.behind import behind
 
 STRIDED = "O[m,h,w] += W[m,c] * X[c,2*h,3*w] where h in 0:5, w in 0:6"
 SHAPES = {"W": (40, 7), "X": (7, 10, 18)}
@@ -33,7 +33,7 @@ def test_others_are_left_alone(text: str) -> None:
 
 def test_the_copy_lets_the_indices_of_the_product_become_one() -> None:
     text = "O[m,h,w] += W[m,c] * X[c,2*h,2*w] where h in 0:5, w in 0:9"
-    program = rewrites.run(build(text, {"W": (40, 7), "X": (7, 10, 18)}))
+    program = behind("coalesce", build(text, {"W": (40, 7), "X": (7, 10, 18)}))
     assert program.tensor("X_compact").shape == (7, 45)
     assert [len(s.ranges) for s in program.statements if s.target == "O"] == [2, 3]
     assert "X_compact[c, h * 9 + w]" in str(program)
@@ -42,7 +42,8 @@ def test_the_copy_lets_the_indices_of_the_product_become_one() -> None:
 def test_what_others_read_too_keeps_its_shape() -> None:
     """An element-wise reader of the temporary would lose its loops, which are those of the writer."""
     text = "P[c,h,w] = X[c,2*h,2*w] where h in 0:5, w in 0:9\nY[c,h,w] = P[c,h,w]*2\nO[m,h,w] += V[m,c]*P[c,h,w]"
-    program = rewrites.run(build(f"def f(X[A, H, W], V[M, K]) -> (Y, O) {{\n{text}\n}}", {"X": (7, 10, 18), "V": (40, 7)}))
+    text = f"def f(X[A, H, W], V[M, K]) -> (Y, O) {{\n{text}\n}}"
+    program = behind("coalesce", build(text, {"X": (7, 10, 18), "V": (40, 7)}))
     assert all(len(t.shape) == 3 for t in program.tensors if t.name in ("P", "Y"))
 
 

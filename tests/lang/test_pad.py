@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from polytc.api import build
+from polytc.machine import DEVICES
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
-from polytc.rewrite import tidy
 from polytc.rewrite.tidy.pad import drop_guards, materialise
+from tests.behind import behind
 
 SHAPES = {"X": (12, 12), "W": (3, 3), "V": (3, 3)}
 CONVOLUTION = "O[h,w] += (X[h+r-1,w+s-1] else {}) * W[r,s] where h in 0:12, w in 0:12"
@@ -78,5 +79,5 @@ def test_guards_that_never_act_are_dropped(low: int, high: int, kept: int) -> No
 
 def test_copies_are_made_where_they_are_asked_for() -> None:
     p = build(CONVOLUTION.format(0), {"X": (12, 12), "W": (3, 3)})
-    assert {t.name for t in tidy.run(p, padded=True).tensors} == {"X", "W", "O", "X_pad"}
-    assert {t.name for t in tidy.run(p, padded=False).tensors} == {"X", "W", "O"}
+    assert {t.name for t in behind("coalesce", p).tensors} == {"X", "W", "O", "X_pad"}
+    assert {t.name for t in behind("coalesce", p, DEVICES["nvidia-sm90"]).tensors} == {"X", "W", "O"}

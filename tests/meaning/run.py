@@ -127,14 +127,17 @@ class Run:
         for p, name in x.tensors:
             if p.inout:
                 self.tensors[name].error, self.tensors[name].slack = given[p.name].error, given[p.name].slack
+        updated = {p.s.target for p in self.program.items if isinstance(p, Plan) and p.s.op is not None}
         for t, o in zip(x.targets, callee.outputs):
-            self.whole(self.tensors[t], settled(found[o]))
+            self.whole(self.tensors[t], settled(found[o]), rounded=t not in updated)
 
     @staticmethod
-    def whole(target: Stored, result: Stored) -> None:
+    def whole(target: Stored, result: Stored, rounded: bool) -> None:
+        """The result of a call; of halves it is rounded, unless the tensor is updated, too: then the last update is."""
         places = [p.reshape(-1) for p in np.indices(result.data.shape)]
-        v = values.half(Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
-                              slack=_each(result.slack, result.data.size)))
+        v = Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
+                  slack=_each(result.slack, result.data.size))
+        v = values.half(v) if rounded else v
         updates.assign(target, updates.flat(target, places, result.data.size), values.cast(v, target.type)
                        if target.type != result.type else v)
 

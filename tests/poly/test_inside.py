@@ -12,6 +12,7 @@ from polytc.lang import build
 from polytc.poly import inside
 from polytc.program import program as pr
 from polytc.program.program import Program
+from polytc.rewrite.step import Step
 
 PROGRAMS = [("C[i,j] += A[i,k]*B[k,j]", {"A": (5, 6), "B": (6, 7)}),
             ("C[i,j] += A[i-j] where i in 0:9, j in 0:9, j <= i", {"A": (9,)}),
@@ -76,8 +77,8 @@ def test_a_rewrite_that_errs_does_not_run(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("POLYTC_CHECK", "0")
     text, shapes = PROGRAMS[0]
     program = build(text, shapes)
-    real = compiler._rewrite
-    monkeypatch.setattr(compiler, "_rewrite", lambda p, m: (None, _shrunk(real(p, m)[1], "C", 0, first=False)))
+    errs = Step("errs", "C becomes too small", lambda p, _: _shrunk(p, "C", 0, first=False))
+    monkeypatch.setattr(compiler, "STEPS", (*compiler.STEPS, errs))
     lowered = compiler.lower_program(program, "cpu")
     assert lowered.rewritten == program
     rng = np.random.default_rng(2)

@@ -60,3 +60,21 @@ def test_what_llvm_does_with_them_rightly_stays(cpu: str) -> None:
           ret i8 %b
         }"""
     assert FOLDED.search(jit.assembly(text, cpu, "", jit.Tuning(), triple="x86_64-unknown-linux-gnu"))
+
+
+def test_instructions_that_need_words_keep_them() -> None:
+    """Without AVX512BW, LLVM ends the process at a conversion to bf16."""
+    text = """
+        define i8 @f(ptr %p, ptr %q) {
+          %v = load <8 x i32>, ptr %p, align 4
+          %s = icmp slt <8 x i32> %v, zeroinitializer
+          %b = bitcast <8 x i1> %s to i8
+          %x = load <16 x float>, ptr %q, align 4
+          %h = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> %x)
+          store <16 x bfloat> %h, ptr %q, align 2
+          ret i8 %b
+        }
+        declare <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float>)"""
+    found = jit.assembly(text, "sapphirerapids", "", jit.Tuning(), triple="x86_64-unknown-linux-gnu")
+    assert "vcvtneps2bf16" in found
+    assert FOLDED.search(found)

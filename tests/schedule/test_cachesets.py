@@ -4,7 +4,7 @@ import pytest
 
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
-from polytc.rewrite.cpu import pack
+from polytc.rewrite import table
 from polytc.rewrite.cpu.cache_sets import held
 
 
@@ -43,5 +43,5 @@ def test_held_is_what_a_cache_holds(cache: Cache, stride: int) -> None:
 def test_variable_operands_are_packed_where_their_rows_collide(m: int, k: int, n: int, packed: bool) -> None:
     program = polytc.build("C[i,j] += A[i,k]*B[k,j]", {"A": (m, k), "B": (k, n)})
     for machine in (AVX512, AVX2):
-        names = [s.name for s in pack.pack(program, machine).statements]
+        names = [s.name for s in table.named("pack").run(program, machine).statements]
         assert any("B_packed" in name for name in names) == packed, machine

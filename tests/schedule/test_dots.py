@@ -21,7 +21,7 @@ from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 from polytc.program import program as pr
 from polytc.program.scalars import named
 from polytc.program.words import DOTS
-from polytc.rewrite.cpu import dot_words
+from polytc.rewrite import table
 from polytc.runtime import jit
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
@@ -185,7 +185,7 @@ def test_rewritten_programs_mean_the_same() -> None:
     arrays = {"A": numbers(rng, "i8", (20, 21), True), "B": numbers(rng, "u8", (21, 22), True)}
     expected = evaluate(program, arrays)["C"]
     for machine in MACHINES.values():
-        assert np.array_equal(evaluate(dot_words.group(program, machine), arrays)["C"], expected)
+        assert np.array_equal(evaluate(table.named("dot_words").run(program, machine), arrays)["C"], expected)
 
 
 @pytest.mark.parametrize(("machine", "cpu", "operands", "instruction"), [

@@ -11,9 +11,10 @@ import pytest
 import polytc
 from polytc import api, compiler
 from polytc.lang import evaluate
+from polytc.machine import AVX512
 from polytc.poly import isl
 from polytc.program import program as pr
-from polytc.rewrite import factors
+from polytc.rewrite import table
 from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
 
@@ -29,7 +30,7 @@ def built(text: str, shapes: Shapes, dtypes: dict[str, str] | None = None) -> pr
 
 def terms(program: pr.Program) -> list[str]:
     """What the sums of the rewritten program add up."""
-    return [pr.format_expr(s.value) for s in factors.leave(program).statements if s.op == "+"]
+    return [pr.format_expr(s.value) for s in table.named("factors").run(program, AVX512).statements if s.op == "+"]
 
 
 def small(shapes: Shapes, seed: int = 0) -> Arrays:
@@ -115,7 +116,7 @@ STAY = {
 def test_sums_that_stay_as_written(name: str) -> None:
     text, shapes = STAY[name]
     program = built(text, shapes, {"J": "i4", "K": "i4"})
-    assert factors.leave(program) == program
+    assert table.named("factors").run(program, AVX512) == program
 
 
 def test_factors_stay_where_the_proof_of_terms_is_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ def test_factors_stay_where_the_proof_of_terms_is_beyond_the_budget(monkeypatch:
     program = built(text, shapes)
     assert terms(program) == expected
     monkeypatch.setattr(isl, "BUDGET", 1)
-    assert factors.leave(program) == program
+    assert table.named("factors").run(program, AVX512) == program
 
 
 def test_direct_algebra_lets_factors_leave() -> None:
@@ -276,7 +277,7 @@ def test_random_products_differ_by_what_is_licensed(dtype: str) -> None:
                               for n, a in inputs.items() if n != "C")
         text = f"def f(inout {dtype}[4] C, {signature}) -> (C) {{ C[i] += {tree} where i in 0:4, j in 0:9 }}"
         program = api.build(text, {n: a.shape for n, a in inputs.items()}, {}, scalars={})
-        rewritten = factors.leave(program)
+        rewritten = table.named("factors").run(program, AVX512)
         left += rewritten != program
         with np.errstate(all="ignore"):
             found = evaluate(rewritten, {n: a.copy() for n, a in inputs.items()})["C"].astype(np.float64)

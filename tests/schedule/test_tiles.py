@@ -15,7 +15,7 @@ from polytc.lang import build
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.program import program as pr
 from polytc.program.program import Program
-from polytc.rewrite.cpu import pack
+from polytc.rewrite import table
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.groups import coincident_indices
 from polytc.schedule.facts.strides import of_statement, panel_width
@@ -34,7 +34,7 @@ def chosen(program: Program, name: str, machine: Machine) -> register_tiles.Regi
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 def test_a_packed_operand_fixes_the_width_of_the_tile(machine: Machine) -> None:
     program = replace(build("C[i,j] += A[i,k]*B[k,j]", {"A": (512, 512), "B": (512, 512)}), constants=("B",))
-    packed = pack.pack(program, machine)
+    packed = table.named("pack").run(program, machine)
     s = packed.statements[-1]
     panel = panel_width(s, "j")
     tile = chosen(packed, s.name, machine)
@@ -73,7 +73,7 @@ TRANSPOSED = {"A": (500, 70), "B": (500, 90)}
 
 @pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
 def test_an_operand_that_the_reduction_walks_in_long_strides_is_packed_as_high_as_the_tile(machine: Machine) -> None:
-    packed = pack.pack(build("C[i,j] += A[k,i]*B[k,j]", {"A": (1500, 1500), "B": (1500, 1500)}), machine)
+    packed = table.named("pack").run(build("C[i,j] += A[k,i]*B[k,j]", {"A": (1500, 1500), "B": (1500, 1500)}), machine)
     s = packed.statements[-1]
     assert {r.tensor for r in pr.reads(s)} == {"A_packed", "B_packed"}
     tile = chosen(packed, s.name, machine)
@@ -96,7 +96,7 @@ def test_packed_operands_give_the_same_product(where: str, machine: Machine) -> 
 
 
 def test_one_tensor_read_in_two_places_is_packed_as_well() -> None:
-    packed = pack.pack(build("C[i,j] += A[k,i]*A[k,j] where j >= i", {"A": (1500, 1500)}), AVX512)
+    packed = table.named("pack").run(build("C[i,j] += A[k,i]*A[k,j] where j >= i", {"A": (1500, 1500)}), AVX512)
     assert sum(t.name.startswith("A_packed") for t in packed.tensors) == 2
 
 
@@ -140,7 +140,7 @@ def test_names_of_indices_decide_nothing(text: str, constants: str, machine: Mac
     found = set()
     for names in permutations("imz"):
         program = replace(build(text.format(*names), {"A": (1024, 1024), "B": (1024, 1024)}), constants=tuple(constants))
-        packed = pack.pack(program, machine)
+        packed = table.named("pack").run(program, machine)
         tile = chosen(packed, "S1", machine)
         jam = names.index(tile.jam) if tile.jam is not None else None
         found.add((tuple(t.shape for t in packed.tensors), names.index(tile.vector), jam, tile.rows, tile.width))

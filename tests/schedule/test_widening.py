@@ -14,7 +14,7 @@ from polytc.codegen.interp import InterpTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, GENERIC_GPU, Machine
-from polytc.rewrite.cpu import widening
+from polytc.rewrite import table
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"
@@ -34,7 +34,7 @@ def rounded_once(got: np.ndarray, want: np.ndarray, terms: np.ndarray) -> bool:
 def copied(text: str, shapes: dict[str, tuple[int, ...]], half: str, machine: Machine = AVX512) -> set[str]:
     """The tensors that have copies in f32."""
     program = build(text, shapes, dict.fromkeys(shapes, half))
-    made = {t.name for t in widening.widen(program, machine).tensors} - {t.name for t in program.tensors}
+    made = {t.name for t in table.named("widening").run(program, machine).tensors} - {t.name for t in program.tensors}
     return {name.removesuffix("_wide") for name in made}
 
 
@@ -108,7 +108,7 @@ def test_a_value_that_changes_between_its_readers_is_copied_again(target: str) -
     assert rounded_once(first, one @ wide, np.abs(one) @ np.abs(wide))
     assert rounded_once(second, two @ wide, np.abs(two) @ np.abs(wide))
     program = build(text, {"A": a.shape, "B": b.shape})
-    assert len([t for t in widening.widen(program, AVX512).tensors if t.name.startswith("T_wide")]) == 2
+    assert len([t for t in table.named("widening").run(program, AVX512).tensors if t.name.startswith("T_wide")]) == 2
 
 
 @pytest.mark.parametrize("half", HALVES)

@@ -27,6 +27,7 @@ from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I8, I32, I64, U8, U32, DType
 from polytc.program.words import DOTS, WORD, Dot
+from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.groups import is_contraction, reduced_indices
@@ -81,23 +82,36 @@ class _Plan:
     b: Words
 
 
-def group(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with dot products of words wherever factors are narrow and used often enough."""
-    fixed = hoist.constants(program)
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The sums of products of narrow numbers that are used often enough; the choices are (name, plan)."""
+    chosen, why, fixed = list[tuple[str, _Plan]](), Reasons(), hoist.constants(program)
     for s in program.statements if machine.dots else ():
-        plan = _plan(program, s, fixed, machine)
+        plan = _plan(program, s, fixed, machine, why)
         if plan is not None:
-            program = _applied(program, s, plan)
+            why.acts(s.name, f"{plan.a.factor.read.tensor} and {plan.b.factor.read.tensor} in words along {plan.index}, "
+                             f"for {plan.dot.name}")
+            chosen.append((s.name, plan))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def group(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with dot products of words in the chosen statements."""
+    for name, plan in decision.choices:
+        program = _applied(program, program.statement(name), plan)
     return program
 
 
 # ---- what is possible, and what is best
 
-def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine) -> _Plan | None:
+def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine, why: Reasons) -> _Plan | None:
     factors = _factors(s)
     if s.op != "+" or s.where or not is_contraction(s) or not _plain_target(s) or factors is None:
         return None
-    if any(s.points < REUSE * program.tensor(f.read.tensor).size for f in factors if f.read.tensor not in fixed):
+    seldom = next((f.read.tensor for f in factors if f.read.tensor not in fixed
+                   and s.points < REUSE * program.tensor(f.read.tensor).size), None)
+    if seldom is not None:
+        why.declines(s.name, f"{seldom} in words: each of its numbers is used {s.points // program.tensor(seldom).size} times, "
+                             f"and words take {REUSE}")
         return None
     plans = []
     for dot in (DOTS[name] for name in machine.dots if DOTS[name].result == program.tensor(s.target).dtype):

@@ -17,6 +17,7 @@ from polytc.program.linear import normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
+from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
@@ -24,20 +25,35 @@ ACCUMULATORS = 4
 """Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
 
 
-def split_reductions(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with partial results for each reduction that runs along memory while its results do not. Of open sizes the
-    typical ones decide."""
-    tensors, statements = list(program.tensors), list[pr.Statement]()
-    typical = numeric(program)
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The reductions that run along memory while their results do not; the choices are (statement, index, lanes). Of open sizes
+    the typical ones decide."""
+    chosen, why, typical = list[tuple[str, str, int]](), Reasons(), numeric(program)
     for s, fixed in zip(program.statements, typical.statements, strict=True):
         lanes = lane_width(typical, fixed, machine)
         long = along(typical, fixed, lanes)
         reduced = next((r for r in s.ranges if long is not None and r.index == long.index), None)
         if reduced is None or isinstance(reduced.lower, Size):
-            statements.append(s)
+            if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
+                why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
         many = not is_contraction(fixed) and int(reduced.extent) >= 2 * ACCUMULATORS * lanes
-        partial = _partial(program, s, reduced, lanes * (ACCUMULATORS if many else 1), {t.name for t in tensors})
+        chosen.append((s.name, reduced.index, lanes * (ACCUMULATORS if many else 1)))
+        why.acts(s.name, f"{chosen[-1][2]} partial results along {reduced.index}, which runs along memory")
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def split_reductions(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with partial results for the chosen reductions."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    chosen = {name: (index, width) for name, index, width in decision.choices}
+    for s in program.statements:
+        if s.name not in chosen:
+            statements.append(s)
+            continue
+        index, width = chosen[s.name]
+        reduced = next(r for r in s.ranges if r.index == index)
+        partial = _partial(program, s, reduced, width, {t.name for t in tensors})
         tensors.append(partial[0])
         statements += partial[1]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))

@@ -13,7 +13,8 @@ is bound to its arrays (see compiler.py); otherwise it must pay for itself in ev
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
@@ -24,6 +25,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu.cache_sets import refetched
 from polytc.rewrite.cpu.lanes import along
+from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.groups import coincident_indices, is_contraction, reduced_indices
@@ -44,25 +46,44 @@ REUSE = 64
 second cache as it lies."""
 
 
-def pack(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with packed copies of the operands for which the cycle count of schedule.cost.register_tiles says that it
-    pays; of open sizes, for the typical ones."""
+@dataclass(frozen=True)
+class Panels:
+    """What is packed: the read at a position of a statement's, whose indices are `formal`, in panels of `width` values of the
+    index `along`."""
+
+    statement: str
+    position: int
+    formal: tuple[str, ...]
+    along: str
+    width: int
+
+
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The operands for which the cycle count of schedule.cost.register_tiles says that packing pays; of open sizes, for the
+    typical ones. Each choice is made with the copies of those before it."""
     fixed, given = hoist.constants(program), frozenset(t.name for t in program.tensors)
+    chosen, why, sized = list[Panels](), Reasons(), bool(program.sizes)
     for s in program.statements:
         if is_contraction(s) and not s.bounds:
             for _ in pr.reads(s):
-                chosen = _chosen(numeric(program), s.name, fixed, given, machine, bool(program.sizes))
-                if chosen is None:
+                found = _chosen(numeric(program), s.name, fixed, given, machine, sized, why)
+                if found is None:
                     break
-                program = _apply(program, program.statement(s.name), *chosen)
-    return program
+                chosen.append(found)
+                program = _packed(program, found)
+    return Decision(machine, tuple(chosen), tuple(dict.fromkeys(why.rows)))
 
 
-def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool
-            ) -> tuple[int, tuple[str, ...], str, int] | None:
-    """What is to be packed for a statement: (position among its reads, indices of the read, the one along which panels are
-    cut, width of a panel). fixed: tensors that are constant while the program is bound to its arrays; given: those that are no
-    packed copies; sized: other sizes than these will come too, so that rows that collide in a cache are no reason."""
+def pack(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with packed copies of the chosen operands."""
+    return functools.reduce(_packed, decision.choices, program)
+
+
+def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool,
+            why: Reasons) -> Panels | None:
+    """What is to be packed for a statement next. fixed: tensors that are constant while the program is bound to its arrays;
+    given: those that are no packed copies; sized: other sizes than these will come too, so that rows that collide in a cache
+    are no reason."""
     s = program.statement(name)
     accesses = of_statement(program, s)
     shared = coincident_indices(s)
@@ -78,8 +99,11 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
     for place, read in enumerate(pr.reads(s), 1):
         formal = _indices(program, s, read)
         size = _points(s, formal)
-        if not formal or read.tensor not in given or (
-                read.tensor not in fixed and not again[read] and s.points < REUSE * size):
+        if not formal or read.tensor not in given:
+            continue
+        if read.tensor not in fixed and not again[read] and s.points < REUSE * size:
+            times = s.points // max(1, size)
+            why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {REUSE}")
             continue
         same = {place} if each else {n for n, a in enumerate(accesses) if not a.write and a.tensor == read.tensor}
         for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
@@ -90,17 +114,24 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
                 continue
             width = min(tile.width * lanes, _extent(s, vector)) if vector == tile.vector else tile.rows
             if _as_it_lies(program, s, read, vector, width):
+                why.declines(name, f"{read.tensor}: it lies as panels of {width} along {vector} would")
                 continue
             copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
             if best is None or tile.cycles + copy < best[0]:
                 best = (tile.cycles + copy, read, vector, width)
     if best is None:
+        if not any(row.statement == name for row in why.rows):
+            why.declines(name, "in panels: no register tile walks along an index that an operand lies across")
         return None
     gain = GAIN if sized and best[1].tensor not in fixed else 1
-    if best[0] > unpacked * gain or (best[0] == unpacked and best[1].tensor not in fixed):
+    cycles, read, vector, width = best
+    part = f"{cycles / unpacked:.2f} of the cycles" if unpacked < float("inf") else "there are no register tiles without"
+    told = f"{read.tensor} in panels of {width} along {vector}: {part}"
+    if cycles > unpacked * gain or (cycles == unpacked and read.tensor not in fixed):
+        why.declines(name, told)
         return None
-    _, chosen, vector, width = best
-    return pr.reads(s).index(chosen), _indices(program, s, chosen), vector, width
+    why.acts(name, told)
+    return Panels(name, pr.reads(s).index(read), _indices(program, s, read), vector, width)
 
 
 def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str, width: int) -> bool:
@@ -139,9 +170,10 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
     return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
 
 
-def _apply(program: pr.Program, s: pr.Statement, position: int, formal: tuple[str, ...], along: str, width: int) -> pr.Program:
-    """The program with a copy of an operand in panels of `width` iterations of an index; see `_chosen`."""
-    read, ranges = pr.reads(s)[position], {r.index: r for r in s.ranges}
+def _packed(program: pr.Program, choice: Panels) -> pr.Program:
+    """The program with a copy of an operand in panels."""
+    s, formal, along, width = program.statement(choice.statement), choice.formal, choice.along, choice.width
+    read, ranges = pr.reads(s)[choice.position], {r.index: r for r in s.ranges}
     steps = [i for i in reduced_indices(s) if i in formal]
     outer = [i for i in formal if i not in steps and i != along]
     source = program.tensor(read.tensor)

@@ -21,6 +21,7 @@ from polytc.program.linear import normalise
 from polytc.program.names import claim, fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu import masked_blocks
+from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.groups import Group, is_contraction, partition
 from polytc.schedule.fusion.clusters import Cluster, beside, flowing, shared_rows
 
@@ -43,16 +44,29 @@ class _Rows:
     block: int
 
 
-def split(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with row blocks where temporaries between products do not stay in the second cache."""
-    if sum(map(is_contraction, program.statements)) < 2 or any(s.where or s.bounds for s in program.statements):
-        return program
-    blocks: dict[str, str] = {}
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The rows to cut, where temporaries between products do not stay in the second cache. Each choice is made with those
+    before it done."""
+    chosen, why = list[_Rows](), Reasons()
+    if sum(map(is_contraction, program.statements)) < 2:
+        return Decision(machine)
+    if any(s.where or s.bounds for s in program.statements):
+        why.declines("", "in blocks of rows: a statement has conditions")
+        return Decision(machine, (), tuple(why.rows))
     for chain in _chains(partition(program)):
-        rows = _rows(program, chain, machine)
+        rows = _rows(program, chain, machine, why)
         if rows is not None:
-            program, made = _applied(program, rows)
-            blocks |= made
+            chosen.append(rows)
+            program, _ = _applied(program, rows)
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def split(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with the chosen rows in blocks."""
+    blocks: dict[str, str] = {}
+    for rows in decision.choices:
+        program, made = _applied(program, rows)
+        blocks |= made
     return masked_blocks.narrowed(program, blocks)
 
 
@@ -78,25 +92,34 @@ def _products(group: Group) -> int:
     return sum(map(is_contraction, group.statements))
 
 
-def _rows(program: pr.Program, chain: Cluster, machine: Machine) -> _Rows | None:
+def _rows(program: pr.Program, chain: Cluster, machine: Machine, why: Reasons) -> _Rows | None:
     """How the rows of a chain are to be cut; None if that gains nothing or is not possible."""
     whole = chain.whole
+    told = ", ".join(s.name for s in whole.statements)
     flow = sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in flowing(program, chain.groups))
     second = machine.caches[min(1, len(machine.caches) - 1)].bytes
     order = sorted(range(len(whole.rows)), key=lambda r: whole.extents[r])
     row = next((r for r in reversed(order) if _cuts(program, whole, r)), None)
     if row is None or whole.ranges[row][0] != 0:
+        why.declines(told, "in blocks of rows: no index of rows stands alone wherever they are used")
         return None
     count, others = whole.extents[row], prod(e for r, e in enumerate(whole.extents) if r != row)
     index = {s.name: i for s, i in zip(whole.statements, whole.rows[row], strict=True)}
     hidden = any(masked_blocks.mask(program, s, index[s.name]) for s in whole.statements)
     crowded = PART * flow > second * others
+    kept = f"{flow // others // 1024} kB pass between the products, and the second cache has {second // 1024} kB"
     if not (crowded or hidden) or count < 2 * SMALLEST * (1 if crowded else MASKED):
+        why.declines(told, f"in blocks of {count} rows: {kept}")
         return None
     most = min(LARGEST, second * others * count // (PART * flow))
     if hidden:
         most = min(most, max(SMALLEST, count // MASKED))
-    return _Rows(chain.groups, index, count, _block(count, most)) if most >= SMALLEST else None
+    if most < SMALLEST:
+        why.declines(told, f"in blocks of rows: fewer than {SMALLEST} rows would fit; {kept}")
+        return None
+    rows = _Rows(chain.groups, index, count, _block(count, most))
+    why.acts(told, f"{count} rows in blocks of {rows.block}: {'a mask hides columns' if not crowded else kept}")
+    return rows
 
 
 def _block(count: int, most: int) -> int:

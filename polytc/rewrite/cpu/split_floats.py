@@ -19,6 +19,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F32, I8, I64, U8, U32
+from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.groups import is_contraction, reduced_indices
@@ -33,15 +34,30 @@ SPLIT = 1.0
 """Cycles to split one number and to put its parts into words."""
 
 
-def split(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with the contractions of f32 and narrow constants on the matrix unit, where that takes fewer cycles."""
-    if not machine.multiplies_tiles("dot_bf16") or program.direct:
-        return program
-    fixed = hoist.constants(program)
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The contractions of f32 and narrow constants that take fewer cycles on the matrix unit; the choices are (name, the wide
+    read, the narrow one)."""
+    if not machine.multiplies_tiles("dot_bf16"):
+        return Decision(machine)
+    chosen, why, fixed = list[tuple[str, pr.Read, pr.Read]](), Reasons(), hoist.constants(program)
     for s in program.statements:
         factors = _factors(s)
-        if factors is not None and factors[1].tensor in fixed and _pays(program, s, factors[0], machine):
-            program = _applied(program, s, *factors)
+        if factors is None:
+            continue
+        if factors[1].tensor not in fixed:
+            why.declines(s.name, f"{factors[0].tensor}: {factors[1].tensor} is no constant")
+        elif not _pays(program, s, factors[0], machine):
+            why.declines(s.name, f"{factors[0].tensor}: three products on the matrix unit take no fewer cycles than one of f32")
+        else:
+            why.acts(s.name, f"{factors[0].tensor} as the sum of three bf16, for the matrix unit")
+            chosen.append((s.name, *factors))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def split(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with the chosen contractions over parts."""
+    for name, wide, narrow in decision.choices:
+        program = _applied(program, program.statement(name), wide, narrow)
     return program
 
 

@@ -20,6 +20,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F16, F32, I8, U8, DType
 from polytc.program.sizes import representative
 from polytc.program.words import DOTS
+from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.facts.groups import is_contraction
 
@@ -28,21 +29,34 @@ REUSE = 16
 and the arithmetic does not wait for their conversion."""
 
 
-def widen(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with f32 copies of the halves and bytes that its contractions use often. Where sizes are open, a constant is
-    copied if it is used often for the typical ones, another tensor only if it is so for all."""
-    tensors, statements = list(program.tensors), list[pr.Statement]()
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The choices are (statement, conversion, read) of halves and bytes that contractions use often. Where sizes are open, a
+    constant is chosen if it is used often for the typical ones, another tensor only if it is so for all."""
+    chosen, why = list[tuple[str, pr.Cast, pr.Read]](), Reasons()
     fixed = hoist.constants(program)
     dots = machine.dots if not program.sizes else ()
     kinds = {F16, BF16} - {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
     kinds |= set() if dots and machine.multiplies_tiles("dot_bf16") else {I8, U8}
-    copies: dict[str, str] = {}
     for s in program.statements:
         for conversion, read in _conversions(s, kinds):
             source = program.tensor(read.tensor)
             always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
+            used = f"{source.name} of {read.dtype}: each element is used {s.points // max(1, source.size)} times"
             if s.points < REUSE * source.size or not always:
+                why.declines(s.name, f"{used}, and a copy takes {REUSE}")
                 continue
+            why.acts(s.name, f"{used}, and converted once")
+            chosen.append((s.name, conversion, read))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def widen(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with f32 copies of what the chosen reads convert."""
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    copies: dict[str, str] = {}
+    for s in program.statements:
+        for conversion, read in [(c, r) for name, c, r in decision.choices if name == s.name]:
+            source = program.tensor(read.tensor)
             if source.name not in copies:
                 copies[source.name] = fresh(f"{source.name}_wide", {t.name for t in tensors})
                 tensors.append(replace(source, name=copies[source.name], dtype=F32))

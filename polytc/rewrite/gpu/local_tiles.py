@@ -30,6 +30,7 @@ from polytc.rewrite.gpu.operands import Operand
 from polytc.rewrite.gpu.reductions import Reduction
 from polytc.rewrite.gpu.surroundings import Around
 from polytc.rewrite.gpu.transpose import Turned
+from polytc.rewrite.step import Reason, Reasons
 from polytc.schedule.facts.groups import Group, about, of_sizes, partition, reduced_indices
 
 AXES = ("block0", "block1", "block2")
@@ -42,7 +43,15 @@ def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Pr
     return used(divided(program, machine, Names.of(program), Around(), policy))
 
 
-def divided(program: pr.Program, machine: Machine, names: Names, around: Around, policy: str = "smart") -> pr.Program:
+def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
+    """How the items of work-groups divide each group of statements, and why."""
+    why = Reasons()
+    divided(program, machine, Names.of(program), Around(), why=why)
+    return tuple(why.rows)
+
+
+def divided(program: pr.Program, machine: Machine, names: Names, around: Around, policy: str = "smart",
+            why: Reasons | None = None) -> pr.Program:
     """The program, which all `around` goes round, with its contractions and reductions cut."""
     program, runs = split_reduction.split(program, machine, names)
     statements: list[pr.Statement] = []
@@ -50,7 +59,7 @@ def divided(program: pr.Program, machine: Machine, names: Names, around: Around,
     typical = numeric(program)
     for run in runs:
         for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run)), policy):
-            made, new = _divided(program, typical, group, machine, names, around)
+            made, new = _divided(program, typical, group, machine, names, around, why or Reasons())
             statements += made
             tensors += new
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
@@ -62,14 +71,14 @@ def used(program: pr.Program) -> pr.Program:
     return replace(program, tensors=tuple(t for t in program.tensors if t.name in names | set(program.arrays)))
 
 
-def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Around
-             ) -> tuple[list[pr.Statement], list[pr.Tensor]]:
+def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Around,
+             why: Reasons) -> tuple[list[pr.Statement], list[pr.Tensor]]:
     """The statements of a group, divided among the items of work-groups where that pays, and the tensors that are new.
 
     typical: the program for the sizes that decide what is fast; group: one of its groups.
     """
     whole = of_sizes(program, group)
-    cut = _cut(typical, group, machine) if whole is not None else None
+    cut = _cut(typical, group, machine, why) if whole is not None else None
     if whole is not None and cut is not None:
         with suppress(Undecided):
             made = cut(program, whole, names, around)
@@ -77,19 +86,26 @@ def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Ma
     return [program.statement(s.name) for s in group.statements], []
 
 
-def _cut(program: pr.Program, group: Group, machine: Machine
+def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
          ) -> Callable[[pr.Program, Group, Names, Around], _Staged | Turned | Reduction] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
+    told = ", ".join(s.name for s in group.statements)
     tiles = blocks.choose(program, group, machine) if machine.staging else None
     if tiles is not None:
+        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
+        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
         return lambda p, g, names, around: _Staged(p, g, tiles, names, around)
     turn = transpose.choose(program, group, machine) if machine.staging else None
     if turn is not None:
+        why.acts(told, "transposed through local memory: no index walks along all that it touches")
         return lambda p, g, names, around: Turned(p, g, turn, names, around)
     team = reduction_items.choose(program, group, machine)
     rows = reduction_items.row_tensors(group) if team is not None else None
     if team is None or rows is None:
+        unstaged = "" if machine.staging else "; this device's local memory is no faster than its caches"
+        why.declines(told, f"divided: each instance is an item's, which does as well{unstaged}")
         return None
+    why.acts(told, "the items of a group reduce together")
     return lambda p, g, names, around: Reduction(p, g, team, rows, names, around)
 
 

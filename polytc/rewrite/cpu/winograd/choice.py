@@ -15,6 +15,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.rewrite.cpu.winograd import convolution as winograd
 from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
+from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.strides import AccessStrides
@@ -39,20 +40,35 @@ GAIN = 0.9
 """Another algorithm is taken for at most this part of the cycles: it also costs digits."""
 
 
-def run(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with each convolution in the form of fewest cycles, unless it asks for the sums as written."""
-    if machine.kind != "cpu" or program.precise or program.direct:
-        return program
-    fixed = hoist.constants(program)
-    return winograd.rewrite(program, lambda convolution: choose(convolution, convolution.weights.tensor in fixed, machine))
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The convolutions that take fewer cycles in Winograd's way; the choices are (statement, tile)."""
+    fixed, chosen, why = hoist.constants(program), list[tuple[str, Choice]](), Reasons()
+    for s in program.statements:
+        convolution = winograd.recognise(program, s)
+        choice = choose(convolution, convolution.weights.tensor in fixed, machine, why) if convolution is not None else None
+        if choice is not None:
+            chosen.append((s.name, choice))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
-def choose(convolution: Convolution, constant: bool, machine: Machine) -> Choice | None:
+def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with the chosen convolutions in Winograd's way."""
+    chosen = dict[str, Choice](decision.choices)
+    return winograd.rewrite(program, lambda convolution: chosen.get(convolution.statement.name))
+
+
+def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reasons | None = None) -> Choice | None:
     """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
     choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine)]
     costs = {choice: cycles(convolution, choice, constant, machine) for choice in choices}
     best = min(choices, key=lambda choice: costs[choice])
-    return best if costs[best] <= GAIN * direct_cycles(convolution, machine) else None
+    part, why = costs[best] / direct_cycles(convolution, machine), why or Reasons()
+    told = f"tiles of {best.results} x {best.results} results, {best.block} at a time: {part:.2f} of the cycles"
+    if part > GAIN:
+        why.declines(convolution.statement.name, f"{told}, and digits are worth more")
+        return None
+    why.acts(convolution.statement.name, told)
+    return best
 
 
 def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[int]:

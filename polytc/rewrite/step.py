@@ -1,0 +1,115 @@
+"""A step: one rewrite from Program to Program, with a name, what it needs, and two functions.
+
+    decide(program, machine) -> Decision(choices, reasons)      looks, and says why; changes nothing
+    apply(program, decision) -> Program                         does what was decided, and decides nothing
+
+A step without choices does the same to every program; what it did is told by what changed (changes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from polytc.machine import Machine
+from polytc.program.program import Program
+
+KINDS = frozenset(("cpu", "gpu"))
+CPU, GPU = frozenset(("cpu",)), frozenset(("gpu",))
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a program has to be for a step. text: why the step is left out, where it is not."""
+
+    text: str
+    holds: Callable[[Program], bool]
+
+
+STRAIGHT = Need("it has `for` loops, or ranges in memory", lambda p: not (p.sequential or p.dynamic))
+LOOPED = Need("it has no `for` loops", lambda p: p.sequential or p.dynamic)
+FIXED_RANGES = Need("it has no `for` loops, or ranges in memory", lambda p: p.sequential and not p.dynamic)
+NOT_PRECISE = Need("precise: operations keep the order of the text", lambda p: not p.precise)
+NOT_DIRECT = Need("direct: no algorithm with fewer products", lambda p: not p.direct)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a step acted on a statement, or did not. statement: its name before the step; '' for the program as a whole."""
+
+    statement: str
+    acted: bool
+    text: str
+
+    def __str__(self) -> str:
+        told = self.text if self.acted else f"not {self.text}"
+        return f"{self.statement}: {told}" if self.statement else told
+
+
+class Reasons:
+    """Collects reasons while a step decides."""
+
+    def __init__(self) -> None:
+        self.rows: list[Reason] = []
+
+    def acts(self, statement: str, text: str) -> None:
+        self.rows.append(Reason(statement, True, text))
+
+    def declines(self, statement: str, text: str) -> None:
+        self.rows.append(Reason(statement, False, text))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """machine: what it was made for. choices: what the step is to do, one entry a place; each step has its own type of them."""
+
+    machine: Machine
+    choices: tuple[Any, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+
+Decide = Callable[[Program, Machine], Decision]
+Tell = Callable[[Program, Machine], tuple[Reason, ...]]
+Apply = Callable[[Program, Decision], Program]
+
+
+def always(program: Program, machine: Machine) -> Decision:
+    """The decision of a step without choices."""
+    return Decision(machine)
+
+
+@dataclass(frozen=True)
+class Step:
+    """name: by which it is printed, dumped and watched. does: in a line. kinds: of machines. needs: of the program as it comes
+    to the step. open_sizes: right for all sizes where some stay open. decide: `always` where the step has no choices; if
+    another one chooses nothing, the program stays as it is. tell: the reasons of a step that decides one place with what it
+    made of others, so that it has no `decide`: it is asked only where somebody reads them."""
+
+    name: str
+    does: str
+    apply: Apply
+    decide: Decide = always
+    kinds: frozenset[str] = KINDS
+    needs: tuple[Need, ...] = field(default=())
+    open_sizes: bool = False
+    tell: Tell | None = None
+
+    def run(self, program: Program, machine: Machine) -> Program:
+        """The program behind the step; the same one where it is left out."""
+        return program if self.lacks(program) else self.applied(program, self.decide(program, machine))
+
+    def applied(self, program: Program, decision: Decision) -> Program:
+        """The program with what was decided; the same one if nothing was."""
+        return self.apply(program, decision) if decision.choices or self.decide is always else program
+
+    def lacks(self, program: Program) -> str:
+        """Why the step is left out for a program; '' if it is not."""
+        if program.sizes and not self.open_sizes:
+            return "sizes stay open"
+        return next((n.text for n in self.needs if not n.holds(program)), "")
+
+
+def unconditional(rewrite: Callable[[Program], Program]) -> Apply:
+    """The `apply` of a rewrite that needs no decision."""
+    return lambda program, _: rewrite(program)

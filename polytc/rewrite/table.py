@@ -1,0 +1,92 @@
+"""The table of steps: every rewrite from Program to Program, in the order in which they run.
+
+    polytc emit --stage pack     prints the program behind a step
+    polytc explain               tells what each did, and why it did not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from polytc.machine import Machine
+from polytc.program.program import Program
+from polytc.rewrite import factors, long_sums
+from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
+from polytc.rewrite.cpu.winograd import choice as winograd
+from polytc.rewrite.gpu import in_loops, local_tiles
+from polytc.rewrite.step import (
+    CPU,
+    FIXED_RANGES,
+    GPU,
+    LOOPED,
+    NOT_DIRECT,
+    NOT_PRECISE,
+    STRAIGHT,
+    Decision,
+    Step,
+    unconditional,
+)
+from polytc.rewrite.tidy import coalesce, compact, digits, inline, layout, mirror, pad, rounding, scan, taps, unit, unloop
+
+
+def _staged(stage: Callable[[Program, Machine], Program]) -> Callable[[Program, Decision], Program]:
+    """A step that divides a program among the items of a GPU, with blocks for sums that are long although items share them."""
+    def apply(program: Program, decision: Decision) -> Program:
+        staged = stage(program, decision.machine)
+        long = long_sums.long(program, staged)
+        return stage(long_sums.split_sums(program, long), decision.machine) if long else staged
+    return apply
+
+
+STEPS: tuple[Step, ...] = (
+    Step("unloop", "`for` loops that carry nothing become flat", unconditional(unloop.unloop)),
+    Step("loop_coalescing", "nested `for` loops become one", unconditional(coalesce.coalesce), needs=(FIXED_RANGES,)),
+    Step("layout", "temporaries are stored along indices that no loop carries", unconditional(layout.transpose_temporaries),
+         kinds=CPU, needs=(LOOPED,)),
+    Step("mirror", "a transposed copy beside what a reduction reads across memory", unconditional(mirror.mirror), kinds=CPU,
+         needs=(LOOPED, NOT_PRECISE)),
+    Step("in_loops", "what `for` loops hold is divided among work-items", _staged(in_loops.stage), kinds=GPU, needs=(LOOPED,),
+         open_sizes=True),
+    Step("factors", "factors that no reduced index names leave sums", factors.leave, factors.decide,
+         needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
+    Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,
+         needs=(STRAIGHT,), open_sizes=True),
+    Step("winograd", "convolutions with fewer products", winograd.rewrite, winograd.decide, kinds=CPU,
+         needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT)),
+    Step("inline", "temporaries are computed where they are read", unconditional(inline.inline), needs=(STRAIGHT,),
+         open_sizes=True),
+    Step("rounding", "numbers are cut off before they are rounded", unconditional(rounding.cut_first),
+         needs=(STRAIGHT, NOT_PRECISE)),
+    Step("unit", "indices of one value go", unconditional(unit.drop_unit_indices), needs=(STRAIGHT,), open_sizes=True),
+    Step("digits", "dimensions that are digits of a number are split", unconditional(digits.split), needs=(STRAIGHT,)),
+    Step("taps", "windows that lie mostly outside of their data: a sum for each tap", unconditional(taps.split),
+         needs=(STRAIGHT, NOT_PRECISE)),
+    Step("guards", "guards that never act go", unconditional(pad.drop_guards), needs=(STRAIGHT,), open_sizes=True),
+    Step("scan", "prefix reductions become scans", unconditional(scan.simplify_prefixes), needs=(STRAIGHT,), open_sizes=True),
+    Step("pad", "guarded reads become reads of padded copies", unconditional(pad.materialise), kinds=CPU, needs=(STRAIGHT,),
+         open_sizes=True),
+    Step("compact", "reads in strides become reads of compact copies", unconditional(compact.compact), needs=(STRAIGHT,)),
+    Step("coalesce", "indices that walk memory together become one", unconditional(coalesce.coalesce), needs=(STRAIGHT,)),
+    Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
+         _staged(local_tiles.stage), kinds=GPU, needs=(STRAIGHT,), open_sizes=True, tell=local_tiles.reasons),
+    Step("pad", "guarded reads become reads of padded copies", unconditional(pad.materialise), kinds=GPU, needs=(STRAIGHT,),
+         open_sizes=True),
+    Step("split_floats", "f32 as sums of three bf16, for a matrix unit", split_floats.split, split_floats.decide, kinds=CPU,
+         needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT)),
+    Step("dot_words", "sums of products of narrow numbers become dot products of words", dot_words.group, dot_words.decide,
+         kinds=CPU, needs=(STRAIGHT, NOT_PRECISE)),
+    Step("pack", "operands of contractions are laid out in panels", pack.pack, pack.decide, kinds=CPU,
+         needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
+    Step("lanes", "reductions along memory get a partial result for each vector lane", lanes.split_reductions, lanes.decide,
+         kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
+    Step("row_blocks", "what one product hands to the next is made for some rows at a time", row_blocks.split,
+         row_blocks.decide, kinds=CPU, needs=(STRAIGHT, NOT_PRECISE)),
+    Step("long_sums", "long sums of floats are made in blocks", unconditional(long_sums.split_sums), long_sums.decide,
+         kinds=CPU, needs=(NOT_PRECISE,), open_sizes=True),
+)
+"""A name may stand in it twice, for different kinds of machines or places in the order."""
+
+
+def named(name: str) -> Step:
+    """The first step of that name."""
+    return next(s for s in STEPS if s.name == name)
