@@ -61,8 +61,10 @@ def _promoted(module: loops.Module, machine: Machine, scratch: frozenset[str]) -
 
 
 def settled(module: loops.Module) -> loops.Module:
-    """The module without empty kernels, and with the arguments that the others use: passes leave that to the last one."""
-    return replace(module, kernels=tuple(rebuilt(k, k.body) for k in module.kernels if k.body != loops.Block(())))
+    """The module without empty kernels, the others with the arguments that they use, and in common loops of the host: passes
+    leave that to the last one."""
+    kernels = tuple(rebuilt(k, k.body) for k in module.kernels if k.body != loops.Block(()))
+    return hostloops.merge(replace(module, kernels=kernels))
 
 
 PASSES: tuple[Pass, ...] = (
@@ -88,8 +90,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("collapse", "parallel loops in each other become one", _tuned(collapse.collapse_kernel)),
     Pass("banks", "rows of local memory are padded against bank conflicts", _tuned(banks.pad_kernel)),
     Pass("barriers", "barriers stand where items need what others made", _kernels(barriers.insert)),
-    Pass("merge", "empty kernels go, and launches share loops of the host",
-         lambda m, *_: hostloops.merge(settled(m))),
+    Pass("merge", "empty kernels go, and launches share loops of the host", lambda m, *_: settled(m)),
 )
 
 
