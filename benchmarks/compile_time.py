@@ -44,8 +44,8 @@ def measure_here(case: str, model: Path | None) -> dict[str, float]:
     import polytc
     imported = time.perf_counter()
     from polytc import compiler
-    from polytc.codegen.llvm.target import LLVMTarget
-    from polytc.runtime import jit
+    from polytc.native import jit
+    from polytc.targets.llvm.target import LLVMTarget
     polytc.compile("Y[i] = X[i]", threads=1, shapes={"X": (1,)})
     seconds = defaultdict[str, float](float, {"import": imported - begin, "start": time.perf_counter() - imported})
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.opencl import static
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
 from polytc.export import bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
+from polytc.targets.opencl import static
+from polytc.targets.opencl.target import OpenCLTarget
 
 HEAT = """def heat(inout f32[N,N] A, f32[T] w) -> (A) {
     for t in 0:T {

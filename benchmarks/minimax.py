@@ -1,6 +1,6 @@
 """Coefficients of polytc's mathematical functions: minimax fits by Remez's exchange, rounded one coefficient at a time.
 
-    python benchmarks/minimax.py            # prints polytc/codegen/llvm/coefficients.py
+    python benchmarks/minimax.py            # prints polytc/targets/llvm/coefficients.py
 
 A fit is a polynomial that levels its weighted error against a function, computed with mpmath in 40 digits (E. Remez, 1934). A
 rounded coefficient is fixed and those of higher powers are fitted again, so that they make good what the rounding has lost.

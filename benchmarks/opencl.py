@@ -12,7 +12,7 @@ import argparse
 import os
 
 import opencl_gpu
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 from versus import contest, peers
 from versus.sets import SETS
 from versus.worker import Worker, limit_threads

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import polytc
-from polytc.runtime import devices
-from polytc.runtime.devices import Device
+from polytc.targets.opencl.driver import devices
+from polytc.targets.opencl.driver.devices import Device
 
 ROUNDS = 20
 COPY_BYTES = 1 << 28

@@ -19,10 +19,10 @@ from rich.table import Table
 import polytc
 from polytc import compiler
 from polytc.codegen import loops
-from polytc.codegen.llvm.target import LLVMTarget
+from polytc.native import threads as pool
 from polytc.program.scalars import I64
-from polytc.runtime import threads as pool
 from polytc.runtime.pending import Pending
+from polytc.targets.llvm.target import LLVMTarget
 
 TEXTS = ("Y[i] = A[i]", "Y[i] = A[i] + B[i]", "Y[i] = A[i] + B[i] + C[i]", "Y[i] = A[i] + B[i] + C[i] + D[i]")
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {

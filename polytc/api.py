@@ -27,18 +27,18 @@ from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
 from polytc.fixed import FixedOp
 from polytc.machine import Machine
+from polytc.native.threads import default_threads
 from polytc.op import Op
 from polytc.options import check_algebra, check_checked, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices
-from polytc.runtime import conformance
-from polytc.runtime import devices as opencl
 from polytc.runtime.arrays import argument_error
-from polytc.runtime.threads import default_threads
 from polytc.schedule.user import recipe
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
+from polytc.targets.opencl.driver import conformance
+from polytc.targets.opencl.driver import devices as opencl
 
 __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run",
            "schedule"]

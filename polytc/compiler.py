@@ -27,6 +27,7 @@ from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, OfDevices, Source, Target
 from polytc.disk import cache
 from polytc.machine import Machine
+from polytc.native.threads import default_threads
 from polytc.poly import dependences as deps
 from polytc.poly import inside, isl
 from polytc.poly import scop as polyhedra
@@ -39,7 +40,6 @@ from polytc.rewrite.table import STEPS
 from polytc.rewrite.tidy import hoist
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
-from polytc.runtime.threads import default_threads
 from polytc.schedule import automatic, tree
 from polytc.schedule.tree import Schedule
 from polytc.schedule.user import copies
@@ -49,10 +49,10 @@ errors.register(E502="unknown target", E523="access outside of a tensor")
 T = TypeVar("T")
 
 TARGETS = {
-    "cpu": "polytc.codegen.llvm.target:LLVMTarget",
-    "opencl": "polytc.codegen.opencl.target:OpenCLTarget",
-    "c": "polytc.codegen.c.target:CTarget",
-    "interp": "polytc.codegen.interp:InterpTarget",
+    "cpu": "polytc.targets.llvm.target:LLVMTarget",
+    "opencl": "polytc.targets.opencl.target:OpenCLTarget",
+    "c": "polytc.targets.c.target:CTarget",
+    "interp": "polytc.targets.interp:InterpTarget",
 }
 """The registry: name -> module and class, imported when first asked for."""
 

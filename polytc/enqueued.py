@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from polytc import compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.program.scalars import DType
 from polytc.rewrite.index_checks import check_indices
-from polytc.runtime import devices
 from polytc.runtime.arrays import argument_error, dtype_of
-from polytc.runtime.opencl_executable import OpenCLExecutable, Session
+from polytc.targets.opencl.driver import devices
+from polytc.targets.opencl.executable import OpenCLExecutable, Session
+from polytc.targets.opencl.target import OpenCLTarget
 
 Type = tuple[tuple[int, ...], DType]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.target import Executable
+from polytc.native import forks
 from polytc.op import Op
 from polytc.program.scalars import DType
-from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.packages import keep
 from polytc.runtime.recent import Recent

@@ -17,10 +17,10 @@ from typing import Any
 import polytc
 from polytc.codegen.target import Target
 from polytc.machine import Machine
+from polytc.native import jit
 from polytc.poly import isl
 from polytc.program.canonical import canonical
 from polytc.program.program import Program
-from polytc.runtime import jit
 from polytc.schedule import automatic
 
 _STARTED = time.time() - 1.0

@@ -13,7 +13,7 @@ from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.checked import Checked
-from polytc.runtime.quick import QuickCall
+from polytc.runtime.direct_calls import QuickCall
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe

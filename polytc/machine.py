@@ -36,7 +36,7 @@ class Machine:
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; staging: local memory is faster than the
     caches, so that tiles of operands are worth copying there.
     cpu, features: LLVM's names, '' for a device that LLVM does not see.
-    faults: what the device's driver compiles wrongly (see runtime/conformance.py).
+    faults: what the device's driver compiles wrongly (see targets/opencl/driver/conformance.py).
     """
 
     kind: str

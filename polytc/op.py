@@ -27,21 +27,21 @@ from polytc.arguments import (
 from polytc.codegen.target import Executable, Target
 from polytc.explanation import Explanation, explain
 from polytc.loading import Specialisation
+from polytc.native import forks
+from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
 from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.rewrite.index_checks import decides
-from polytc.runtime import forks
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.direct_calls import no_quick_call, quick_call
 from polytc.runtime.inplace import arranged
-from polytc.runtime.opencl_executable import OpenCLExecutable
-from polytc.runtime.quick import no_quick_call, quick_call
 from polytc.runtime.recent import Recent
-from polytc.runtime.threads import default_threads
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
+from polytc.targets.opencl.executable import OpenCLExecutable
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from polytc.codegen.c.target import CTarget
 from polytc.codegen.target import Binary, Bound, Executable, Held, Source
 from polytc.program.sizes import at
+from polytc.targets.c.target import CTarget
 
 COMPILERS = [c for c in ("gcc", "clang-22", "clang") if shutil.which(c)]
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]

@@ -40,7 +40,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 def _opencl_works() -> bool:
     from polytc.errors import TargetError
     try:
-        from polytc.runtime import devices
+        from polytc.targets.opencl.driver import devices
         return bool(devices.describe()) and devices.choose() is not None
     except (TargetError, ImportError):
         return False

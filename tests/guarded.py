@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polytc.codegen.llvm.executable import Executable as Native
 from polytc.codegen.target import Executable
-from polytc.runtime import threads as pool
+from polytc.native import threads as pool
 from polytc.runtime.packages import WithPrologue
 from polytc.runtime.sized import Sized
+from polytc.targets.llvm.executable import Executable as Native
 from tests.c_here import Loaded
 
 PAGE = mmap.PAGESIZE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polytc.errors import TargetError
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 
 
 def _missing() -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Target
 from polytc.machine import Machine
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 
 def target_for(machine: Machine, name: str = "cpu") -> Target:

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 import polytc
-from polytc.runtime import jit, linking
+from polytc.native import jit, linking
 from versus import contest, machine, onnx_model, plot, report
 from versus.case import Case, Goal, Set
 from versus.sets import SETS

@@ -6,7 +6,7 @@ import pytest
 from opencl_here import NEEDS_OPENCL
 
 import opencl_gpu
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 
 pytestmark = NEEDS_OPENCL
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import F32
+from polytc.targets.llvm.target import LLVMTarget
 from tests import guarded
 from tests.codegen import loop_programs as P
 

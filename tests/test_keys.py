@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from polytc import compiler, keys, machine
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.package import Package
 from polytc.disk import cache
 from polytc.lang import build
 from polytc.runtime.pending import Pending
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 MATMUL = build("C[i,j] += A[i,k] * W[k,j]", {"A": (20, 30), "W": (30, 200)})
 PACKED = replace(MATMUL, constants=("W",))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from polytc import compiler, errors
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.lang import build, evaluate
 from polytc.program.program import Program
+from polytc.targets.opencl.target import OpenCLTarget
 from tests import guarded
 
 GPU = OpenCLTarget()

@@ -13,11 +13,11 @@ from onnx import TensorProto, helper
 
 import polytc
 from polytc import compiler, keys
-from polytc.codegen.c.target import CTarget
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_CPU, NEON, Machine
+from polytc.targets.c.target import CTarget
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 from tests.opencl_here import NEEDS_OPENCL
 
 TEXT = "C[i,j] += A[i,k] * B[k,j]"

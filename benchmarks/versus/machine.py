@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc import machine as machines
-from polytc.runtime import jit, linking
+from polytc.native import jit, linking
 
 COPY_BYTES = 1 << 28
 ROUNDS = 7

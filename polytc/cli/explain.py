@@ -11,13 +11,13 @@ import polytc
 from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
-from polytc.codegen.opencl import static
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.explanation import explain as explained
 from polytc.machine import DEVICES
+from polytc.native.threads import default_threads
 from polytc.options import check_licence
-from polytc.runtime.threads import default_threads
 from polytc.schedule import automatic
+from polytc.targets.opencl import static
+from polytc.targets.opencl.target import OpenCLTarget
 
 
 def explain(program: options.Source, target: options.Target = "cpu",

@@ -12,13 +12,13 @@ import polytc
 from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model import fixed_shapes, progress
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.export import bundle, c_host, opencl
 from polytc.export.bundle import Bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
 from polytc.options import Licence, check_licence
+from polytc.targets.opencl.target import OpenCLTarget
 
 
 class Language(str, Enum):

@@ -1,1 +1,1 @@
-"""Schedule to Loop AST to source text, for each target; no scheduling decision is made here."""
+"""Schedule to Loop AST and its passes, for all targets; no scheduling decision is made here."""

@@ -14,8 +14,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from polytc.codegen.c import language
-from polytc.codegen.ctext.constants import MACROS
 from polytc.codegen.target import Target
 from polytc.compiler import Lowered, lower_program
 from polytc.graph.plan import Array, Call, Plan
@@ -31,6 +29,8 @@ from polytc.program.program import Program
 from polytc.program.scalars import DType
 from polytc.program.sizes import Size
 from polytc.rewrite.index_checks import decides
+from polytc.targets.c import language
+from polytc.targets.ctext.constants import MACROS
 
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory buffers aligned given error k a l p c from

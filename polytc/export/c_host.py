@@ -11,8 +11,6 @@ from pathlib import Path
 
 import polytc
 from polytc.codegen import weightfile
-from polytc.codegen.c.emit import library
-from polytc.codegen.ctext.text import comment, safe
 from polytc.export import c_templates as templates
 from polytc.export import formula
 from polytc.export.bundle import Bundle, Place, bytes_of
@@ -21,6 +19,8 @@ from polytc.export.folder import Folder, described, prepare
 from polytc.export.templates import FLOORDIV, SATURATED, cmake, common, rendered, weight_check
 from polytc.graph.tools.headers import c_type
 from polytc.machine import ALIGNMENT
+from polytc.targets.c.emit import library
+from polytc.targets.ctext.text import comment, safe
 
 
 def write(bundle: Bundle, to: Path) -> list[Path]:

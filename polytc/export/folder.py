@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
-from polytc.codegen.ctext.library import Library, Part
 from polytc.codegen.target import Launch, Repeat
 from polytc.export import commentary
 from polytc.export.bundle import Argument, Bundle, Place, Step
@@ -16,6 +15,7 @@ from polytc.graph.planning.memory import Slots
 from polytc.graph.tools.headers import identifier
 from polytc.program.extents import Extent
 from polytc.program.scalars import DType
+from polytc.targets.ctext.library import Library, Part
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from pathlib import Path
 
 import polytc
 from polytc.codegen import weightfile
-from polytc.codegen.ctext.text import comment
-from polytc.codegen.opencl.kernel import LARGEST_OPEN
-from polytc.codegen.opencl.library import library
 from polytc.export import formula, opencl_host, opencl_main, python_host
 from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights
@@ -23,6 +20,9 @@ from polytc.export.folder import Folder, Task, described, nested, prepare, shown
 from polytc.export.templates import cmake
 from polytc.machine import DEVICES, Machine
 from polytc.program.extents import Extent
+from polytc.targets.ctext.text import comment
+from polytc.targets.opencl.kernel import LARGEST_OPEN
+from polytc.targets.opencl.library import library
 
 
 def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:

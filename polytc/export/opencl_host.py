@@ -6,15 +6,15 @@ Tables say what is launched on what; the functions that walk them are the same i
 from __future__ import annotations
 
 from polytc.codegen import weightfile
-from polytc.codegen.ctext.text import safe
-from polytc.codegen.opencl.kernel import LARGEST_OPEN
 from polytc.export import formula, opencl_repeats
 from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
 from polytc.export.bundle import Bundle, Place, bytes_of
 from polytc.export.folder import Folder, described
 from polytc.export.templates import FLOORDIV, SATURATED, common, rendered, table, weight_check
-from polytc.runtime.opencl_rounding import FLAG, LOOSE
+from polytc.targets.ctext.text import safe
+from polytc.targets.opencl.driver.rounding import FLAG, LOOSE
+from polytc.targets.opencl.kernel import LARGEST_OPEN
 
 _AREAS = {"argument": "ARGUMENT", "weight": "WEIGHT", "value": "BUFFER", "size": "SIZE", "counter": "COUNTER"}
 

@@ -17,9 +17,6 @@ import numpy as np
 
 from polytc import errors, machine
 from polytc.codegen import weightfile
-from polytc.codegen.llvm import standalone
-from polytc.codegen.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph
 from polytc.graph.plan import Array, Call, Guard, Plan
@@ -30,6 +27,9 @@ from polytc.graph.specialisation.specialise import Part, specialise
 from polytc.graph.tools import assembly, headers
 from polytc.machine import ALIGNMENT, Machine
 from polytc.options import Licence, check_checked, check_licence, check_unchecked
+from polytc.targets.llvm import standalone
+from polytc.targets.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
+from polytc.targets.llvm.target import LLVMTarget
 
 errors.register(E621="model that cannot be compiled ahead of time")
 

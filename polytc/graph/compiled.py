@@ -23,7 +23,7 @@ from polytc.graph.running.opening import OpenKernels
 from polytc.graph.running.profiling import Profile
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Choices
-from polytc.runtime.threads import default_threads
+from polytc.native.threads import default_threads
 
 
 class Compiled:

@@ -17,8 +17,8 @@ from polytc.graph.plan import type_of
 from polytc.graph.running.instance import Progress
 from polytc.graph.storing import stored
 from polytc.graph.storing.stored import Choices, Start
+from polytc.native import forks
 from polytc.options import check_checked, check_licence, check_threads, check_typical
-from polytc.runtime import forks
 
 if TYPE_CHECKING:
     from polytc.codegen.target import Target

@@ -1,1 +1,1 @@
-"""Arrays in and out, threads, machine code in memory, devices."""
+"""Arrays in and out: checks of what a caller gives, bound calls, chains of them, packages of code."""

@@ -1,8 +1,8 @@
 """Bound calls in order as one native function: no Python between them.
 
-Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR, which calls each entry with its table
-of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see regions.py), so that a step costs
-an indirect call and each of its parallel loops two messages. All steps of a chain share one piece of scratch memory: only one
+Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR (native/chain_walk.py), which calls each
+entry with its table of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see
+native/parallel_regions.py), so that a step costs an indirect call and each of its parallel loops two messages. All steps of a chain share one piece of scratch memory: only one
 runs at a time, and what it used is still in the caches for the next. Steps of a branch stand behind a `Skip`, which goes on
 after them where its condition is not what they want.
 """
@@ -17,116 +17,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from polytc.codegen.llvm.executable import aligned
 from polytc.codegen.target import Bound, Native
-from polytc.runtime import modes, packages, regions
-from polytc.runtime import threads as pool
-from polytc.runtime.linking import Code, scalar_code
-from polytc.runtime.opencl_chains import DeviceWalk, on_device
-from polytc.runtime.opencl_executable import BoundOpenCL
+from polytc.native import chain_walk, subnormals
+from polytc.native import threads as pool
+from polytc.native.chain_walk import FIELDS
+from polytc.native.linking import Code, scalar_code
+from polytc.runtime import packages
+from polytc.runtime.device_chains import DeviceWalk, on_device
+from polytc.targets.llvm.executable import aligned
+from polytc.targets.opencl.executable import BoundOpenCL
 
 _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_FIELDS = 4
-"""Words of a step: the entry, its table of arrays, its arena, its number of threads. Of a Skip: 0, a table with the condition,
-what it must be, and how many steps follow that want it so."""
-_CLOCK = getattr(time, "CLOCK_MONOTONIC", 1)
-"""The clock of time.monotonic_ns."""
-
-
-def text(architecture: str = "", flushing: bool = True) -> str:
-    """walk(steps, count, launch, pool, stamps): run the steps. stamps: null, or gets times before the first and after each.
-
-    architecture: as in regions. flushing: no result is subnormal, see modes.py.
-    """
-    there = (architecture or regions.here()) if flushing else ""
-    return _WALK_TEXT.format(declarations=modes.declarations(there), flush=modes.flush(there), restore=modes.restore(there),
-                             begins=regions.occupied("%pool", 1), ends=regions.occupied("%pool", -1, "end."),
-                             clock=_CLOCK, fields=_FIELDS)
-
-
-_WALK_TEXT = """\
-{declarations}\
-%time = type {{ i64, i64 }}
-declare i32 @clock_gettime(i32, ptr)
-define internal void @stamp(ptr %stamps, i64 %k) {{
-  %now = alloca %time
-  %r = call i32 @clock_gettime(i32 {clock}, ptr %now)
-  %s.p = getelementptr %time, ptr %now, i64 0, i32 0
-  %n.p = getelementptr %time, ptr %now, i64 0, i32 1
-  %s = load i64, ptr %s.p
-  %n = load i64, ptr %n.p
-  %m = mul i64 %s, 1000000000
-  %t = add i64 %m, %n
-  %place = getelementptr i64, ptr %stamps, i64 %k
-  store i64 %t, ptr %place
-  ret void
-}}
-define void @walk(ptr %steps, i64 %count, ptr %launch, ptr %pool, ptr %stamps) {{
-{flush}\
-  %several = icmp ne ptr %pool, null
-  br i1 %several, label %begin, label %begun
-begin:
-{begins}\
-  br label %begun
-begun:
-  %timed = icmp ne ptr %stamps, null
-  br i1 %timed, label %first, label %next
-first:
-  call void @stamp(ptr %stamps, i64 0)
-  br label %next
-next:
-  %k = phi i64 [ 0, %begun ], [ 0, %first ], [ %k1, %after ], [ %beyond, %test ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %step, label %done
-step:
-  %at = mul i64 %k, {fields}
-  %entry.p = getelementptr i64, ptr %steps, i64 %at
-  %table.p = getelementptr i64, ptr %entry.p, i64 1
-  %arena.p = getelementptr i64, ptr %entry.p, i64 2
-  %threads.p = getelementptr i64, ptr %entry.p, i64 3
-  %entry = load ptr, ptr %entry.p
-  %table = load ptr, ptr %table.p
-  %arena = load ptr, ptr %arena.p
-  %threads = load i64, ptr %threads.p
-  %is.skip = icmp eq ptr %entry, null
-  br i1 %is.skip, label %test, label %call
-test:
-  %condition = load ptr, ptr %table
-  %byte = load i8, ptr %condition
-  %holds = icmp ne i8 %byte, 0
-  %wants = icmp ne ptr %arena, null
-  %other = xor i1 %holds, %wants
-  %passed = select i1 %other, i64 %threads, i64 0
-  %following = add i64 %k, 1
-  %beyond = add i64 %following, %passed
-  br label %next
-call:
-  %alone = icmp sle i64 %threads, 1
-  %l = select i1 %alone, ptr null, ptr %launch
-  %p = select i1 %alone, ptr null, ptr %pool
-  call void %entry(ptr %table, ptr %arena, ptr %l, ptr %p, i64 %threads)
-  %k1 = add i64 %k, 1
-  br i1 %timed, label %clock, label %after
-clock:
-  call void @stamp(ptr %stamps, i64 %k1)
-  br label %after
-after:
-  br label %next
-done:
-  br i1 %several, label %end, label %ended
-end:
-{ends}\
-  br label %ended
-ended:
-{restore}\
-  ret void
-}}
-"""
 
 
 @functools.cache
 def _code(flushing: bool) -> tuple[Code, Callable[..., None]]:
-    code = scalar_code(text(flushing=flushing))
+    code = scalar_code(chain_walk.text(flushing=flushing))
     return code, _WALK(code.address("walk"))
 
 
@@ -249,8 +155,8 @@ class _Walk:
     def __init__(self, steps: Sequence[Native], memory: np.ndarray) -> None:
         rows = [step.lend(memory) for step in steps]
         self.count, self.team = len(rows), max((threads for entry, *_, threads in rows if entry), default=1)
-        self.table = (ctypes.c_int64 * (_FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
-        code, self._walk = _code(modes.flushing())
+        self.table = (ctypes.c_int64 * (FIELDS * len(rows)))(*itertools.chain.from_iterable(rows))
+        code, self._walk = _code(subnormals.flushing())
         self._alive = (code, tuple(steps), memory)
 
     def __call__(self) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Bound, Executable, Held, Loads, Resizable
-from polytc.runtime.aligned import aligned_bytes, origin
-from polytc.runtime.lasting import lasting_bytes
+from polytc.native.aligned import aligned_bytes, origin
+from polytc.native.huge_pages import lasting_bytes
 from polytc.runtime.sized import Sized
 
 

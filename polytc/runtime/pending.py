@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from polytc.runtime import forks
+from polytc.native import forks
 from polytc.runtime.recent import Recent
 
 K = TypeVar("K", bound=Hashable)

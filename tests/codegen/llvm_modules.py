@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.codegen import loops, verify
-from polytc.codegen.llvm.target import LLVMTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 TARGET = LLVMTarget()
 c, V, add = loops.const, loops.Var, lambda a, b: loops.binary("+", a, b)

@@ -14,9 +14,9 @@ import numpy as np
 
 from language.program import Program
 from polytc import api, compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES
+from polytc.targets.opencl.target import OpenCLTarget
 
 
 def results(program: Program, target: Target) -> list[np.ndarray]:

@@ -14,13 +14,13 @@ import numpy as np
 import polytc
 from polytc import api, compiler
 from polytc.codegen import loops as L
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.lang import evaluate
 from polytc.machine import GENERIC_GPU
 from polytc.program.scalars import F32
 from polytc.program.sizes import specialised
 from polytc.runtime.sized import sized
 from polytc.schedule.gpu import launches
+from polytc.targets.opencl.target import OpenCLTarget
 
 STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
           ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),

@@ -10,13 +10,13 @@ from emulated_tiles import Unit
 from llvm_modules import V, add, c, load, module
 
 from polytc.codegen import loops
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Source
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512
 from polytc.program.scalars import I32, U32, named
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 AMX = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw,+amx-tile,+amx-int8,+amx-bf16")
 ROWS, WORDS, EDGE = 32, 20, 16

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.c.target import CTarget
 from polytc.program.scalars import F32, I64
+from polytc.targets.c.target import CTarget
 from tests.c_here import COMPILERS, CompiledC
 
 X, T = L.Buffer("X", F32, (8, 8)), L.Buffer("T", F32, (8,), "local")

@@ -10,12 +10,12 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.passes import accesses, work
 from polytc.codegen.passes.collapse import collapse_kernel
 from polytc.machine import AVX512
 from polytc.program.scalars import F32, I64
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 I, J, K = L.Var("i"), L.Var("j"), L.Var("k")
 

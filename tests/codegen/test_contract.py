@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.contract import contract
 from polytc.codegen.verify import verify
 from polytc.lang import build
 from polytc.machine import GENERIC_CPU, GENERIC_GPU
 from polytc.program.program import Program
 from polytc.program.scalars import F32
+from polytc.targets.interp import InterpTarget
 from tests.test_programs import check
 
 N = 24

@@ -11,9 +11,9 @@ from llvm_modules import V, add, c, load, module
 
 from polytc import machine as machines
 from polytc.codegen import loops
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import U32, named
 from polytc.program.words import WORD
+from polytc.targets.llvm.target import LLVMTarget
 
 OPERANDS = {"dot_u8i8": ("u8", "i8", "i32"), "dot_i8i8": ("i8", "i8", "i32"), "dot_u8u8": ("u8", "u8", "i32"),
             "dot_i16i16": ("i16", "i16", "i32"), "dot_bf16": ("bf16", "bf16", "f32")}

@@ -10,9 +10,9 @@ import pytest
 import polytc
 from polytc import compiler
 from polytc.codegen import loops, traverse
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang import build
 from polytc.machine import GENERIC_CPU
+from polytc.targets.llvm.target import LLVMTarget
 
 DEPTHWISE = """def f(X[H,W,C], K[3,3,C]) -> (Y) {{
     Y[h,w,c] += (X[{s}*h+r-1,{s}*w+q-1,c] else 0) * K[r,q,c] where h in 0:{h}, w in 0:{w}

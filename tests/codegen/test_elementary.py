@@ -14,11 +14,11 @@ from test_llvm_math import TARGET, apply, inputs, ulps
 
 import minimax
 from polytc.codegen import loops
-from polytc.codegen.llvm.elementary import coefficients
-from polytc.codegen.llvm.elementary.table import EXPANSIONS
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.machine import AVX2, GENERIC_CPU
 from polytc.program.scalars import F32, F64, INTRINSICS, DType
+from polytc.targets.llvm.elementary import coefficients
+from polytc.targets.llvm.elementary.table import EXPANSIONS
+from polytc.targets.llvm.target import LLVMTarget
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "accuracy.md"
 ROWS = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|", PAGE.read_text().split("## Elementary functions")[1], re.MULTILINE)

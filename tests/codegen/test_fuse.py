@@ -9,12 +9,12 @@ import pytest
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.fuse import fuse_kernel
 from polytc.codegen.verify import verify
 from polytc.lang import build
 from polytc.machine import AVX512
 from polytc.program.scalars import F32, I64
+from polytc.targets.interp import InterpTarget
 from tests.test_programs import SOFTMAX, check
 
 N = 24

@@ -10,12 +10,12 @@ from opencl_here import NEEDS_OPENCL
 import polytc
 from polytc import compiler
 from polytc.codegen import loops as L
-from polytc.codegen.opencl.emit import emit
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes import grain
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_GPU
 from polytc.program.scalars import F32
+from polytc.targets.opencl.emit import emit
+from polytc.targets.opencl.target import OpenCLTarget
 
 
 def scaled(count: int, first: int = 0, inner: int = 1) -> L.Module:

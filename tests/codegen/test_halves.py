@@ -9,9 +9,9 @@ import pytest
 from test_llvm_math import TARGET, apply
 
 from polytc.codegen import loops
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.machine import AVX2
 from polytc.program.scalars import BF16, F16, F32, F64, DType
+from polytc.targets.llvm.target import LLVMTarget
 
 TARGETS = {"here": TARGET} | ({"avx2": LLVMTarget(AVX2)} if not LLVMTarget(AVX2).lacks() else {})
 DIGITS = {F16: 10, BF16: 7}

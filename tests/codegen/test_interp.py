@@ -11,10 +11,10 @@ import numpy_semantics as S
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.interp import InterpTarget, support
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
 from polytc.program.scalars import BOOL, DTYPES, F32, F64, I32, I64, DType
+from polytc.targets.interp import InterpTarget, support
 
 RNG = np.random.default_rng(0)
 

@@ -12,9 +12,9 @@ import polytc
 from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops, verify
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL, DTYPES, F32, I8, I32, I64, U8, U64, DType
+from polytc.targets.llvm.target import LLVMTarget
 
 # ---- matmul with a register tile
 

@@ -11,8 +11,8 @@ from llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 
 from polytc import machine as machines
 from polytc.codegen import loops
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import BOOL, DTYPES, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from polytc.targets.llvm.target import LLVMTarget
 from tests import guarded
 
 MEMORY = {F32: "float", BOOL: "i8"}

@@ -9,8 +9,8 @@ import numpy_semantics
 import pytest
 
 from polytc.codegen import loops, verify
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I32, INTRINSICS, DType
+from polytc.targets.llvm.target import LLVMTarget
 
 TARGET = LLVMTarget()
 

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polytc.codegen import loops, verify
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import BOOL, F32, F64, I8, I32, I64, U8, DType
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 CPU, INTERP = LLVMTarget(), InterpTarget()
 N, ROWS = 48, 5

@@ -7,10 +7,10 @@ import pytest
 
 import polytc
 from polytc.api import build
-from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.vectorize import chunks, masked_chunks
 from polytc.compiler import compile_program, lower_program
 from polytc.machine import AVX512
+from polytc.targets.interp import InterpTarget
 
 PROGRAMS = {
     "copy": ("O[i] = 2.0*A[i]", {"A": (23,)}),

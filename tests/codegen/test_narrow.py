@@ -6,9 +6,9 @@ import loop_programs as P
 import numpy as np
 
 from polytc.codegen import loops as L
-from polytc.codegen.interp import InterpTarget
 from polytc.codegen.passes.narrow import narrow_kernel
 from polytc.program.scalars import F32, I64
+from polytc.targets.interp import InterpTarget
 
 I, J = L.Var("i"), L.Var("j")
 B, Y = L.Buffer("B", I64, (6,)), L.Buffer("Y", F32, (6, 6))

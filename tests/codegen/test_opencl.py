@@ -13,15 +13,16 @@ from opencl_here import NEEDS_OPENCL
 
 from polytc import compiler
 from polytc.codegen import loops as L
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
 from polytc.lang import build, evaluate
 from polytc.machine import AVX2, AVX512, Machine
 from polytc.program import scalars
 from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I8, I32, I64, U8, DType
-from polytc.runtime import devices, opencl_executable
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl import executable
+from polytc.targets.opencl.driver import devices
+from polytc.targets.opencl.target import OpenCLTarget
 
 RNG = np.random.default_rng(0)
 
@@ -288,7 +289,7 @@ def test_a_failed_build_is_a_diagnostic() -> None:
     binary = OpenCLTarget().build(OpenCLTarget().emit(P.matmul(2, 2, 2)))
     broken = replace(binary, code=binary.code.replace(b"float acc =", b"flaot acc ="))
     with pytest.raises(TargetError, match="refuses") as info:
-        opencl_executable.OpenCLExecutable(broken, devices.choose())
+        executable.OpenCLExecutable(broken, devices.choose())
     assert info.value.code == "E506"
     assert any("flaot" in note for note in info.value.notes)
 

@@ -8,12 +8,12 @@ import loop_programs as P
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.opencl import static
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
 from polytc.errors import TargetError
 from polytc.machine import DEVICES
 from polytc.program.scalars import F32
+from polytc.targets.opencl import static
+from polytc.targets.opencl.target import OpenCLTarget
 
 PTXAS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '{entry}' for 'sm_90'

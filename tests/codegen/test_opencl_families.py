@@ -11,7 +11,7 @@ import on_driver
 import pytest
 from opencl_here import NEEDS_OPENCL
 
-from polytc.codegen.opencl.target import OpenCLTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 HERE = Path(__file__).parent
 EACH = pytest.mark.parametrize("family", families.FAMILIES)

@@ -8,12 +8,12 @@ import loop_programs as P
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.ctext.preamble import Preamble
-from polytc.codegen.opencl import workarounds
-from polytc.codegen.opencl.emit import emit
-from polytc.codegen.opencl.language import OPENCL
-from polytc.codegen.opencl.memory import Place
 from polytc.program.scalars import F32, F64, I32, U8, DType
+from polytc.targets.ctext.preamble import Preamble
+from polytc.targets.opencl import workarounds
+from polytc.targets.opencl.emit import emit
+from polytc.targets.opencl.language import OPENCL
+from polytc.targets.opencl.memory import Place
 
 HELPERS = {"div": (I32, "int"), "rem": (I32, "int"), "floordiv": (I32, "int"), "mod": (I32, "int"), "udiv": (U8, "uchar"),
            "urem": (U8, "uchar"), "ffloordiv": (F32, "float"), "fmodulo": (F64, "double"), "shl": (I32, "int"),

@@ -10,11 +10,11 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.opencl import static
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Source
 from polytc.errors import TargetError
 from polytc.machine import ALIGNMENT, DEVICES
+from polytc.targets.opencl import static
+from polytc.targets.opencl.target import OpenCLTarget
 
 PROGRAMS = {
     "matmul": ("C[i,j] += A[i,k]*B[k,j]", {"A": (1024, 1024), "B": (1024, 1024)}),

@@ -15,10 +15,10 @@ import pytest
 import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import ndrange
-from polytc.codegen.opencl.emit import emit
 from polytc.errors import TargetError
 from polytc.machine import AVX2
 from polytc.program.scalars import BOOL, F16, F32, F64, I8, I32, I64
+from polytc.targets.opencl.emit import emit
 
 ROOT = Path(__file__).parents[2]
 
@@ -253,7 +253,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=60, check=False)
 
 
-_IMPORT = "import loop_programs as P\nfrom polytc.codegen.opencl.target import OpenCLTarget\n"
+_IMPORT = "import loop_programs as P\nfrom polytc.targets.opencl.target import OpenCLTarget\n"
 _BLOCKED = "import sys; sys.modules['pyopencl'] = None\n" + _IMPORT
 _LOAD = "t = OpenCLTarget(); t.load(t.build(t.emit(P.matmul(2, 2, 2))))"
 
@@ -281,7 +281,7 @@ def test_without_a_driver_the_error_names_where_it_looked(tmp_path: Path) -> Non
 
 def test_a_device_that_does_not_exist_is_an_error_that_lists_those_there_are() -> None:
     pytest.importorskip("pyopencl")
-    done = python("from polytc.runtime import devices\n"
+    done = python("from polytc.targets.opencl.driver import devices\n"
                   "found = devices.find()\n"
                   "try:\n    devices.choose()\nexcept devices.errors.TargetError as e:\n"
                   "    assert e.code == 'E503', e\n    assert not found or len(e.notes) == len(found), e.notes\n"

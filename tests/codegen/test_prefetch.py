@@ -13,13 +13,13 @@ from loop_programs import add, load, loop, module
 import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import prefetch
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_GPU, Machine
 from polytc.program.program import Program
 from polytc.program.scalars import F32
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 PRODUCT = "C[i,j] += A[i,k]*B[k,j]"
 CALL = "call void @llvm.prefetch"

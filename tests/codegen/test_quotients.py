@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512
+from polytc.targets.llvm.target import LLVMTarget
 
 R = np.random.default_rng(3)
 

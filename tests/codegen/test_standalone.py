@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from polytc.codegen.llvm.standalone import Chain, driver
+from polytc.targets.llvm.standalone import Chain, driver
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (2, 1), (40, 3)])

@@ -8,9 +8,9 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.program.scalars import F64, I64
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 T, I = L.Var("t"), L.Var("i")
 ONE = L.Const(1.0, F64)

@@ -14,13 +14,13 @@ from opencl_here import NEEDS_OPENCL
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes.transpose import transpose_kernel
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, Machine
 from polytc.program.scalars import F32
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 from tests.test_programs import check
 
 

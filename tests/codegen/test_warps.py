@@ -6,11 +6,11 @@ import loop_programs as P
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.opencl import warps
-from polytc.codegen.opencl.estimate import Rates, estimate
 from polytc.codegen.passes import short
 from polytc.machine import DEVICES
 from polytc.program.scalars import BOOL, F32, I64
+from polytc.targets.opencl import warps
+from polytc.targets.opencl.estimate import Rates, estimate
 
 ITEM = L.Var("item0")
 

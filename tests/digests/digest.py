@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from polytc import compiler, errors
-from polytc.codegen.c.target import CTarget
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import AVX2, AVX512, DEVICES, NEON
+from polytc.targets.c.target import CTarget
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 from tests.digests.programs import Named
 
 TILES = "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"

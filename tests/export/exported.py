@@ -16,7 +16,7 @@ import pytest
 
 from polytc.errors import TargetError
 from polytc.program import scalars
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 
 CC = shutil.which("cc") or shutil.which("gcc")
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]

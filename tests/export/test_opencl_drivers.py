@@ -15,9 +15,9 @@ from families import FAMILIES
 import polytc
 from language.program import Program
 from polytc import compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.export import bundle, opencl
 from polytc.machine import DEVICES
+from polytc.targets.opencl.target import OpenCLTarget
 
 NAME = "family"
 EXPORTED = ("odd rows", "sums of columns", "softmax", "tiles of both", "tc MLP1", "padded image", "scattered sums",

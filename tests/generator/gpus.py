@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.machine import DEVICES
+from polytc.targets.opencl.target import OpenCLTarget
 
 
 @dataclass(frozen=True)

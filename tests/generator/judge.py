@@ -16,7 +16,7 @@ from polytc.program import scalars
 from polytc.program.canonical import canonical
 from polytc.program.program import Program
 from polytc.rewrite import long_sums
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 from tests import guarded
 from tests.generator import calls, gpus
 from tests.generator.case import Case

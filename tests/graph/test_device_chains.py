@@ -8,8 +8,9 @@ from onnx import helper
 from opencl_here import NEEDS_OPENCL
 
 import polytc
-from polytc.runtime import devices, opencl_executable
-from polytc.runtime.opencl_chains import DeviceWalk
+from polytc.runtime.device_chains import DeviceWalk
+from polytc.targets.opencl import executable
+from polytc.targets.opencl.driver import devices
 
 pytestmark = NEEDS_OPENCL
 N = helper.make_node
@@ -28,7 +29,7 @@ def graph(build) -> polytc.Graph:
 @pytest.mark.parametrize("shared", [True, False])
 def test_values_stay_on_the_device(graph: polytc.Graph, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not shared:  # as on a device with memory of its own
-        monkeypatch.setattr(opencl_executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
+        monkeypatch.setattr(executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
     cl, copied = devices.pyopencl(), []
     copy = cl.enqueue_copy
     monkeypatch.setattr(cl, "enqueue_copy", lambda *a, **k: copied.append(a) or copy(*a, **k))
@@ -49,7 +50,7 @@ def test_values_stay_on_the_device(graph: polytc.Graph, shared: bool, monkeypatc
 @pytest.mark.parametrize("shared", [True, False])
 def test_layers_that_share_their_code_have_arguments_of_their_own(build, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not shared:
-        monkeypatch.setattr(opencl_executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
+        monkeypatch.setattr(executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
     r = np.random.default_rng(5)
     weights = {f"w{n}": r.standard_normal((12, 12)).astype(np.float32) for n in range(3)}
     nodes = []

@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import polytc
-from polytc.runtime import modes, regions
+from polytc.native import parallel_regions, subnormals
 
 TINY = np.float32(1e-38)
-X86 = pytest.mark.skipif(regions.here() != "x86_64", reason="only x86 is slow at subnormal numbers")
+X86 = pytest.mark.skipif(parallel_regions.here() != "x86_64", reason="only x86 is slow at subnormal numbers")
 
 RUN = """
 import numpy as np, polytc
@@ -54,5 +54,5 @@ def test_operators_keep_subnormal_results() -> None:
 
 
 def test_other_processors_have_no_such_lines() -> None:
-    assert not modes.flush("aarch64") + modes.restore("aarch64") + modes.declarations("aarch64")
-    assert "mxcsr" not in regions.text("aarch64")
+    assert not subnormals.flush("aarch64") + subnormals.restore("aarch64") + subnormals.declarations("aarch64")
+    assert "mxcsr" not in parallel_regions.text("aarch64")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import polytc
 from polytc.api import build
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.machine import AVX512
@@ -18,6 +17,7 @@ from polytc.program import program as pr
 from polytc.program.program import Program
 from polytc.rewrite.cpu.winograd import convolution
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
+from polytc.targets.llvm.target import LLVMTarget
 
 PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}, w in 0:{W}"
 

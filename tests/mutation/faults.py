@@ -14,8 +14,8 @@ from cosmic_ray.work_item import MutationSpec
 
 SESSION = "faults.db"
 PLACES = ("polytc/rewrite", "polytc/schedule", "polytc/poly", "polytc/codegen/astgen.py",
-          "polytc/codegen/lower.py", "polytc/codegen/passes", "polytc/codegen/llvm", "polytc/codegen/ctext",
-          "polytc/codegen/opencl", "polytc/codegen/c", "polytc/codegen/interp")
+          "polytc/codegen/lower.py", "polytc/codegen/passes", "polytc/targets/llvm", "polytc/targets/ctext",
+          "polytc/targets/opencl", "polytc/targets/c", "polytc/targets/interp")
 """Where faults are seeded, as far as these are there."""
 
 

@@ -10,9 +10,9 @@ import reference
 import polytc
 from examples.polybench.kernels import KERNELS
 from polytc import compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.program import scalars
 from polytc.program.program import Program
+from polytc.targets.opencl.target import OpenCLTarget
 
 pytestmark = opencl_here.NEEDS_OPENCL
 

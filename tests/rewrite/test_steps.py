@@ -12,8 +12,6 @@ import pytest
 
 import polytc
 from polytc import api, compiler, rewrite
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.passes import PASSES
 from polytc.lang import evaluate
 from polytc.machine import AVX512, DEVICES
@@ -22,6 +20,8 @@ from polytc.rewrite import pipeline, table
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.step import Step
 from polytc.rewrite.table import STEPS
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 ATTENTION = """
     def attention(f32[8,1024,64] Q, f32[8,1024,64] K, f32[8,1024,64] V) -> (O) {

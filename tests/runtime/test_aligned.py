@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polytc.machine import ALIGNMENT
-from polytc.runtime.aligned import LARGE, aligned_bytes, aligned_copy, origin, usable
+from polytc.native.aligned import LARGE, aligned_bytes, aligned_copy, origin, usable
 
 
 def unaligned(count: int, by: int) -> np.ndarray:

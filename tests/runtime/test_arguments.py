@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 import polytc
 from polytc import errors
-from polytc.runtime import arguments
+from polytc.native import call_arguments
 
 F4 = np.dtype("f4")
 DTYPES = st.sampled_from([np.dtype(d) for d in ("f4", "f8", "i4", "u4", "bool", ">f4")])
@@ -23,7 +23,7 @@ DTYPES = st.sampled_from([np.dtype(d) for d in ("f4", "f8", "i4", "u4", "bool", 
 
 def judge(inputs: list[np.ndarray], outputs: list[np.ndarray], shapes, dtypes) -> tuple[bool, list[int]]:
     types = list(zip(shapes, dtypes, strict=True))
-    expected = arguments.expect(types[:len(inputs)], types[len(inputs):])
+    expected = call_arguments.expect(types[:len(inputs)], types[len(inputs):])
     assert expected is not None
     table = (ctypes.c_void_p * len(types))()
     return bool(expected.check(expected.address, ctypes.addressof(table), *inputs, *outputs)), [a or 0 for a in table]
@@ -86,8 +86,8 @@ def test_other_objects_do_not_fit() -> None:
 
 
 def test_how_many() -> None:
-    assert arguments.expect([], []) is None
-    for count in (1, arguments.FEW, arguments.FEW + 1, 40):
+    assert call_arguments.expect([], []) is None
+    for count in (1, call_arguments.FEW, call_arguments.FEW + 1, 40):
         arrays = [np.zeros(4, F4) for _ in range(count)]
         addresses = [a.ctypes.data for a in (*arrays[1:], arrays[0])]
         assert judge(arrays[1:], arrays[:1], [(4,)] * count, [F4] * count) == (True, addresses)
@@ -100,7 +100,7 @@ def test_how_many() -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways of a call: with the native function, and where it does not understand this Python's arrays."""
     if request.param == "general":
-        monkeypatch.setattr(arguments, "_functions", lambda: None)
+        monkeypatch.setattr(call_arguments, "_functions", lambda: None)
     return str(request.param)
 
 

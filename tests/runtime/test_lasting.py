@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from polytc.machine import ALIGNMENT
-from polytc.runtime.aligned import LARGE
-from polytc.runtime.lasting import HUGE, OWN, REGION, lasting_bytes
+from polytc.native.aligned import LARGE
+from polytc.native.huge_pages import HUGE, OWN, REGION, lasting_bytes
 
 SIZES = (1, LARGE - 1, LARGE, LARGE + 1, OWN - 1, OWN, OWN + 5, REGION + 1)
 

@@ -1,4 +1,4 @@
-"""Masks whose bits leave for general registers: LLVM's pass must not make `vmovmsk*` of them (runtime/mask_moves.py)."""
+"""Masks whose bits leave for general registers: LLVM's pass must not make `vmovmsk*` of them (native/mask_moves.py)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.machine import AVX512
-from polytc.runtime import jit
+from polytc.native import jit
+from polytc.targets.llvm.target import LLVMTarget
 
 TEXT = """
     def f(inout u16[9,5] X, i32[9,4,8] D) {

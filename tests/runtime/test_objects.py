@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polytc.runtime import jit, linking, objects
+from polytc.native import jit, linking, objects
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists() or jit.host()[0] == "", reason="the loader is for Linux")
 
@@ -100,7 +100,7 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 
 def test_broken_objects_are_refused_or_loaded_but_never_crash(data: bytes) -> None:
     """In a process of its own: writing outside of the mapping would end it."""
-    script = ("import random, sys\nfrom polytc.runtime import objects\ndata = sys.stdin.buffer.read()\nr = random.Random(7)\n"
+    script = ("import random, sys\nfrom polytc.native import objects\ndata = sys.stdin.buffer.read()\nr = random.Random(7)\n"
               "refused = 0\n"
               "for n in range(3000):\n"
               "    b = bytearray(data[:r.randrange(len(data))] if n % 3 == 0 else data)\n"

@@ -17,10 +17,10 @@ import pytest
 
 import polytc
 from polytc import compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.errors import TargetError
-from polytc.runtime import conformance, devices, opencl_child
-from polytc.runtime.opencl_child import Build, CrashedError, Refused, Run
+from polytc.targets.opencl.driver import child, conformance, devices
+from polytc.targets.opencl.driver.child import Build, CrashedError, Refused, Run
+from polytc.targets.opencl.target import OpenCLTarget
 
 pytestmark = opencl_here.NEEDS_OPENCL
 
@@ -29,9 +29,9 @@ TWICE = "__kernel void twice(__global float* x) { x[get_global_id(0)] *= 2; }"
 
 @pytest.fixture(autouse=True)
 def _no_child_is_left() -> Iterator[None]:
-    opencl_child.end()
+    child.end()
     yield
-    opencl_child.end()
+    child.end()
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
@@ -39,10 +39,11 @@ def spoil(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     popen = subprocess.Popen
 
     def spoilt(command, **others):  # type: ignore[no-untyped-def]
-        code = command[2].replace("; opencl_child.serve", "; from polytc.runtime import drivers; import os, signal, time; "
-                                  f"drivers.build = lambda *a: {to}; opencl_child.serve")
+        code = command[2].replace("; child.serve",
+                                  "; from polytc.targets.opencl.driver import drivers; import os, signal, time; "
+                                  f"drivers.build = lambda *a: {to}; child.serve")
         return popen([*command[:2], code], **others)
-    monkeypatch.setattr(opencl_child.subprocess, "Popen", spoilt)
+    monkeypatch.setattr(child.subprocess, "Popen", spoilt)
 
 
 def run(number: int) -> np.ndarray:
@@ -53,7 +54,7 @@ def run(number: int) -> np.ndarray:
 def test_a_compiler_that_crashes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     devices.choose()
     conformance.faults(devices.choose())
-    opencl_child.end()
+    child.end()
     with monkeypatch.context() as patch:
         spoil(patch, "os.abort()")
         for _ in range(2):
@@ -65,8 +66,8 @@ def test_a_compiler_that_crashes_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_compiler_that_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     conformance.faults(devices.choose())
-    opencl_child.end()
-    monkeypatch.setattr(opencl_child, "LIMIT", 0.5)
+    child.end()
+    monkeypatch.setattr(child, "LIMIT", 0.5)
     spoil(monkeypatch, "time.sleep(60)")
     with pytest.raises(TargetError, match="no answer") as caught:
         run(12)
@@ -76,48 +77,48 @@ def test_a_compiler_that_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_the_crashed_child_wrote_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, "(print('LLVM ERROR: out of luck', flush=True), os._exit(3))")
     with pytest.raises(CrashedError, match=r"exit code 3: .*out of luck"):
-        opencl_child.ask(devices.find()[0], Build(TWICE, ()))
+        child.ask(devices.find()[0], Build(TWICE, ()))
 
 
 def test_answers() -> None:
     device = devices.choose()
-    refused = opencl_child.ask(device, Build("__kernel void f( {", ()))
+    refused = child.ask(device, Build("__kernel void f( {", ()))
     assert isinstance(refused, Refused)
     assert "error" in refused.log.lower()
     x = np.arange(4, dtype=np.float32)
-    (found,) = opencl_child.ask(device, Run(TWICE, (), "twice", (4,), (1,), (x,)))
+    (found,) = child.ask(device, Run(TWICE, (), "twice", (4,), (1,), (x,)))
     assert found.tolist() == [0, 2, 4, 6]
-    assert isinstance(opencl_child.ask(device, Build(TWICE, ())), bytes)
+    assert isinstance(child.ask(device, Build(TWICE, ())), bytes)
 
 
 def test_a_child_that_was_idle_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     device = devices.choose()
-    opencl_child.ask(device, Build(TWICE, ()))
-    child = opencl_child._STATE["child"]
-    child.questions.close()  # as if nothing had been asked for long: it ends by itself, with success
-    child.process.wait(30)
-    assert isinstance(opencl_child.ask(device, Build(TWICE, ())), bytes)
-    assert opencl_child._STATE["child"] is not child
+    child.ask(device, Build(TWICE, ()))
+    held = child._STATE["child"]
+    held.questions.close()  # as if nothing had been asked for long: it ends by itself, with success
+    held.process.wait(30)
+    assert isinstance(child.ask(device, Build(TWICE, ())), bytes)
+    assert child._STATE["child"] is not held
 
 
 def test_a_fork_has_a_child_of_its_own() -> None:
     device = devices.choose()
-    opencl_child.ask(device, Build(TWICE, ()))
-    before = opencl_child._STATE["child"]
+    child.ask(device, Build(TWICE, ()))
+    before = child._STATE["child"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
         pid = os.fork()
     if pid == 0:
-        os._exit(0 if opencl_child._child() is not before else 1)
+        os._exit(0 if child._child() is not before else 1)
     assert os.waitpid(pid, 0)[1] == 0
-    assert isinstance(opencl_child.ask(device, Build(TWICE, ())), bytes)
-    assert opencl_child._STATE["child"] is before
+    assert isinstance(child.ask(device, Build(TWICE, ())), bytes)
+    assert child._STATE["child"] is before
 
 
 def test_no_child_outlives_its_parent(tmp_path: Path) -> None:
-    script = ("from polytc.runtime import devices, opencl_child\n"
-              f"opencl_child.ask(devices.find()[0], opencl_child.Build({TWICE!r}, ()))\n"
-              "print(opencl_child._STATE['child'].process.pid, flush=True)\n"
+    script = ("from polytc.targets.opencl.driver import child, devices\n"
+              f"child.ask(devices.find()[0], child.Build({TWICE!r}, ()))\n"
+              "print(child._STATE['child'].process.pid, flush=True)\n"
               "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL
@@ -140,7 +141,7 @@ def test_faults_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(conformance, "_KNOWN", {})
     found = conformance.faults(device)
     monkeypatch.setattr(conformance, "_KNOWN", {})
-    monkeypatch.setattr(opencl_child, "ask", None)
+    monkeypatch.setattr(child, "ask", None)
     assert conformance.faults(device) == found
 
 
@@ -162,7 +163,7 @@ def test_what_may_not_be_the_drivers_fault_is_asked_again(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(conformance, "_KNOWN", {})
         patch.setattr(conformance.cache, "get", lambda key: None)
-        patch.setattr(opencl_child, "ask", lambda *a: Refused(""))
+        patch.setattr(child, "ask", lambda *a: Refused(""))
         with pytest.warns(RuntimeWarning, match="divisions"):
             assert len(conformance.faults(device)) == len(conformance.CASES)
     monkeypatch.setattr(conformance, "_KNOWN", {})
@@ -171,22 +172,22 @@ def test_what_may_not_be_the_drivers_fault_is_asked_again(tmp_path: Path, monkey
 
 def test_a_child_that_somebody_ends_is_no_fault_of_the_next_kernel() -> None:
     device = devices.choose()
-    opencl_child.ask(device, Build(TWICE, ()))
-    child = opencl_child._STATE["child"]
-    os.kill(child.process.pid, signal.SIGKILL)
-    while Path(f"/proc/{child.process.pid}/stat").read_text().split()[2] != "Z":
+    child.ask(device, Build(TWICE, ()))
+    held = child._STATE["child"]
+    os.kill(held.process.pid, signal.SIGKILL)
+    while Path(f"/proc/{held.process.pid}/stat").read_text().split()[2] != "Z":
         pass
-    assert isinstance(opencl_child.ask(device, Build(TWICE, ())), bytes)
+    assert isinstance(child.ask(device, Build(TWICE, ())), bytes)
 
 
 def test_a_driver_that_gets_divisions_wrong_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "_KNOWN", {})
-    ask = opencl_child.ask
+    ask = child.ask
 
     def wrong(device, question):  # type: ignore[no-untyped-def]
         found = ask(device, question)
         return [a + (question.kernel == "quotients") for a in found]
-    monkeypatch.setattr(opencl_child, "ask", wrong)
+    monkeypatch.setattr(child, "ask", wrong)
     with pytest.warns(RuntimeWarning, match="divisions of integers are wrong"):
         assert "quotients" in conformance.faults(devices.choose())
 

@@ -14,9 +14,10 @@ import pytest
 from opencl_here import NEEDS_OPENCL
 
 import polytc
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.errors import ArgumentError, TargetError
-from polytc.runtime import devices, opencl_child, opencl_executable, opencl_programs
+from polytc.targets.opencl import executable
+from polytc.targets.opencl.driver import child, devices, programs
+from polytc.targets.opencl.target import OpenCLTarget
 
 pytestmark = NEEDS_OPENCL
 
@@ -66,14 +67,14 @@ def test_a_device_by_number_and_by_name() -> None:
 def test_a_program_comes_from_the_disk_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYTC_CACHE", "1")
     monkeypatch.setenv("POLYTC_CACHE_DIR", str(tmp_path))
-    session = opencl_executable.session(devices.choose())
+    session = executable.session(devices.choose())
     text = "__kernel void twice(__global float* x) { x[get_global_id(0)] *= 2; }"
     calls = []
-    ask = opencl_child.ask
-    monkeypatch.setattr(opencl_child, "ask", lambda *a: calls.append(a) or ask(*a))
+    ask = child.ask
+    monkeypatch.setattr(child, "ask", lambda *a: calls.append(a) or ask(*a))
     cl = devices.pyopencl()
     for _ in range(2):
-        program = opencl_programs.built("twice", text, ["-cl-std=CL1.2"], session)
+        program = programs.built("twice", text, ["-cl-std=CL1.2"], session)
         x = np.ones(8, np.float32)
         buffer = cl.Buffer(session.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=x)
         cl.Kernel(program, "twice")(session.queue, (8,), None, buffer)
@@ -82,12 +83,12 @@ def test_a_program_comes_from_the_disk_the_second_time(tmp_path: Path, monkeypat
     assert len(calls) == 1
     (entry,) = (tmp_path / "code").glob("*.bin")
     entry.write_bytes(entry.read_bytes()[:-9])
-    opencl_programs.built("twice", text, ["-cl-std=CL1.2"], session)
+    programs.built("twice", text, ["-cl-std=CL1.2"], session)
     assert len(calls) == 2
 
 
 def test_devices_can_be_asked_for_while_another_thread_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    cl, session = devices.pyopencl(), opencl_executable.session(devices.choose())
+    cl, session = devices.pyopencl(), executable.session(devices.choose())
     begun, end = threading.Event(), threading.Event()
     build = cl.Program.build
 
@@ -97,7 +98,7 @@ def test_devices_can_be_asked_for_while_another_thread_builds(monkeypatch: pytes
         return build(program, *a)
     monkeypatch.setattr(cl.Program, "build", slow)
     with ThreadPoolExecutor(2) as threads:
-        built = threads.submit(opencl_programs.built, "f", "__kernel void f(__global int* x) { x[0] = 1; }", [], session)
+        built = threads.submit(programs.built, "f", "__kernel void f(__global int* x) { x[0] = 1; }", [], session)
         try:
             assert begun.wait(60)
             found = threads.submit(lambda: OpenCLTarget().here().machine)
@@ -110,7 +111,7 @@ def test_devices_can_be_asked_for_while_another_thread_builds(monkeypatch: pytes
 
 def test_a_lock_that_another_process_left_in_pyopencls_cache_stops_nobody(tmp_path: Path) -> None:
     """Nothing is kept there: what is built lies in polytc's cache, whose entries are complete or absent."""
-    done = python("from polytc.runtime import devices\n"
+    done = python("from polytc.targets.opencl.driver import devices\n"
                   "cl, device = devices.pyopencl(), devices.choose()\n"
                   "devices.build(cl.Context([device.handle]), '__kernel void f(__global int* x) { x[0] = 1; }', [])\n"
                   "print('built')", XDG_CACHE_HOME=str(tmp_path), POLYTC_CACHE="0")
@@ -132,9 +133,9 @@ def test_pocl_compiles_each_kernel_once(tmp_path: Path) -> None:
 
 
 def test_a_build_that_fails_names_the_line() -> None:
-    session = opencl_executable.session(devices.choose())
+    session = executable.session(devices.choose())
     with pytest.raises(TargetError) as caught:
-        opencl_programs.built("wrong", "__kernel void f(__global int* x)\n{\n    x[0] = undeclared;\n}\n", [], session)
+        programs.built("wrong", "__kernel void f(__global int* x)\n{\n    x[0] = undeclared;\n}\n", [], session)
     assert caught.value.code == "E506"
     assert "undeclared" in str(caught.value)
     assert "line 3: x[0] = undeclared;" in str(caught.value)
@@ -147,7 +148,7 @@ def test_no_memory_left_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None
     def refuse(*arguments: object, **named: object) -> None:
         raise cl.MemoryError("clCreateBuffer failed: MEM_OBJECT_ALLOCATION_FAILURE")
     monkeypatch.setattr(cl, "Buffer", refuse)
-    monkeypatch.setattr(opencl_executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
+    monkeypatch.setattr(executable.OpenCLExecutable, "_is_shared", lambda self, array: False)
     with pytest.raises(TargetError, match="192 bytes") as caught:
         op(random(4, 4), random(4, 4))
     assert caught.value.code == "E508"
@@ -158,7 +159,7 @@ def test_no_memory_left_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None
 def test_arrays_may_begin_anywhere(shift: int, addresses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runtimes for CPUs compute in the host's arrays, wherever whole vectors begin in them: by their addresses, where they take
     any, or in buffers."""
-    session = opencl_executable.session(devices.choose())
+    session = executable.session(devices.choose())
     monkeypatch.setattr(session, "addresses", addresses and session.addresses)
 
     def array(*shape: int) -> np.ndarray:

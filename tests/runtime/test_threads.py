@@ -16,9 +16,9 @@ import pytest
 import polytc
 from polytc import errors
 from polytc.codegen import loops
-from polytc.codegen.llvm.target import LLVMTarget
+from polytc.native import parallel_regions, threads
 from polytc.program.scalars import I64
-from polytc.runtime import regions, threads
+from polytc.targets.llvm.target import LLVMTarget
 
 TARGET = LLVMTarget()
 
@@ -98,7 +98,7 @@ def test_a_thread_that_is_held_up_does_not_hold_up_the_others(count: int, worker
     assert [b for b, _ in chunks] == [0, *(e for _, e in chunks[:-1])]
     assert chunks[-1][1] == count
     sizes = [e - b for b, e in chunks]
-    assert sizes[0] == max(1, count // (workers * regions.PARTS))  # no more than a part of a fair share
+    assert sizes[0] == max(1, count // (workers * parallel_regions.PARTS))  # no more than a part of a fair share
     assert sizes[-1] == 1
 
 
@@ -139,7 +139,7 @@ def test_no_more_threads_than_asked_for() -> None:
 import os, threading
 import numpy as np
 import polytc
-from polytc.runtime import threads
+from polytc.native import threads
 op = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=3)
 a = np.ones((200, 200), np.float32)
 op(a, a)

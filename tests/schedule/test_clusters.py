@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.schedule.facts.groups import Group, partition
 from polytc.schedule.fusion.clusters import Cluster, beside, clusters, flowing, shared_rows
+from polytc.targets.llvm.target import LLVMTarget
 
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]; O[h,i,e] += exp(S[h,i,j])*V[h,j,e]"

@@ -12,17 +12,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import polytc
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.codegen.target import Target
 from polytc.compiler import compile_program, lower_program
 from polytc.lang import build, evaluate
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from polytc.native import jit
 from polytc.program import program as pr
 from polytc.program.scalars import named
 from polytc.program.words import DOTS
 from polytc.rewrite import table
-from polytc.runtime import jit
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
 AMX = replace(VNNI, features=VNNI.features + ",+amx-tile,+amx-int8,+amx-bf16")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.schedule.fusion import policies
 from polytc.schedule.fusion.policies import POLICIES, choose
+from polytc.targets.llvm.target import LLVMTarget
 
 LAYER = "T[b,o] += X[b,i] * W[i,o]\nY[b,o] = max(T[b,o] + B[o], 0)"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]\nO[h,i,e] += exp(S[h,i,j])*V[h,j,e]"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from polytc import api, compiler
-from polytc.codegen.interp import InterpTarget
 from polytc.machine import GENERIC_GPU
 from polytc.schedule.gpu import launches
+from polytc.targets.interp import InterpTarget
 from tests.schedule import test_launches
 
 BACK = """def back(inout f64[N] A, f64[T] w) -> (A) {

@@ -11,14 +11,14 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.machine import GENERIC_GPU
 from polytc.program.program import Program
-from polytc.runtime.opencl_executable import Open
 from polytc.schedule.gpu import diagonals, launches
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl.executable import Open
+from polytc.targets.opencl.target import OpenCLTarget
 
 Arrays = dict[str, np.ndarray]
 

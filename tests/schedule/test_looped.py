@@ -10,11 +10,11 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import GENERIC_GPU
 from polytc.rewrite.gpu import in_loops
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 CARRIED = """def carried(f32[N] x, inout f32[N] y, f32[T] w) -> (y, last) {
     s = x[0]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from polytc import compiler
 from polytc.codegen import loops, traverse
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
-from polytc.runtime import jit
+from polytc.native import jit
+from polytc.targets.llvm.target import LLVMTarget
 
 MACHINES = {"AVX2": AVX2, "AVX512": AVX512, "NEON": NEON, "SVE": SVE}
 PROCESSORS = {"AVX2": ("x86_64-unknown-linux-gnu", "haswell", ""), "AVX512": ("x86_64-unknown-linux-gnu", "skylake-avx512", ""),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.program import program as pr
 from polytc.program.program import format_expr
+from polytc.targets.llvm.target import LLVMTarget
 
 TEXT = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
           L[h,i,j] = LOGIT

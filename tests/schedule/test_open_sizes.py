@@ -9,13 +9,13 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.machine import GENERIC_GPU
 from polytc.program import extents
 from polytc.program.generalise import generalise
 from polytc.program.program import Program
 from polytc.program.sizes import specialised
 from polytc.runtime.sized import sized
+from polytc.targets.opencl.target import OpenCLTarget
 
 SOFTMAX = "P[i] max= X[i,j]; E[i,j] = exp(X[i,j]-P[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i] -> (Y)"
 CONV = ("def conv(f32[N,8,H,L] I, f32[16,8,3,3] W) -> (O) {"

@@ -10,11 +10,11 @@ import pytest
 
 from polytc import api, compiler
 from polytc.codegen import loops, traverse
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.rewrite.gpu import reductions
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 Arrays = dict[str, np.ndarray]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX2, Machine
+from polytc.targets.llvm.target import LLVMTarget
 
 ATTENTION = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
                L[h,i,j] = S[h,i,j] + M[i,j]

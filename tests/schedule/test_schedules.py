@@ -10,11 +10,11 @@ import pytest
 
 from polytc import compiler, errors
 from polytc.codegen import loops, traverse
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, GENERIC_GPU, NEON, Machine
 from polytc.poly import dependences, scheduler, scop
 from polytc.schedule import automatic, isl_schedule, transforms, tree
+from polytc.targets.llvm.target import LLVMTarget
 
 MATMUL = ("C[i,j] += A[i,k]*B[k,j]", {"A": (96, 64), "B": (64, 96)})
 

@@ -16,14 +16,14 @@ import pytest
 
 import polytc
 from polytc import api, compiler
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.llvm.target import LLVMTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import AVX512, DEVICES, GENERIC_GPU, NEON, Machine
 from polytc.options import Licence
 from polytc.program import program as pr
 from polytc.rewrite import long_sums
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 from tests.generator.judge import SHORT_SUMS
 
 Arrays = dict[str, np.ndarray]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, NEON, Machine
@@ -19,6 +18,7 @@ from polytc.rewrite import table
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.groups import coincident_indices
 from polytc.schedule.facts.strides import of_statement, panel_width
+from polytc.targets.llvm.target import LLVMTarget
 from tests.processor_here import target_for
 
 DEPTHWISE = "O[c,h,w] += I[c,h+r,w+s]*W[c,r,s] where h in 0:28, w in 0:28"

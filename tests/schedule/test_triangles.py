@@ -13,9 +13,9 @@ import polytc
 from polytc import compiler
 from polytc.api import build
 from polytc.codegen import loops, traverse
-from polytc.codegen.llvm.target import LLVMTarget
 from polytc.errors import CompileError
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from polytc.targets.llvm.target import LLVMTarget
 from tests.processor_here import target_for
 
 MACHINES = {"AVX2": AVX2, "AVX512": AVX512, "NEON": NEON, "SVE": SVE}

@@ -9,10 +9,10 @@ import pytest
 
 from polytc import api, compiler
 from polytc.codegen import loops, traverse
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]], Callable[..., np.ndarray]]] = {
     "a transpose": ("B[i,j] = A[j,i]", {"A": (70, 45)}, lambda A: A.T),

@@ -11,12 +11,12 @@ import pytest
 
 from polytc import api, compiler
 from polytc.codegen import loops, traverse
-from polytc.codegen.interp import InterpTarget
-from polytc.codegen.opencl.target import OpenCLTarget
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.generalise import generalise
 from polytc.program.program import Program
+from polytc.targets.interp import InterpTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 SMALL = replace(GENERIC_GPU, cores=1)
 """A GPU that has enough items with a few thousand elements."""

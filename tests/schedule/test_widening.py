@@ -10,11 +10,11 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import polytc
-from polytc.codegen.interp import InterpTarget
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, GENERIC_GPU, Machine
 from polytc.rewrite import table
+from polytc.targets.interp import InterpTarget
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"

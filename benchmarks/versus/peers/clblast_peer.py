@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from polytc.runtime import devices
-from polytc.runtime.opencl_executable import Session, session
+from polytc.targets.opencl.driver import devices
+from polytc.targets.opencl.executable import Session, session
 from versus.case import Case
 from versus.peers import Prepared
 

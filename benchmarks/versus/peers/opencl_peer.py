@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import polytc
-from polytc.runtime import devices
+from polytc.targets.opencl.driver import devices
 from versus.case import Case
 from versus.peers import Prepared, empty
 

@@ -21,8 +21,8 @@ from polytc.errors import ModelError, fail
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.planning import guards, memory
 from polytc.graph.running import watching
+from polytc.native.aligned import aligned_bytes, aligned_copy, usable
 from polytc.options import Licence
-from polytc.runtime.aligned import aligned_bytes, aligned_copy, usable
 from polytc.runtime.chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized

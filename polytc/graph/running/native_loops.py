@@ -11,7 +11,7 @@ import numpy as np
 
 from polytc.graph.plan import Array
 from polytc.graph.running.instance import Instance, aligned_empty
-from polytc.runtime import rounds
+from polytc.runtime import repeated_chains
 
 MOST = 4096
 """Iterations of one native call, so that Python can be interrupted in between."""
@@ -35,7 +35,7 @@ class Rounds:
     fixed: tuple[tuple[ctypes.c_int64, int], ...]
     counter: int
     going: np.ndarray
-    copies: tuple[rounds.Copy, ...]
+    copies: tuple[repeated_chains.Copy, ...]
     results: tuple[tuple[Array, int], ...]
     alive: object
 
@@ -63,7 +63,7 @@ class Rounds:
         names = self.instance.plan.inputs
         moves = [(ctypes.addressof(slot), a[first:].ctypes.data, a.strides[0])
                  for i, a in slices.items() for slot in self.instance.slots.get(names[i], ())]
-        done = rounds.rounds(self.instance.chain, first, count, self.counter, self.going.ctypes.data, moves,
+        done = repeated_chains.rounds(self.instance.chain, first, count, self.counter, self.going.ctypes.data, moves,
                              [*given, *self.copies])
         return done, [row[:done] for row in rows]
 

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from polytc.errors import CompileError
 from polytc.graph.plan import Call, Plan
 from polytc.graph.running.executables import Compile
+from polytc.native import forks
 from polytc.program import generalise
 from polytc.program.canonical import canonical
 from polytc.program.generalise import NotGeneral
@@ -28,7 +29,7 @@ from polytc.program.program import Program
 from polytc.program.sizes import Undecided, names
 from polytc.rewrite import long_sums
 from polytc.rewrite.tidy.coalesce import coalesce
-from polytc.runtime import forks, packages
+from polytc.runtime import packages
 from polytc.runtime.sized import sized, terms
 
 LARGEST = 1 << 30

@@ -1,8 +1,8 @@
 """Runs of a model on arrays of just the right kind: nothing is converted, compared in Python or copied.
 
 What `Instance.run` does for any arrays takes Python some twenty microseconds, more than small models need. Where a graph is one
-native chain and the arrays are what it was compiled for, one native function looks at them (runtime/arguments.py) and what is
-left is to make the outputs and to write all addresses into the tables that the chain's steps read.
+native chain and the arrays are what it was compiled for, one native function looks at them (native/call_arguments.py) and what
+is left is to make the outputs and to write all addresses into the tables that the chain's steps read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from polytc.graph.running.instance import Instance
 from polytc.machine import ALIGNMENT
-from polytc.runtime import arguments
+from polytc.native import call_arguments
 
 QuickRun: TypeAlias = Callable[[Sequence[Any]], "list[np.ndarray] | None"]
 """(the graph's inputs) -> all its outputs as fresh arrays; None, with nothing done, if the arrays are of another kind. One
@@ -34,7 +34,7 @@ def quick_run(instance: Instance) -> QuickRun | None:
         return None
     inputs = [(plan.types[n].shape, plan.types[n].dtype.numpy) for n in plan.inputs]
     sizes = [plan.types[b].bytes + ALIGNMENT for b in bases]
-    expected = arguments.expect(inputs, [((size,), _BYTES) for size in sizes])
+    expected = call_arguments.expect(inputs, [((size,), _BYTES) for size in sizes])
     if expected is None:
         return None
     table = (ctypes.c_int64 * (len(inputs) + len(sizes)))()

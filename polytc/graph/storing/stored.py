@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from polytc import processors
-from polytc.codegen.llvm.executable import Executable
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Target
 from polytc.disk import cache, mapped, stamps, weights
@@ -34,11 +33,12 @@ from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance, Link, Progress, bind
 from polytc.graph.running.quick import QuickRun, quick_run
+from polytc.native.aligned import aligned_copy
+from polytc.native.threads import default_threads
 from polytc.options import NONE, Licence
 from polytc.program.scalars import DTYPES
 from polytc.runtime import packages
-from polytc.runtime.aligned import aligned_copy
-from polytc.runtime.threads import default_threads
+from polytc.targets.llvm.executable import Executable
 
 LENGTH = struct.Struct("<Q")
 """Bytes of the head of a stored model, at its start."""

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from polytc.codegen.llvm.standalone import Chain
 from polytc.graph.plan import Array, Plan
 from polytc.program.scalars import DType
+from polytc.targets.llvm.standalone import Chain
 
 _TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t"}
 _KEYWORDS = frozenset("auto break case char const continue default do double else enum extern float for goto if inline int "

@@ -80,7 +80,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
 
 def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
                     machine: Machine) -> list[RegisterTile]:
-    """Two by two tiles of the matrix unit (codegen.llvm.amx), if there is one: one operand walks along the reduction, the other
+    """Two by two tiles of the matrix unit (targets.llvm.amx), if there is one: one operand walks along the reduction, the other
     along the vectors."""
     reduced, extent = reduced_indices(s), {r.index: r.extent for r in s.ranges}
     if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced or len(accesses) != 3 \

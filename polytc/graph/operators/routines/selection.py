@@ -7,9 +7,9 @@ import functools
 import numpy as np
 
 from polytc.graph.operators.binding import Binder, Routine, Site
+from polytc.graph.operators.routines import selecting
 from polytc.graph.plan import Array
 from polytc.program.scalars import I64
-from polytc.runtime import selecting
 
 
 def top_k(site: Site) -> Routine:

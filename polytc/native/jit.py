@@ -1,0 +1,171 @@
+"""Machine code from LLVM IR text: `build` makes an object file, which can be kept and which linking.py loads, and `Linked` with
+LLVM.
+
+One engine per module; its code lives as long as the Linked object.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import functools
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from polytc.native import mask_moves
+
+VERSION = f"{llvmlite.__version__} {'.'.join(map(str, llvm.llvm_version_info))}"
+_LOCK = threading.RLock()
+"""Held by who makes code."""
+
+_CALLS: Any = getattr(llvm.ffi.lib, "_lock", _LOCK)
+"""llvmlite's own lock, held during each call of LLVM, among them those that free modules whenever Python finds them unused."""
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside of LLVM: in the child it would stay there for ever, and keep the locks."""
+    _LOCK.acquire()
+    _CALLS.__enter__()
+
+
+def _after_fork() -> None:
+    _CALLS.__exit__(None, None, None)
+    _LOCK.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    if not llvm.address_of_symbol("expf"):
+        library = ctypes.util.find_library("m")  # starts other programs to find out
+        if library:
+            llvm.load_library_permanently(library)
+
+
+@functools.cache
+def host() -> tuple[str, str]:
+    """LLVM's name of this processor and its features, e.g. ('znver3', '+avx2,-avx512f,...')."""
+    _initialize()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How much the optimiser does. level: of effort, 0 to 3. slp: packs neighbouring scalar operations into vectors; vectorize:
+    vectorises loops. Code that shall stay as it is, neither of the two, only gets the first half of LLVM's pipeline, see
+    `_simplify`."""
+
+    slp: bool = True
+    vectorize: bool = True
+    level: int = 3
+
+
+def _target_machine(cpu: str, features: str, level: int, triple: str, jit: bool) -> Any:
+    """LLVM's of a processor, see `optimize`."""
+    _initialize()
+    if triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_default_triple())
+    kind = {"jit": True} if jit else {"reloc": "pic", "codemodel": "default"}
+    return target.create_target_machine(cpu=cpu, features=features, opt=min(3, level), **kind)
+
+
+def _emittable(module: Any, machine: Any, cpu: str, features: str, level: int, triple: str = "", jit: bool = True
+               ) -> tuple[Any, Any]:
+    """The module and the machine whose code for it is right, see mask_moves.py."""
+    text = str(module)
+    if not mask_moves.suspected(text, machine.triple, features):
+        return module, machine
+    return mask_moves.avoided(text, lambda fewer: _target_machine(cpu, features + fewer, level, triple, jit))
+
+
+def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True) -> tuple[Any, Any]:
+    """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
+    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker."""
+    machine = _target_machine(cpu, features, tuning.level, triple, jit)
+    module = llvm.parse_assembly(text)
+    if triple or not jit:
+        module.triple, module.data_layout = triple or llvm.get_default_triple(), str(machine.target_data)
+    if os.environ.get("POLYTC_CHECK") == "1":
+        module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=tuning.level)
+    options.slp_vectorization = tuning.slp
+    options.loop_vectorization = tuning.vectorize
+    builder = llvm.create_pass_builder(machine, options)
+    if tuning.slp or tuning.vectorize:
+        builder.getModulePassManager().run(module, builder)
+    else:
+        _simplify(module, builder)
+    return module, machine
+
+
+def _simplify(module: Any, builder: Any) -> None:
+    """LLVM's pipeline without its second half, the transformations of loops: on code that is vectorised and unrolled already
+    they change nothing, and the analysis of its many accesses (loop-load-elim) takes time quadratic in their number."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+    simplification = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            simplification.run(function, builder)
+
+
+def assembly(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> str:
+    """Optimised assembly text of a module."""
+    with _LOCK:
+        module, machine = optimize(text, cpu, features, tuning, triple)
+        module, machine = _emittable(module, machine, cpu, features, tuning.level, triple)
+        return str(machine.emit_assembly(module))
+
+
+def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
+    """The optimised object file of a module."""
+    with _LOCK:
+        module, machine = optimize(text, cpu, features, tuning)
+        module, machine = _emittable(module, machine, cpu, features, tuning.level)
+        return bytes(machine.emit_object(module))
+
+
+def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: str = "") -> bytes:
+    """One object file of several modules, optimised each in its own way, for a linker: position-independent, no JIT."""
+    with _LOCK:
+        whole, machine = None, None
+        for text, tuning in texts:
+            module, machine = optimize(text, cpu, features, tuning, triple, jit=False)
+            if whole is None:
+                whole = module
+            else:
+                whole.link_in(module)
+        assert machine is not None, "no modules"
+        whole, machine = _emittable(whole, machine, cpu, features, texts[-1][1].level, triple, jit=False)
+        return bytes(machine.emit_object(whole))
+
+
+class Linked:
+    """Native functions of an object file that `build` made, as LLVM links it."""
+
+    def __init__(self, data: bytes) -> None:
+        with _LOCK:
+            _initialize()
+            machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function starts; 0 if there is none."""
+        with _LOCK:
+            return int(self._engine.get_function_address(name))

@@ -1,0 +1,56 @@
+"""The target C, for export only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from polytc import errors
+from polytc.codegen import loops
+from polytc.codegen.target import Binary, Source
+from polytc.machine import AVX2, Machine
+from polytc.targets.c import emit
+
+errors.register(E514="a target that can only be exported")
+
+
+@dataclass(frozen=True)
+class PortableMachine(Machine):
+    """A CPU whose code is plain C: it has no dot products of words."""
+
+    @property
+    def dots(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+
+_FIELDS = {name: getattr(AVX2, name) for name in Machine.__dataclass_fields__}
+PORTABLE = PortableMachine(**{**_FIELDS, "cores": 4})
+"""Registers and caches of an ordinary processor of today, whichever it is."""
+
+
+@dataclass(frozen=True)
+class CTarget:
+    """machine: what strategies read."""
+
+    machine: Machine = PORTABLE
+    name: str = "c"
+    takes_sizes: bool = True
+
+    def here(self) -> NoReturn:
+        """Raises TargetError E514: no compiler of C is run."""
+        raise errors.fail("E514", "the target 'c' is for export only", kind=errors.TargetError,
+                          notes=["polytc export c writes a folder; polytc.lower(..., target=\"c\") gives the text",
+                                 "to run a program here, compile it with target=\"cpu\""])
+
+    def emit(self, module: loops.Module) -> Source:
+        """C99."""
+        return emit.emit(module)
+
+    def build(self, source: Source) -> Binary:
+        """Raises TargetError E514."""
+        self.here()
+
+    def load(self, binary: Binary, threads: int = 0) -> NoReturn:
+        """Raises TargetError E514."""
+        self.here()

@@ -1,0 +1,107 @@
+"""Index arithmetic in a dialect of C: loop variables and constants, in `int` where nothing can leave 32 bits, else in 64."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+from polytc import errors
+from polytc.codegen import intervals, lanes, loops
+from polytc.targets.ctext.preamble import Preamble
+from polytc.targets.ctext.text import PREFIX, add, bare, factor, operand
+
+errors.register(E513="an operation that OpenCL C does not have")
+
+
+class Indexing:
+    """Writes index arithmetic of one kernel; `value` of the subclass writes what else an index may hold (a gather).
+
+    spell: the C name of a loop variable. itype: 'int', or the type of 64 bits. env: intervals of the loop variables in
+    scope, kept by the statement writer, as are the names of index expressions that have been computed already (`known`).
+    """
+
+    def __init__(self, preamble: Preamble, spell: Callable[[str], str], itype: str) -> None:
+        self.preamble, self.c = preamble, preamble.c
+        self.spell = spell
+        self.itype = itype
+        self.env: Mapping[str, intervals.Interval] = {}
+        self.known: dict[loops.Expr, str] = {}
+
+    def value(self, e: loops.Expr) -> str:
+        raise NotImplementedError
+
+    def index(self, e: loops.Expr) -> str:
+        """An integer of the kernel's index type (a vector of them for a vector)."""
+        if e in self.known:
+            return self.known[e]
+        if not intervals.is_index(e):
+            return f"({self.itype}){self.value(e)}" if e.lanes == 1 else f"convert_{self.itype}{e.lanes}({self.value(e)})"
+        match e:
+            case loops.Var():
+                return self.spell(e.name)
+            case loops.Const():
+                text = str(int(e.value)) if e.value >= 0 else f"({int(e.value)})"
+                return text if e.lanes == 1 else f"({self.itype}{e.lanes})({text})"
+            case loops.Ramp() | loops.Broadcast():
+                parts = [bare(self.index(lanes.lane(e, k))) for k in range(e.lanes)]
+                return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
+            case loops.Unary():
+                return f"(-{self.index(e.a)})"
+            case loops.Call():
+                first, *others = (self._exact(bare(self.index(a)), e.lanes) for a in e.args)
+                name = e.fn if self.c.limits else self.preamble.index_helper(e.fn, self.itype)
+                return functools.reduce(lambda a, b: f"{name}({a}, {b})", others, first)
+            case loops.Binary(op="//" | "%") if e.lanes == 1:
+                return self._floor_index(e)
+            case loops.Binary(op="//" | "%"):
+                return f"({self.itype}{e.lanes})({', '.join(bare(self.index(lanes.lane(e, k))) for k in range(e.lanes))})"
+            case loops.Binary(op="+") if (taken := _negated(e.b)) is not None:
+                return add("-", self.index(e.a), self.index(taken))
+            case loops.Binary(op="+") if (taken := _negated(e.a)) is not None:
+                return add("-", self.index(e.b), self.index(taken))
+            case loops.Binary():
+                return add(e.op, self.index(e.a), self.index(e.b))
+            case _:
+                raise AssertionError(e)
+
+    def _exact(self, text: str, width: int) -> str:
+        """min and max are overloaded: a literal must have the index type."""
+        return f"(long)({text})" if self.itype == "long" and width == 1 else text
+
+    def _floor_index(self, e: loops.Binary) -> str:
+        a, b = self.index(e.a), self.index(e.b)
+        divisor = intervals.interval(e.b, self.env)
+        if divisor.low <= 0:
+            raise errors.fail("E513", f"index arithmetic divides by '{loops.format_expr(e.b)}', which may be zero or negative",
+                              kind=errors.TargetError)
+        if intervals.interval(e.a, self.env).is_natural:
+            return f"({operand(a, PREFIX)} {'/' if e.op == '//' else '%'} {b})"
+        name = "floordiv" if e.op == "//" else "mod"
+        return f"{self.preamble.index_helper(name, self.itype)}({bare(a)}, {bare(b)})"
+
+    def flat(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
+        """The offset of buffer[indices] in elements."""
+        terms: list[str] = []
+        constant = 0
+        for e, stride in zip(indices, buffer.strides, strict=True):
+            if isinstance(e, loops.Const):
+                constant += int(e.value) * stride
+                continue
+            text = self.index(e)
+            terms.append(bare(text, "+") if stride == 1 else f"{factor(text)} * {self._literal(stride)}")
+        if not terms:
+            return self._literal(constant)
+        return " + ".join(terms) + (f" {'+' if constant > 0 else '-'} {self._literal(abs(constant))}" if constant else "")
+
+    def _literal(self, number: int) -> str:
+        return str(number) if self.itype == "int" else f"{number}L"
+
+
+def _negated(e: loops.Expr) -> loops.Expr | None:
+    """-e where that has no negative number: of `x * -4` and -4."""
+    match e:
+        case loops.Binary(op="*", b=loops.Const() as b) if b.value < 0 and e.lanes == 1:
+            return e.a if b.value == -1 else loops.binary("*", e.a, loops.const(-int(b.value)))
+        case loops.Unary(op="-") if e.lanes == 1:
+            return e.a
+    return None

@@ -1,0 +1,360 @@
+"""Expressions of the Loop AST as LLVM values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from polytc.codegen import affine, intervals, loops, traverse
+from polytc.machine import Machine
+from polytc.program import words
+from polytc.program.scalars import BF16, F32, I32, I64
+from polytc.targets.llvm import arithmetic, dots, intrinsics, ir, memory, quotients, rounding
+
+
+@dataclass
+class Body:
+    """The state of writing one function's body.
+
+    flags: of float operations. values: the loop variables. bounds: what they lie between. pointers: the buffers.
+    scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
+    loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
+    tile_rows: of the tiles of the matrix unit, 0 before the first.
+    """
+
+    fn: ir.Function
+    machine: Machine
+    flags: str
+    values: dict[str, ir.Value] = field(default_factory=dict)
+    bounds: dict[str, intervals.Interval] = field(default_factory=dict)
+    pointers: dict[str, ir.Value] = field(default_factory=dict)
+    scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
+    mask: ir.Value | None = None
+    loaded: dict[str, dict[tuple[affine.Affine, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
+    block: str = ""
+    tile_rows: int = 0
+
+
+def emit(body: Body, e: loops.Expr) -> ir.Value:
+    """The value of an expression."""
+    if isinstance(e, loops.Call) and e.fn == words.WORD:
+        return _word(body, e)
+    if isinstance(e, loops.Unary | loops.Binary | loops.Call | loops.Reduce) and traverse.operands(e)[0].dtype == BF16:
+        return emit(body, _in_single(e))
+    match e:
+        case loops.Var():
+            return body.values[e.name]
+        case loops.Const():
+            return ir.number(e.value, e.dtype, e.lanes)
+        case loops.Unary():
+            return arithmetic.unary(body.fn, e.op, emit(body, e.a), e.dtype)
+        case loops.Binary():
+            return _binary(body, e)
+        case loops.Call() if e.fn in words.DOTS:
+            return _dot(body, e, None)
+        case loops.Call() if rounding.is_small(e):
+            return rounding.nearest(body.fn, _rounded_next(body, e.args[0], e.lanes))
+        case loops.Cast() if rounding.is_small(e.a) and e.dtype == I32:
+            return rounding.nearest_integer(body.fn, _rounded_next(body, traverse.operands(e.a)[0], e.lanes))
+        case loops.Call():
+            args = [_wide(body, a, e.lanes) for a in e.args]
+            return intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
+        case loops.Cast():
+            return arithmetic.cast(body.fn, _wide(body, e.a, e.lanes), e.a.dtype, e.dtype, body.machine)
+        case loops.Select():
+            return _select(body, e)
+        case loops.Load():
+            return _load(body, e)
+        case loops.Ramp():
+            base = body.fn.splat(emit(body, e.base), e.lanes)
+            steps = ir.constants([i * e.stride for i in range(e.lanes)], ir.register_type(e.dtype))
+            return body.fn.binary("add", base, steps)
+        case loops.Broadcast():
+            return _wide(body, e.a, e.lanes)
+        case loops.Reduce():
+            return arithmetic.reduce(body.fn, e.op, emit(body, e.a), e.dtype, body.flags)
+        case loops.Shuffle():
+            return body.fn.shuffle(emit(body, e.a), emit(body, e.b), e.order)
+
+
+def _in_single(e: loops.Expr) -> loops.Expr:
+    """An operation on bf16, done in f32 and rounded."""
+    operands = tuple(loops.Cast(x, F32, x.lanes) for x in traverse.operands(e))
+    wide = traverse.with_operands(e, operands)
+    return loops.Cast(replace(wide, dtype=F32), BF16, e.lanes) if e.dtype == BF16 else wide
+
+
+def _wide(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    """A value with `lanes` lanes; a scalar is repeated."""
+    return body.fn.splat(emit(body, e), lanes)
+
+
+def _rounded_next(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    """A value, f32, that is rounded to a whole number next, with `lanes` lanes."""
+    match e:
+        case loops.Call(fn="clamp"):
+            first, *ends = e.args
+            args = [_rounded_next(body, first, e.lanes), *(_wide(body, a, e.lanes) for a in ends)]
+            value = intrinsics.emit(body.fn, e.fn, args, e.args[0].dtype, body.flags, body.machine)
+        case loops.Binary(op="/"):
+            value = _by_number(body, e, _wide(body, e.a, e.lanes), whole=True) or emit(body, e)
+        case _:
+            value = emit(body, e)
+    return body.fn.splat(value, lanes)
+
+
+def _by_number(body: Body, e: loops.Binary, a: ir.Value, *, whole: bool = False) -> ir.Value | None:
+    """The quotient `a / e.b` by a known number, see quotients.by_number; None where it is another operation, or precise."""
+    divisor = e.b.a if isinstance(e.b, loops.Broadcast) else e.b
+    if e.op != "/" or not body.flags or not body.machine.has_fma or not isinstance(divisor, loops.Const):
+        return None
+    return quotients.by_number(body.fn, a, float(divisor.value), whole=whole)
+
+
+def _binary(body: Body, e: loops.Binary) -> ir.Value:
+    dtype = e.a.dtype
+    if dtype.is_float and e.op in "+-" and body.flags:
+        fused = _fused(body, e)
+        if fused is not None:
+            return fused
+    if e.op == "+":
+        for product, other in ((e.b, e.a), (e.a, e.b)):
+            if isinstance(product, loops.Call) and product.fn in words.DOTS:
+                return _dot(body, product, _wide(body, other, e.lanes), e.lanes)
+    a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
+    quotient = _by_number(body, e, a)
+    if quotient is not None:
+        return quotient
+    natural = e.op in ("//", "%") and dtype == I64 and intervals.interval(e.a, body.bounds).is_natural
+    return arithmetic.binary(body.fn, e.op, a, b, dtype, body.flags, nonnegative=natural)
+
+
+def _fused(body: Body, e: loops.Binary) -> ir.Value | None:
+    """`x*y + z` and its relatives as one operation, so that reassociation cannot take the product from its sum."""
+    if e.dtype.bits < 32 or not body.machine.has_fma:
+        return None
+    left, right = _product(e.a), _product(e.b)
+    if left is None and right is None:
+        return None
+    product, other = (right, e.a) if right is not None else (left, e.b)
+    assert product is not None
+    x, y, z = _wide(body, product.a, e.lanes), _wide(body, product.b, e.lanes), _wide(body, other, e.lanes)
+    if e.op == "-" and right is not None:
+        x = body.fn.emit(x.type, f"fneg {x}")
+    elif e.op == "-":
+        z = body.fn.emit(z.type, f"fneg {z}")
+    return body.fn.intrinsic("fmuladd", (x, y, z), body.flags)
+
+
+def _product(e: loops.Expr) -> loops.Binary | None:
+    return e if isinstance(e, loops.Binary) and e.op == "*" else None
+
+
+def _dot(body: Body, e: loops.Call, total: ir.Value | None, lanes: int = 0) -> ir.Value:
+    """A dot product of words, added to `total`."""
+    lanes = lanes or e.lanes
+    x, y = (_wide(body, a, lanes) for a in e.args)
+    start = total if total is not None else ir.number(0, e.dtype, lanes)
+    return dots.emit(body.fn, e.fn, start, x, y, body.machine)
+
+
+def _word(body: Body, e: loops.Call) -> ir.Value:
+    """Numbers side by side in words: one load, if they are neighbours in memory."""
+    parts = [a.a if isinstance(a, loops.Cast) else a for a in e.args]
+    loaded = [p for p in parts if isinstance(p, loops.Load)]
+    start = _neighbours(loaded) if body.mask is None and len(loaded) == len(parts) else None
+    active = traverse.active_lanes(loaded[0].indices) if start is not None else None
+    if start is None or not (active is None or isinstance(active, int)):
+        return dots.interleave(body.fn, [_wide(body, a, e.lanes) for a in e.args])
+    first, count = loaded[0], loaded[0].lanes * len(parts)
+    at = pointer(body, first.buffer, start)
+    wide = memory.load(body.fn, first.dtype, at, count) if active is None else \
+        memory.load_masked(body.fn, first.dtype, at, memory.first_lanes(active * len(parts), count))
+    return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
+
+
+def _neighbours(loaded: list[loops.Load]) -> affine.Affine | None:
+    """The address of the first of several loads that together, lane by lane, read memory without gaps; None if they do not."""
+    first, forms = loaded[0], [affine.flatten(p.buffer, p.indices) for p in loaded]
+    start = forms[0]
+    if start is None or len({(p.buffer, p.lanes) for p in loaded}) > 1 or first.lanes != max(1, len(start.lanes)):
+        return None
+    dense = start.lanes == tuple(range(0, len(loaded) * len(start.lanes), len(loaded)))
+    return start if dense and all(f == replace(start, offset=start.offset + n) for n, f in enumerate(forms)) else None
+
+
+def _has_load(e: loops.Expr) -> bool:
+    return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))
+
+
+def _select(body: Body, e: loops.Select) -> ir.Value:
+    """Loads of an arm happen only where the arm is chosen: by a branch, or by a mask where lanes differ."""
+    cond = emit(body, e.cond)
+    if not (_has_load(e.a) or _has_load(e.b)):
+        a, b = _wide(body, e.a, e.lanes), _wide(body, e.b, e.lanes)
+        return body.fn.choose(cond, a, b)
+    if ir.lanes_of(cond.type) == 1:
+        return memory.guarded(body.fn, cond, lambda: _arm(body, e.a, e.lanes), lambda: _arm(body, e.b, e.lanes))
+    outer = body.mask
+    inverse = body.fn.binary("xor", cond, ir.constant(True, cond.type))
+    a = _masked_arm(body, e.a, e.lanes, cond, outer)
+    b = _masked_arm(body, e.b, e.lanes, inverse, outer)
+    body.mask = outer
+    return body.fn.choose(cond, a, b)
+
+
+def _arm(body: Body, e: loops.Expr, lanes: int) -> ir.Value:
+    body.scopes.append({})
+    value = _wide(body, e, lanes)
+    body.scopes.pop()
+    return value
+
+
+def _masked_arm(body: Body, e: loops.Expr, lanes: int, cond: ir.Value, outer: ir.Value | None) -> ir.Value:
+    if not _has_load(e):
+        return _wide(body, e, lanes)
+    body.mask = cond if outer is None or outer.type != cond.type else body.fn.binary("and", cond, outer)
+    return _wide(body, e, lanes)
+
+
+# ---- addresses
+
+def index(body: Body, e: loops.Expr) -> ir.Value:
+    """A scalar index or loop bound as i64."""
+    form = affine.affine(e)
+    assert form is not None, f"not a scalar index: {loops.format_expr(e)}"
+    assert not form.lanes, f"not a scalar index: {loops.format_expr(e)}"
+    return _sum(body, form)
+
+
+def _sum(body: Body, form: affine.Affine, lane: int = 0) -> ir.Value:
+    """terms + offset + lane as i64; sums are shared between accesses."""
+    total = _terms(body, form.terms)
+    offset = form.offset + lane
+    if total is None:
+        return ir.constant(offset, "i64")
+    if offset == 0:
+        return total
+    return _shared(body, (total.ref, offset), lambda: body.fn.binary("add nsw", total, ir.constant(offset, "i64")))
+
+
+def _shared(body: Body, key: object, make: Callable[[], ir.Value]) -> ir.Value:
+    """What an enclosing scope has computed already, or a new value that this scope keeps."""
+    for scope in body.scopes:
+        if key in scope:
+            return scope[key]
+    body.scopes[-1][key] = value = make()
+    return value
+
+
+def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | None:
+    if not terms:
+        return None
+    for scope in body.scopes:
+        if terms in scope:
+            return scope[terms]
+    before = _terms(body, terms[:-1])
+    atom, coefficient = terms[-1]
+    value = arithmetic.cast(body.fn, emit(body, atom), atom.dtype, I64)
+    if coefficient != 1:
+        value = body.fn.binary("mul nsw", value, ir.constant(coefficient, "i64"))
+    total = value if before is None else body.fn.binary("add nsw", before, value)
+    if not any(_has_load(atom) for atom, _ in terms):
+        body.scopes[-1][terms] = total
+    return total
+
+
+def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0, active: memory.Active = None) -> ir.Value:
+    """Pointer to the element at a known distance of a form's base. The distance is a step of its own from the pointer to the
+    base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer; under a mask neither
+    does the element)."""
+    base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.offset + lane
+    inside = body.mask is None and not isinstance(active, ir.Value)
+    if total is None or offset == 0:
+        index = ir.constant(offset, "i64") if total is None else total
+        return _shared(body, (base.ref, index.ref, inside), lambda: memory.address(body.fn, base, buffer.dtype, index, inside))
+    start = _shared(body, (base.ref, total.ref), lambda: memory.address(body.fn, base, buffer.dtype, total, False))
+    step = ir.constant(offset, "i64")
+    return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
+
+
+def offset(body: Body, form: affine.Affine) -> ir.Value:
+    """The value of a scalar form."""
+    total, constant = _terms(body, form.terms), ir.constant(form.offset, "i64")
+    return constant if total is None else total if form.offset == 0 else body.fn.binary("add nsw", total, constant)
+
+
+def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int, active: memory.Active) -> ir.Value:
+    """One pointer a lane, for any indices."""
+    total = ir.constant(0, ir.vector("i64", lanes))
+    for e, stride in zip(indices, buffer.strides, strict=True):
+        value = body.fn.splat(arithmetic.cast(body.fn, emit(body, e), e.dtype, I64), lanes)
+        if stride != 1:
+            value = body.fn.binary("mul nsw", value, ir.constant(stride, value.type))
+        total = value if total.ref == "splat (i64 0)" else body.fn.binary("add nsw", total, value)
+    return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total,
+                          body.mask is None and not isinstance(active, ir.Value))
+
+
+def _load(body: Body, e: loops.Load) -> ir.Value:
+    form = affine.flatten(e.buffer, e.indices)
+    if body.mask is not None or form is None:
+        return _load_at(body, e, form)
+    if body.block != body.fn.block:
+        body.block = body.fn.block
+        body.loaded.clear()
+    key = form, e.lanes, traverse.active_lanes(e.indices)
+    value = body.loaded.get(e.buffer.name, {}).get(key)
+    if value is None:
+        value = _load_at(body, e, form)
+        if body.block == body.fn.block:  # no address with a branch in it
+            body.loaded.setdefault(e.buffer.name, {})[key] = value
+    return value
+
+
+def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
+    mask, active = body.mask, _active(body, e.indices)
+    if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
+        if mask is not None:
+            return body.fn.splat(_load_one_masked(body, e, form, mask), e.lanes)
+        return body.fn.splat(memory.load(body.fn, e.dtype, pointer(body, e.buffer, form)), e.lanes)
+    if form is None:
+        return memory.gather(body.fn, e.dtype, pointers(body, e.buffer, e.indices, e.lanes, active), mask, active)
+    return memory.load_pattern(body.fn, e.dtype, form.lanes, lambda lane: pointer(body, e.buffer, form, lane, active), mask,
+                               active)
+
+
+def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:
+    """The lanes that an access touches."""
+    active = traverse.active_lanes(indices)
+    if active is None or isinstance(active, int):
+        return active
+    mask = active
+    return emit(body, mask) if _has_load(mask) else _shared(body, mask, lambda: emit(body, mask))
+
+
+def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
+    """A scalar load under a mask: it happens if some lane wants it."""
+    at = pointer(body, e.buffer, form)
+    wide = memory.load_splat_masked(body.fn, e.dtype, at, mask)
+    return wide if e.lanes > 1 else body.fn.extract(wide, 0)
+
+
+def store(body: Body, s: loops.Store) -> None:
+    """buffer[indices] = value."""
+    form = affine.flatten(s.buffer, s.indices)
+    lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
+    value, active = _wide(body, s.value, lanes), _active(body, s.indices)
+    body.loaded.pop(s.buffer.name, None)
+    if form is None:
+        memory.scatter(body.fn, s.buffer.dtype, pointers(body, s.buffer, s.indices, lanes, active), value, active)
+    elif not form.lanes:
+        memory.store(body.fn, s.buffer.dtype, pointer(body, s.buffer, form), value)
+    else:
+        memory.store_pattern(body.fn, s.buffer.dtype, form.lanes, lambda lane: pointer(body, s.buffer, form, lane, active),
+                             value, active)
+
+
+def known(bounds: intervals.Env, lower: loops.Expr, upper: loops.Expr) -> intervals.Interval:
+    """What a loop variable lies between."""
+    return intervals.Interval(intervals.interval(lower, bounds).low, intervals.interval(upper, bounds).high - 1)

@@ -1,0 +1,38 @@
+"""A module of the Loop AST as one LLVM module."""
+
+from __future__ import annotations
+
+from polytc.codegen import loops
+from polytc.machine import Machine
+from polytc.targets.llvm import arithmetic, ir, statements
+
+
+def emit_module(m: loops.Module, machine: Machine) -> tuple[ir.Text, int, int]:
+    """All kernels, and the function `run(buffers, arena, launch, pool, threads)` that calls them in order.
+
+    buffers: an array of pointers, module arguments then scratch. Returns the text, the arena's bytes per thread, and the number
+    of parallel loops.
+    """
+    text = ir.Text()
+    order = {b.name: i for i, b in enumerate((*m.args, *m.scratch))}
+    entry = ir.Function(text, "run", ["ptr %buffers", *statements.RUNTIME], linkage="")
+    slots: dict[str, ir.Value] = {}
+    arena = parallel = 0
+    for k in m.kernels:
+        emission = statements.Emission(text, machine, k, _flags(k))
+        statements.emit_kernel(emission)
+        arena = max(arena, emission.arena_bytes)
+        parallel += emission.bodies
+        for b in k.args:
+            if b.name not in slots:
+                at = entry.emit("ptr", f"getelementptr inbounds ptr, ptr %buffers, i64 {order[b.name]}")
+                slots[b.name] = entry.emit("ptr", f"load ptr, {at}, align 8")
+        args = [*(str(slots[b.name]) for b in k.args), *statements.RUNTIME]
+        entry.do(f"call void @{statements.entry_of(k)}({', '.join(args)})")
+    entry.do("ret void")
+    return text, arena, parallel
+
+
+def _flags(k: loops.Kernel) -> str:
+    """Of a kernel's float operations."""
+    return "" if k.precise else arithmetic.LOOSE if k.fast else arithmetic.CONTRACTION

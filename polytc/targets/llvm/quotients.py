@@ -1,0 +1,57 @@
+"""Quotients by a known number: its reciprocal, and one step that corrects the rounding.
+
+    x / s  ->  q = x * r;  q + (x - q * s) * r        where r = 1 / s
+
+With fused multiply-adds the difference is exact and the result is the rounded quotient, as long as the significand of s is not
+all ones (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM Journal of Research and
+Development 34, 1990), x has bits to spare for the difference, and the quotient is a normal number. Vectors with x so small that
+this does not hold are divided. It takes a third of the time of a vector division.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from polytc.targets.llvm import ir, memory
+
+SMALLEST, LARGEST = 2.0**-60, 2.0**60
+"""Divisors whose reciprocal, and what comes of it, stay far from the ends of the range."""
+
+
+EXACT, NORMAL = 2.0**-100, 2.0**-124
+"""From the first on, dividends leave differences without rounding; quotients from the second on are normal numbers."""
+
+
+def by_number(fn: ir.Function, x: ir.Value, divisor: float, *, whole: bool = False) -> ir.Value | None:
+    """x / divisor in f32 for vectors; None where a division is as good. whole: it is rounded to a whole number next, so that
+    the last digits of quotients close to 0 do not matter."""
+    if ir.element(x.type) != "float" or ir.lanes_of(x.type) < 8 or not SMALLEST <= abs(divisor) <= LARGEST:
+        return None
+    s = np.float32(divisor)
+    if math.frexp(abs(float(s)))[0] in (0.5, 1 - 2.0**-24):
+        return None
+    if whole:
+        return _corrected(fn, x, s)
+    least = max(EXACT, 2.0 ** math.ceil(math.log2(NORMAL * abs(float(s)))))
+    return memory.guarded(fn, _all_reach(fn, x, least), lambda: _corrected(fn, x, s),
+                          lambda: fn.binary("fdiv", x, ir.constant(float(s), x.type)))
+
+
+def _all_reach(fn: ir.Function, x: ir.Value, least: float) -> ir.Value:
+    """Is each lane at least so far from 0, or 0? As bits, which order as numbers do, and 0 - 1 is beyond all others."""
+    integer = ir.vector("i32", ir.lanes_of(x.type))
+    bits = fn.emit(integer, f"bitcast {x} to {integer}")
+    distance = fn.binary("sub", fn.binary("and", bits, ir.constant(0x7FFFFFFF, integer)), ir.constant(1, integer))
+    reach = int(np.float32(least).view(np.int32)) - 1
+    lanes = fn.compare("icmp uge", distance, ir.constant(reach, integer))
+    return fn.call(f"llvm.vector.reduce.and.{ir.mangle(lanes.type)}", "i1", (lanes,))
+
+
+def _corrected(fn: ir.Function, x: ir.Value, s: np.float32) -> ir.Value:
+    r, by = ir.constant(float(np.float32(1) / s), x.type), ir.constant(float(s), x.type)
+    q = fn.binary("fmul", x, r)
+    rest = fn.intrinsic("fma", (fn.emit(x.type, f"fneg {q}"), by, x))
+    rounded = fn.intrinsic("copysign", (fn.intrinsic("fma", (rest, r, q)), q))  # -0 + 0 is 0
+    return fn.choose(fn.compare("fcmp ord", rounded, rounded), rounded, q)  # an infinite quotient leaves no difference

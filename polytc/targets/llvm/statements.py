@@ -1,0 +1,376 @@
+"""Statements and kernels of the Loop AST as LLVM functions.
+
+A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`. Its parallel
+loops become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
+arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
+Where sequential loops lie around parallel ones, the threads run them together, see teams.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from polytc.codegen import intervals, loops, prefetch, traverse
+from polytc.codegen.passes import accesses, work
+from polytc.machine import Machine
+from polytc.targets.llvm import amx, bodies, expressions, fetch, ir, teams
+from polytc.targets.llvm.expressions import Body
+
+STACK_BYTES = 16 << 10
+"""Local buffers larger than this live in the arena instead of the stack."""
+
+UNROLL_LINES = 40
+"""A loop over vectors with more instructions than this is not unrolled further: it costs time to compile and gains nothing."""
+
+ALIGN = 64
+RUNTIME = ("ptr %arena", "ptr %launch", "ptr %pool", "i64 %threads")
+
+
+@dataclass
+class Emission:
+    """What the functions of one module share. arena_bytes: scratch that one thread needs, known when all is emitted."""
+
+    text: ir.Text
+    machine: Machine
+    kernel: loops.Kernel
+    flags: str
+    arena_bytes: int = 0
+    bodies: int = 0
+
+
+def emit_kernel(emission: Emission) -> None:
+    """The function of a kernel."""
+    k = emission.kernel
+    # A parallel loop's context captures the pointers.
+    captured = any(isinstance(s, loops.For) and s.kind == "parallel" for s in traverse.walk_stmt(k.body))
+    params = [_argument(b, b.name in k.writes, captured) for b in k.args]
+    fn = ir.Function(emission.text, entry_of(k), [*params, *RUNTIME])
+    fn.extra = "noinline "
+    body = Body(fn, emission.machine, emission.flags)
+    body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in k.args}
+    Writer(emission, body, 0, False).statement(k.body)
+    fn.do("ret void")
+
+
+def entry_of(k: loops.Kernel) -> str:
+    """The name of a kernel's function; never that of a function of the C library."""
+    return f"kernel.{symbol(k.name)}"
+
+
+def symbol(name: str) -> str:
+    """A name as LLVM identifiers take it."""
+    return "".join(c if c.isascii() and c.isalnum() or c in "_." else f"${ord(c):x}$" for c in name)
+
+
+def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
+    size = f"dereferenceable({b.size * b.dtype.bytes}) " if b.size else ""
+    access = "" if written else "readonly "
+    capture = "" if captured else "captures(none) "
+    return f"ptr noalias nonnull {capture}{access}{size}align {b.dtype.bytes} %p.{symbol(b.name)}"
+
+
+@dataclass
+class Writer:
+    """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
+    we are inside of a parallel loop already; team: whose function this is, if it is one; around: the loops that we are in."""
+
+    emission: Emission
+    body: Body
+    used: int
+    parallel: bool
+    team: teams.Team | None = None
+    around: prefetch.Around = prefetch.NOWHERE
+
+    def statement(self, s: loops.Stmt) -> None:
+        match s:
+            case _ if self.team is not None and teams.region(self, self.team, s):
+                pass
+            case loops.For(kind="parallel") if not self.parallel and not _runs_once(s):
+                self._parallel(s)
+            case loops.For() if not self.parallel and self.team is None and teams.is_team(s) and not _runs_once(s):
+                self._team(s)
+            case loops.For():
+                self._loop(s)
+            case loops.If():
+                self._if(s)
+            case loops.Store():
+                expressions.store(self.body, s)
+            case loops.Block():
+                self._block(s)
+            case loops.Alloc():
+                self._alloc(s)
+            case loops.Barrier():
+                raise AssertionError("a barrier needs work-items; this target has none")
+
+    def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
+        self.body.scopes.append({})
+        for a in ahead:
+            fetch.emit(self.body, a)
+        self.statement(s)
+        self.body.scopes.pop()
+
+    def _block(self, s: loops.Block) -> None:
+        zeros: list[loops.Store] = []
+        outermost = not self.parallel and self.team is None
+        for run in accesses.together(s.stmts) if outermost else ((x,) for x in s.stmts):
+            x = run[0]
+            if isinstance(x, loops.Store) and amx.is_zero(x):
+                zeros.append(x)
+                continue
+            if isinstance(x, loops.For) and x.kind == "sequential" and self._alone(x):
+                self._loop(x, zeros)
+            else:
+                self._stores(zeros)
+                self._together(run)
+            zeros = []
+        self._stores(zeros)
+
+    def _alone(self, s: loops.For) -> bool:
+        """Does one thread run the loop, as part of what it does?"""
+        return self.team is None and (self.parallel or not teams.is_team(s))
+
+    def _stores(self, stores: Sequence[loops.Store]) -> None:
+        for x in stores:
+            expressions.store(self.body, x)
+
+    def _loop(self, s: loops.For, zeros: Sequence[loops.Store] = ()) -> None:
+        """zeros: stores right before the loop, see amx.emit."""
+        left = list(zeros)
+        rest = amx.emit(self.body, s, left)
+        self._stores(left)
+        for x in (s,) if rest is None else rest:
+            self._plain_loop(x)
+
+    def _plain_loop(self, s: loops.For) -> None:
+        lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
+        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        around = self.around
+        self.around, ahead = around.into(s, frozenset(self.emission.kernel.writes), self.emission.machine)
+        self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
+        self.around = around
+
+    def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
+               inside: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
+        """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
+        fn = self.body.fn
+        head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")
+        before, at = fn.block, f"%{symbol(var)}.{fn.fresh('')}"
+        fn.do(f"br label %{head}")
+        fn.start(head)
+        fn.do("")  # the phi, whose second source is known after the body
+        phi = len(fn.lines) - 1
+        more = fn.compare("icmp slt", ir.Value("i64", at), upper)
+        fn.do(f"br {more}, label %{begin}, label %{end}")
+        fn.start(begin)
+        saved = self.body.values.get(var), self.body.bounds.get(var)
+        self.body.values[var], self.body.bounds[var] = ir.Value("i64", at), bounds
+        self._scoped(inside, ahead)
+        del self.body.values[var], self.body.bounds[var]
+        if saved[0] is not None and saved[1] is not None:
+            self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
+        after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
+        fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
+        large = len(fn.lines) - phi > UNROLL_LINES and any("<" in line for line in fn.lines[phi:])
+        fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
+        fn.start(end)
+
+    def _if(self, s: loops.If) -> None:
+        fn = self.body.fn
+        cond = expressions.emit(self.body, s.cond)
+        yes, no, end = fn.fresh("then"), fn.fresh("else"), fn.fresh("endif")
+        fn.do(f"br {cond}, label %{yes}, label %{no if s.orelse is not None else end}")
+        fn.start(yes)
+        self._scoped(s.then)
+        fn.do(f"br label %{end}")
+        if s.orelse is not None:
+            fn.start(no)
+            self._scoped(s.orelse)
+            fn.do(f"br label %{end}")
+        fn.start(end)
+
+    def _alloc(self, s: loops.Alloc) -> None:
+        b, fn = s.buffer, self.body.fn
+        size = -(-b.size * b.dtype.bytes // ALIGN) * ALIGN
+        outer, used = self.body.pointers.get(b.name), self.used
+        if size <= STACK_BYTES:
+            self.body.pointers[b.name] = fn.alloca(ir.memory_type(b.dtype), max(1, b.size), ALIGN)
+        else:
+            at = f"getelementptr inbounds i8, ptr %arena, i64 {used}"
+            self.body.pointers[b.name] = fn.emit("ptr", at)
+            self.used += size
+            self.emission.arena_bytes = max(self.emission.arena_bytes, self.used)
+        self.statement(s.body)
+        self.used = used
+        del self.body.pointers[b.name]
+        if outer is not None:
+            self.body.pointers[b.name] = outer
+
+    # ---- parallel loops
+
+    def _together(self, run: tuple[loops.Stmt, ...]) -> None:
+        """A statement, or parallel loops that never meet as one region: the iterations of one follow those of another, and are
+        divided by what they weigh."""
+        members = [s for s in run if isinstance(s, loops.For) and not _runs_once(s)] if len(run) > 1 else []
+        if len(members) < len(run):
+            for s in run:
+                self.statement(s)
+            return
+        fields, calls, total = list[ir.Value](), dict[str, int](), ir.constant(0, "i64")
+        for s, weight in work.heaviest_first(members):
+            call, own, count = self._prepared(s)
+            fields += [self._context(own), count]
+            total = self.body.fn.binary("add nsw", total, bodies.weighed(self.body.fn, count, weight))
+            calls[call] = weight
+        name = self._name()
+        bodies.in_turn(self.emission.text, name, calls)
+        self._launch(name, fields, total)
+
+    def _parallel(self, s: loops.For) -> None:
+        """Outline the loop, put what it needs into a context, and launch it."""
+        self._launch(*self._prepared(s))
+
+    def _prepared(self, s: loops.For) -> tuple[str, list[ir.Value], ir.Value]:
+        """Outline the loop: the name of its function, what that needs in its context, and the number of iterations."""
+        fn = self.body.fn
+        lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
+        buffers, names = _needs(s, self.body)
+        fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
+        name = self._name()
+        self._outline(s, name, buffers, names)
+        bodies.unpack(self.emission.text, name, len(buffers), len(names) + 2)
+        span = fn.binary("sub nsw", upper, lower)
+        rounded = fn.binary("add nsw", span, ir.constant(s.step - 1, "i64"))
+        return name, fields, rounded if s.step == 1 else fn.binary("sdiv", rounded, ir.constant(s.step, "i64"))
+
+    def _launch(self, name: str, fields: list[ir.Value], count: ir.Value) -> None:
+        """Run the function `name` on 0..count with a context of these fields; without other threads if there are none, or no
+        more than one iteration."""
+        fn = self.body.fn
+        one = ir.constant(1, "i64")
+        single, few = fn.compare("icmp sle", ir.Value("i64", "%threads"), one), fn.compare("icmp sle", count, one)
+        alone = fn.binary("or", single, few)
+        context = self._context(fields)
+        here, team, end = fn.fresh("alone"), fn.fresh("team"), fn.fresh("done")
+        fn.do(f"br {alone}, label %{here}, label %{team}")
+        fn.start(here)
+        fn.do(f"call void @{name}(i64 0, {count}, {context}, ptr %arena)")
+        fn.do(f"br label %{end}")
+        fn.start(team)
+        arena = fn.emit("i64", "load i64, ptr @arena.bytes")
+        fn.do(f"call void %launch(ptr %pool, ptr @{name}, {context}, {count}, i64 %threads, ptr %arena, {arena})")
+        fn.do(f"br label %{end}")
+        fn.start(end)
+
+    def _context(self, fields: list[ir.Value]) -> ir.Value:
+        """Memory with these fields."""
+        fn = self.body.fn
+        context = fn.alloca("i64", len(fields), 8)
+        for i, value in enumerate(fields):
+            at = fn.emit("ptr", f"getelementptr inbounds i64, {context}, i64 {i}")
+            fn.do(f"store {value}, {at}, align 8")
+        return context
+
+    def _name(self) -> str:
+        """A name for the next function beside the kernel's."""
+        self.emission.bodies += 1
+        return f"{entry_of(self.emission.kernel)}.{self.emission.bodies - 1}"
+
+    def _outline(self, s: loops.For, name: str, buffers: list[loops.Buffer], names: list[str]) -> None:
+        """The function `name.loop`: the loop with its buffers as arguments that do not alias."""
+        bounds = expressions.known(self.body.bounds, s.lower, s.upper)
+        params = ["i64 %begin", "i64 %end", *self._params(s, buffers, names), "i64 %lower", "i64 %upper", "ptr %arena"]
+        inner = ir.Function(self.emission.text, f"{name}.loop", params)
+        inner.extra = "noinline "
+        writer = Writer(self.emission, self._inside(inner, buffers, names), self.used, True)
+        first, last = ir.Value("i64", "%begin"), ir.Value("i64", "%end")
+        if s.step != 1:
+            step = ir.constant(s.step, "i64")
+            first, last = inner.binary("mul nsw", first, step), inner.binary("mul nsw", last, step)
+        first = inner.binary("add nsw", ir.Value("i64", "%lower"), first)
+        last = inner.binary("add nsw", ir.Value("i64", "%lower"), last)
+        if s.step != 1:
+            last = inner.call("llvm.smin.i64", "i64", (last, ir.Value("i64", "%upper")))
+        writer._count(s.var, first, last, s.step, bounds, s.body)
+        inner.do("ret void")
+
+    def _params(self, s: loops.For, buffers: list[loops.Buffer], names: list[str]) -> list[str]:
+        written = set(self.emission.kernel.writes)
+        written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
+        return [_argument(b, b.name in written, False) for b in buffers] + [f"i64 %in.{symbol(n)}" for n in names]
+
+    def _inside(self, fn: ir.Function, buffers: list[loops.Buffer], names: list[str]) -> Body:
+        """The body of a function with the parameters of `_params`."""
+        body = Body(fn, self.emission.machine, self.emission.flags)
+        body.pointers = {b.name: ir.Value("ptr", f"%p.{symbol(b.name)}") for b in buffers}
+        body.values = {n: ir.Value("i64", f"%in.{symbol(n)}") for n in names}
+        body.bounds = {n: self.body.bounds.get(n, intervals.ANYTHING) for n in names}
+        return body
+
+    # ---- parallel loops inside sequential ones
+
+    def _team(self, s: loops.For) -> None:
+        """Outline the sequential loop, and have all threads run it."""
+        fn = self.body.fn
+        teams.define(self.emission.text, self.emission.machine.architecture)
+        buffers, names = _needs(s, self.body)
+        threads = ir.Value("i64", "%threads")
+        hands = fn.call("llvm.smax.i64", "i64", (fn.call("llvm.smin.i64", "i64", (threads, ir.constant(teams.HANDS, "i64"))),
+                                                 ir.constant(1, "i64")))
+        fields = [self.body.pointers[b.name] for b in buffers] + [teams.memory(fn)]
+        fields += [self.body.values[n] for n in names] + [hands]
+        name = self._name()
+        inner = ir.Function(self.emission.text, f"{name}.loop",
+                            ["i64 %begin", "i64 %end", *self._params(s, buffers, []), "ptr %team",
+                             *(f"i64 %in.{symbol(n)}" for n in names), "i64 %hands", "ptr %arena"])
+        inner.extra = "noinline "
+        counters = [inner.alloca("i64", 1, 8) for _ in range(2)]
+        for place in counters:
+            inner.do(f"store i64 0, {place}, align 8")
+        team = teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
+        Writer(self.emission, self._inside(inner, buffers, names), self.used, False, team).statement(s)
+        inner.do("ret void")
+        bodies.unpack(self.emission.text, name, len(buffers) + 1, len(names) + 1)
+        self._launch(name, fields, hands)
+
+    def outlined(self, s: loops.For) -> Callable[[ir.Value, ir.Value, ir.Value, ir.Value], None]:
+        """A parallel loop of a team as a function; how to call it for iterations begin..end, given lower and upper."""
+        buffers, names = _needs(s, self.body)
+        name = self._name()
+        self._outline(s, name, buffers, names)
+        args = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
+
+        def call(begin: ir.Value, end: ir.Value, lower: ir.Value, upper: ir.Value) -> None:
+            every = ", ".join(map(str, (begin, end, *args, lower, upper, ir.Value("ptr", "%arena"))))
+            self.body.fn.do(f"call void @{name}.loop({every})")
+        return call
+
+    def alone(self, s: loops.Stmt) -> None:
+        """Write what one thread of a team does for all."""
+        self.body.loaded.clear()
+        self.team, team, self.parallel, parallel = None, self.team, True, self.parallel
+        self._scoped(s)
+        self.team, self.parallel = team, parallel
+
+
+def _runs_once(s: loops.For) -> bool:
+    """Whether a loop has no more than one iteration for certain; a loop inside of it may be the parallel one then."""
+    match s.lower, s.upper:
+        case loops.Const(value=low), loops.Const(value=high):
+            return high - low <= s.step
+    return False
+
+
+def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
+    """The buffers and loop variables from outside that a loop uses, in order of first use."""
+    buffers: dict[str, loops.Buffer] = {}
+    names: dict[str, None] = {}
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store):
+            buffers.setdefault(x.buffer.name, x.buffer)
+        for e in (y for root in traverse.expressions(x) for y in traverse.walk_expr(root)):
+            if isinstance(e, loops.Load):
+                buffers.setdefault(e.buffer.name, e.buffer)
+            elif isinstance(e, loops.Var):
+                names.setdefault(e.name)
+    return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]

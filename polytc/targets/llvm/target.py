@@ -1,0 +1,123 @@
+"""The CPU target: Loop AST -> LLVM IR -> machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from polytc import errors
+from polytc import machine as machines
+from polytc.codegen import loops
+from polytc.codegen.target import Binary, Launch, Source
+from polytc.machine import Machine
+from polytc.native import jit
+from polytc.program.scalars import F16
+from polytc.targets.llvm import modules, statements
+from polytc.targets.llvm.executable import Executable
+
+errors.register(E530="f16 needs a processor that converts it", E531="code for another processor cannot run here")
+
+LEVELS = {32: "avx2,bmi2,f16c,fma", 64: "avx2,avx512bw,avx512cd,avx512dq,avx512f,avx512vl,bmi2,f16c,fma"}
+"""What x86-64 processors have to have for vectors of so many bytes: the levels v3 and v4, but for what all of them have."""
+
+
+@dataclass(frozen=True)
+class LLVMTarget:
+    """given: emit for this machine instead of the one we run on."""
+
+    given: Machine | None = None
+    name: str = "cpu"
+    takes_sizes: bool = False
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The processor; found out at first use."""
+        return self.given if self.given is not None else machines.detect(*jit.host())
+
+    def here(self) -> LLVMTarget:
+        """This target: it is made for the processor that we run on, or for the one that was given."""
+        return self
+
+    def emit(self, module: loops.Module) -> Source:
+        """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see modules.py."""
+        self._refuse_halves(module)
+        text, arena, parallel = modules.emit_module(module, self.machine)
+        header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
+        launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
+        vectors = any("<" in line and " x " in line for f in text.functions for line in f.lines)
+        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel)}
+        return Source(self.name, text.render(header, self._attributes()), launches, module, options)
+
+    def build(self, source: Source) -> Binary:
+        """Optimised machine code, as an object file. Raises TargetError E531 for another architecture: LLVM, which is asked for
+        code that this process loads, would end it."""
+        if self.given is not None and self.given.architecture != machines.detect(*jit.host()).architecture:
+            self._refuse_foreign()
+        cpu, features = self._processor()
+        return Binary.of(source, jit.build(source.text, cpu, features, self._tuning(source)))
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """Machine code in this process. threads: how many may run a parallel loop. Raises TargetError E531 where this processor
+        does not have what the code was made for."""
+        self._refuse_foreign()
+        return Executable(binary, max(1, threads))
+
+    def standalone(self, sources: Sequence[tuple[str, Source | None]], triple: str = "") -> bytes:
+        """One position-independent object file of several texts of LLVM IR, with the source that says how each is tuned."""
+        plain = jit.Tuning(slp=False, vectorize=False, level=2)
+        texts = [(text, self._tuning(source) if source is not None else plain) for text, source in sources]
+        return jit.link(texts, *self._processor(), triple)
+
+    def assembly(self, source: Source) -> str:
+        """The optimised machine code as text."""
+        cpu, features = self._processor()
+        return jit.assembly(source.text, cpu, features, self._tuning(source))
+
+    def _refuse_halves(self, module: loops.Module) -> None:
+        """Raises TargetError E530 where the processor does not convert f16: software would need functions we do not ship."""
+        m = self.machine
+        able = m.vector_bytes >= 32 or "+f16c" in m.features or m.architecture == "aarch64"
+        if not able and any(b.dtype == F16 for b in (*module.args, *module.scratch)):
+            raise errors.fail("E530", "this processor has no instructions for f16", kind=errors.TargetError,
+                              notes=["use f32, or target='opencl'"])
+
+    def lacks(self) -> str:
+        """What this processor lacks of what the target's machine has; '' if it runs the code."""
+        if self.given is None:
+            return ""
+        host = machines.detect(*jit.host())
+        if self.given.kind != "cpu" or self.given.architecture != host.architecture:
+            return f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
+        asked = [f[1:] for f in self.given.features.split(",") if f.startswith("+")]
+        if host.architecture == "x86_64":
+            asked += LEVELS.get(self.given.vector_bytes, "").split(",")
+        return ", ".join(sorted({f for f in asked if f and not host.has(f)}))
+
+    def _refuse_foreign(self) -> None:
+        if lacks := self.lacks():
+            raise errors.fail("E531", f"this processor cannot run code for the machine that the target names: {lacks}",
+                              kind=errors.TargetError,
+                              notes=["polytc.lower(..., target=target) gives its stages without running it",
+                                     "target='cpu' makes code for this processor"])
+
+    # Where our passes have made the vectors, the least effort gives the same code as the most.
+    def _tuning(self, source: Source) -> jit.Tuning:
+        scalar = source.options["slp"] == "1"
+        return jit.Tuning(slp=scalar, vectorize=scalar, level=3 if scalar else 1)
+
+    def _processor(self) -> tuple[str, str]:
+        """LLVM's CPU and features; for a machine that does not say, the x86-64 level with its vectors."""
+        m = self.machine
+        if m.cpu or m.architecture != "x86_64":
+            return m.cpu, m.features
+        return {32: "x86-64-v3", 64: "x86-64-v4"}.get(m.vector_bytes, "x86-64"), m.features
+
+    def _attributes(self) -> str:
+        cpu, features = self._processor()
+        parts = ["nounwind", '"no-trapping-math"="true"', f'"prefer-vector-width"="{self.machine.vector_bytes * 8}"']
+        if self.machine.has("sve"):
+            parts.append(f"vscale_range({self.machine.vector_bytes // 16},{self.machine.vector_bytes // 16})")
+        parts += [f'"target-cpu"="{cpu}"'] if cpu else []
+        parts += [f'"target-features"="{features}"'] if features else []
+        return " ".join(parts)

@@ -1,0 +1,85 @@
+"""OpenCL C to built programs: by the device's compiler once, in a child process (see child.py), then from the disk cache,
+where what it made lies beside the machine code of CPUs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from polytc import errors
+from polytc.disk import cache
+from polytc.targets.opencl.driver import child, devices, rounding
+
+if TYPE_CHECKING:
+    from polytc.targets.opencl.executable import Session
+
+errors.register(E506="the OpenCL compiler refuses a kernel", E509="the OpenCL compiler crashes or hangs")
+
+MOST = 8
+"""Lines of the compiler's log that an error quotes."""
+
+
+def built(name: str, text: str, options: list[str], on: Session) -> Any:
+    """The built program. name: for errors. Raises TargetError E506 with the compiler's words and the lines they speak of."""
+    cl = devices.pyopencl()
+    if "oclgrind" in on.device.platform.lower():
+        # its simulation of optimised code is wrong for some branches
+        options = [*options, "-cl-opt-disable"]
+    options = rounding.options(options, text, on.device, on.context)
+    key = _key(text, options, on.device)
+    stored = cache.get(key)
+    if stored is not None:
+        try:
+            return devices.load(on.context, on.device, stored, options)
+        except cl.Error:  # of a driver that says it is the same, and is not
+            cache.drop(key)
+    made = _made(name, text, options, on.device)
+    if made:
+        cache.put(key, made)
+        with suppress(cl.Error):  # of a driver that does not take what it made
+            return devices.load(on.context, on.device, made, options)
+    try:
+        return devices.build(on.context, text, options)
+    except cl.Error as e:
+        raise _refused(name, text, str(e), on.device) from e
+
+
+def _made(name: str, text: str, options: list[str], device: devices.Device) -> bytes:
+    """The binary that a child process made, for which the driver's compiler has survived the text; b'' if there can be none."""
+    if not child.available():
+        return b""
+    try:
+        answer = child.ask(device, child.Build(text, tuple(options)))
+    except child.CrashedError as e:
+        raise errors.fail("E509", f"the compiler of {device} crashes on '{name}': {e}", kind=errors.TargetError, notes=[
+            "this is a defect of the driver: try another version, another schedule or another device"]) from None
+    if isinstance(answer, child.Refused):
+        raise _refused(name, text, answer.log, device)
+    return bytes(answer)
+
+
+def _refused(name: str, text: str, log: str, device: devices.Device) -> errors.CompileError:
+    notes = [*quoted(log, text), "this is a defect of polytc or of the driver; the source is in .text"]
+    return errors.fail("E506", f"the compiler of {device} refuses '{name}'", kind=errors.TargetError, notes=notes)
+
+
+def _key(text: str, options: list[str], device: devices.Device) -> str:
+    """All that the compiler's result depends on."""
+    d = device.handle
+    told = (text, options, device.identity, d.max_compute_units, d.vendor_id)
+    return hashlib.sha256(repr(("opencl program", *told)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def quoted(log: str, text: str) -> list[str]:
+    """The errors of a compiler's log, each with the line of the source that it names: `3:14: error: ...`, PoCL's
+    `error: file:3:14: ...` or `line 3: ...`."""
+    lines, found = text.splitlines(), []
+    for message in (m.strip() for m in log.splitlines() if "error" in m.lower()):
+        found.append(message)
+        place = re.search(r":(\d+):(?:\d+:)?\s*(?:fatal )?error|error: \S*?:(\d+):\d+:|\bline (\d+)", message)
+        number = int(next(g for g in place.groups() if g)) if place else 0
+        if 0 < number <= len(lines):
+            found.append(f"line {number}: {lines[number - 1].strip()}")
+    return found[:MOST]

@@ -1,0 +1,11 @@
+"""OpenCL C 1.2 as a dialect of C."""
+
+from __future__ import annotations
+
+from polytc.targets.ctext import intrinsics
+from polytc.targets.ctext.language import Language
+from polytc.targets.opencl import types
+
+OPENCL = Language("OpenCL C", types.LANES, types.scalar, types.vector, types.unsigned, types.mask, types.constant,
+                  types.value_bits, types.component, intrinsics.FLOAT, intrinsics.INTEGER, intrinsics.UNSIGNED, intrinsics.BOOL,
+                  {})

@@ -1,0 +1,188 @@
+"""What compilers for GPUs make of kernels, found out without a GPU: registers, spills, local memory and occupancy.
+
+clang compiles OpenCL C to PTX, which NVIDIA's ptxas compiles on, or to AMD's code objects, and both say what a kernel uses.
+Neither clang's libraries for GPUs nor a driver are needed for kernels of f32 that call no other mathematical functions than
+exp, log, sqrt, tanh, erf, pow, fabs, floor and ceil, of one number or four (opencl.shims). Drivers may allot registers a
+little differently.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from polytc import errors
+from polytc.codegen import loops
+from polytc.codegen.target import Launch, Source
+from polytc.machine import DEVICES
+from polytc.targets.opencl import shims, warps
+from polytc.targets.opencl.estimate import RATES, estimate
+
+errors.register(E515="no account of what kernels use on a GPU")
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel uses. registers: 32-bit ones of an item; spilled: bytes of an item that do not fit them; local_bytes: of
+    a group; occupancy: items in flight on a compute unit, of those that there could be. wide: loads and stores of 16 bytes of
+    global memory, instructions in the text. hot: multiply-adds, and loads of local memory, in the straight code that has most
+    of the former."""
+
+    registers: int
+    spilled: int
+    local_bytes: int
+    occupancy: float
+    wide: tuple[int, int]
+    hot: tuple[int, int]
+
+
+def clang() -> str | None:
+    """The compiler, if there is one."""
+    return next((found for n in ("clang-22", "clang-21", "clang-20", "clang") if (found := shutil.which(n))), None)
+
+
+def nvidia(source: Source, architecture: str = "sm_90") -> dict[str, Resources]:
+    """Kernel -> what it uses on an NVIDIA GPU. Needs clang and ptxas; raises ValueError with their words if one refuses."""
+    flags = ["-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Xclang", "-target-feature",
+             "-Xclang", "+ptx80"]
+    with tempfile.TemporaryDirectory() as folder:
+        _compile(source, flags, shims.NVIDIA, Path(folder))
+        log = _run(["ptxas", f"-arch={architecture}", "-v", f"{folder}/k.s", "-o", f"{folder}/k.cubin"])
+        code = (Path(folder) / "k.s").read_text()
+    found: dict[str, Resources] = {}
+    for launch in source.launches:
+        part = log.split(f"Compiling entry function '{launch.entry}'")[1]
+        registers, spilled, local = (_number(p, part) for p in (
+            r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem"))
+        warps = -(-math.prod(launch.local_size) // 32)
+        groups = min(65536 // (-(-registers * 32 // 256) * 256 * warps), 233472 // (local + 1024), 64 // warps, 32)
+        own = code.split(f".entry {launch.entry}(")[1].split(".entry ")[0]
+        moves = (len(re.findall(rf"\b{what}\.global[.\w:]*\.v(?:4\.\w32|2\.\w64)\s", own)) for what in ("ld", "st"))
+        found[launch.entry] = Resources(registers, spilled, local, groups * warps / 64, (next(moves), next(moves)),
+                                        _hot(own, r"^\$?L\w+:|^\s+@?\S*\s*bra|bar\.sync", r"\bfma\.rn", r"\bld\.shared"))
+    return found
+
+
+def amd(source: Source, architecture: str = "gfx90a") -> dict[str, Resources]:
+    """Kernel -> what it uses on an AMD GPU. Needs clang; raises ValueError with its words if it refuses."""
+    flags = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={architecture}", "-nogpulib", "-Rpass-analysis=kernel-resource-usage"]
+    with tempfile.TemporaryDirectory() as folder:
+        log = _compile(source, flags, shims.AMD, Path(folder))
+        code = (Path(folder) / "k.s").read_text()
+    found: dict[str, Resources] = {}
+    for launch in source.launches:
+        part = log.split(f"Function Name: {launch.entry} ")[1]
+        registers, spilled, local, waves = (_number(p, part) for p in (
+            r" VGPRs: (\d+)", r"ScratchSize \[bytes/lane\]: (\d+)", r"LDS Size \[bytes/block\]: (\d+)",
+            r"Occupancy \[waves/SIMD\]: (\d+)"))
+        own = code.split(f"\n{launch.entry}:")[1].split("s_endpgm")[0]
+        if called := sorted(set(re.findall(r"(\w+)@rel32@lo", own))):
+            raise ValueError(f"error: {launch.entry} calls {', '.join(called)}, whose registers are not known")
+        moves = (own.count(f"global_{what}_dwordx4") for what in ("load", "store"))
+        found[launch.entry] = Resources(registers, spilled, local, waves / 8, (next(moves), next(moves)),
+                                        _hot(own, r"^\.L\w+:|s_c?branch|s_barrier", r"\bv_(?:pk_)?fma", r"\bds_read"))
+    return found
+
+
+CHECKS: dict[str, Callable[[Source], dict[str, Resources]]] = {"nvidia-sm90": nvidia, "amd-gfx90a": amd}
+"""Device of machine.DEVICES -> what tells the resources of kernels for it."""
+
+HEAD = (f"{'kernel':26}{'groups x items':>22}{'registers':>11}{'spilled':>9}{'local':>8}{'occupancy':>11}{'wide':>6}"
+        f"{'fma:local':>11}{'sectors':>9}{'banks':>7}{'barriers':>10}{'moved':>7}{'bytes':>7}{'model us':>10}  bound")
+"""Of the lines of `table`."""
+ITEMS = 2048
+"""That a compute unit of the devices of CHECKS holds at once."""
+
+
+def missing(device: str) -> str:
+    """The compiler that is not here and that `table` needs; '' if all are."""
+    return "clang" if clang() is None else "ptxas" if device.startswith("nvidia") and shutil.which("ptxas") is None else ""
+
+
+def table(source: Source, device: str) -> list[str]:
+    """A line for each kernel under HEAD.
+
+    wide: loads and stores of 16 bytes in its text. fma:local: see Resources.hot. sectors: bytes that warps ask for in those of
+    the sectors of memory that they touch. banks: passes over local memory, in those that there would be without conflicts.
+    barriers: that an item passes. moved: bytes of those sectors, in those of the kernel's arrays: above 1 is what caches must
+    serve. bytes: of the arrays that the program's kernels are given, in those of its inputs and outputs: 1 where each is read
+    or written by one kernel and nothing lies between. model us, bound: see `estimate`; '-' for open sizes.
+
+    Raises TargetError E515 where the device's compiler is not here or refuses.
+    """
+    if absent := missing(device):
+        raise errors.fail("E515", f"{absent} is not here, which says what kernels use on {device}", kind=errors.TargetError,
+                          notes=["clang is a package of most systems; ptxas is part of NVIDIA's CUDA toolkit"])
+    try:
+        found = CHECKS[device](source)
+    except ValueError as e:
+        raise errors.fail("E515", f"the compiler for {device} refuses '{source.module.name}'", kind=errors.TargetError,
+                          notes=[line for line in str(e).splitlines() if "error" in line or "fatal" in line][:4]) from e
+    moved = _moved(source)
+    lines = []
+    for launch, kernel, used in zip(source.launches, source.module.kernels, found.values(), strict=True):
+        sizes = zip(launch.global_size, launch.local_size, strict=True)
+        groups = "x".join(str(g // n) if isinstance(g, int) else "?" for g, n in sizes)
+        items = "x".join(map(str, launch.local_size))
+        name = launch.entry.removeprefix("polytc_")
+        lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}{used.local_bytes:>8}"
+                     f"{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{':'.join(map(str, used.hot)):>11}"
+                     f"{_counted(kernel, launch, used, device, moved)}")
+    return lines
+
+
+def _counted(kernel: loops.Kernel, launch: Launch, used: Resources, device: str, program: str) -> str:
+    """The columns of `table` that are counted in the kernel. program: the column `bytes`."""
+    machine, items = DEVICES[device], math.prod(launch.local_size)
+    traffic = warps.count(kernel, launch.local_size, machine.warp)
+    sizes = [n for n in launch.global_size if isinstance(n, int)]
+    if traffic is None or len(sizes) < len(launch.global_size):
+        return f"{'-':>9}{'-':>7}{'-':>10}{'-':>7}{program:>7}{'-':>10}  -"
+    groups, array_bytes = math.prod(sizes) // items, sum(b.size * b.dtype.bytes for b in kernel.args)
+    guess = estimate(traffic, groups, int(used.occupancy * ITEMS / items), array_bytes, machine, RATES[device])
+    return (f"{traffic.wanted / max(1.0, traffic.moved):>9.2f}{traffic.passes / max(1.0, traffic.words):>7.2f}"
+            f"{traffic.barriers:>10.0f}{traffic.moved * groups / array_bytes:>7.2f}{program:>7}{guess.seconds * 1e6:>10.1f}"
+            f"  {guess.bound}")
+
+
+def _moved(source: Source) -> str:
+    """The bytes of the kernels' arrays in those of the program's inputs and outputs; - where sizes are not fixed."""
+    if source.module.sizes:
+        return "-"
+    least = sum(b.size * b.dtype.bytes for b in source.module.args)
+    return f"{sum(b.size * b.dtype.bytes for k in source.module.kernels for b in k.args) / max(1, least):.2f}"
+
+
+def _compile(source: Source, flags: list[str], shim: str, folder: Path) -> str:
+    compiler = clang()
+    if compiler is None:
+        raise ValueError("there is no clang here")
+    (folder / "shim.h").write_text(shim)
+    (folder / "k.cl").write_text(source.text)
+    return _run([compiler, "-w", "-x", "cl", *source.options["build"].split(), "-O3", *flags, "-include", f"{folder}/shim.h",
+                 "-S", f"{folder}/k.cl", "-o", f"{folder}/k.s"])
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr[-2000:])
+    return done.stderr
+
+
+def _hot(code: str, ends: str, multiply: str, load: str) -> tuple[int, int]:
+    """Of the stretches of code between what matches `ends`, in the one that has most of `multiply`: the matches of this and of
+    `load`."""
+    parts = re.split(ends, code, flags=re.MULTILINE)
+    return max((len(re.findall(multiply, p)), len(re.findall(load, p))) for p in parts)
+
+
+def _number(pattern: str, text: str) -> int:
+    """The first number that the pattern finds, 0 if there is none."""
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0

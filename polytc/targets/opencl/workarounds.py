@@ -1,0 +1,85 @@
+"""Kernels written so that a driver with known faults computes them rightly (see targets/opencl/driver/conformance.py).
+
+    carried        for m { r = T[m % 2]; for k: r += ...; T[m % 2] = r }   ->   the loop over k is not unrolled,
+                                                                               a fence is behind it
+    negated        s += -v[...]                                            ->   s += 0 - v[...]
+    complements    max(r, ~x[i])                                           ->   the program is built without optimisation
+
+The second changes no sum but one of -0 alone. What another driver is given stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from polytc.codegen import loops, traverse
+
+WITHOUT_OPTIMISATION = "-cl-opt-disable"
+
+
+def around(kernel: loops.Kernel, faults: frozenset[str]) -> loops.Kernel:
+    """The kernel as these faults do not meet it."""
+    body = kernel.body
+    if "negated" in faults:
+        body = traverse.map_stmt(body, _subtracted, lambda e: e)
+    if "carried" in faults:
+        body = _rolled(body, frozenset())
+    return replace(kernel, body=body)
+
+
+def options(module: loops.Module, faults: frozenset[str]) -> str:
+    """What the compiler must be told besides; '' for nothing."""
+    return WITHOUT_OPTIMISATION if "complements" in faults and any(map(_has_complements, module.kernels)) else ""
+
+
+def _subtracted(s: loops.Stmt) -> loops.Stmt:
+    """An accumulation of floats whose terms are negated, with 0 - x for -x."""
+    if not (isinstance(s, loops.Store) and s.value.dtype.kind == "f" and _accumulates(s)):
+        return s
+    value = s.value
+    if isinstance(value, loops.Binary) and value.op == "-" and isinstance(value.a, loops.Load) and value.a.buffer == s.buffer:
+        value = replace(value, op="+", b=loops.Unary("-", value.b, value.dtype, value.lanes))
+    return replace(s, value=traverse.map_expr(value, _from_zero))
+
+
+def _accumulates(s: loops.Store) -> bool:
+    return any(isinstance(e, loops.Load) and e.buffer == s.buffer for e in traverse.walk_expr(s.value))
+
+
+def _from_zero(e: loops.Expr) -> loops.Expr:
+    if isinstance(e, loops.Unary) and e.op == "-" and e.dtype.kind == "f":
+        return loops.Binary("-", loops.Const(0.0, e.dtype, e.lanes), e.a, e.dtype, e.lanes)
+    return e
+
+
+def _rolled(s: loops.Stmt, remainders: frozenset[str]) -> loops.Stmt:
+    """The statement with loops marked that are inside of others by whose remainders something is written. remainders: variables
+    of the loops around of which something inside takes one to store by."""
+    match s:
+        case loops.For():
+            inside = remainders | ({s.var} if s.var in set(_remainders(s.body)) else set())
+            kind: loops.LoopKind = "rolled" if remainders and s.kind in ("sequential", "unroll") else s.kind
+            return replace(s, body=_rolled(s.body, frozenset(inside)), kind=kind)
+        case loops.Block():
+            return replace(s, stmts=tuple(_rolled(x, remainders) for x in s.stmts))
+        case loops.If():
+            other = None if s.orelse is None else _rolled(s.orelse, remainders)
+            return replace(s, then=_rolled(s.then, remainders), orelse=other)
+        case loops.Alloc():
+            return replace(s, body=_rolled(s.body, remainders))
+    return s
+
+
+def _remainders(s: loops.Stmt) -> Iterator[str]:
+    """The variables of whose remainders elements are chosen that the statement stores."""
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store):
+            for e in (e for index in x.indices for e in traverse.walk_expr(index)):
+                if isinstance(e, loops.Binary) and e.op in "%&":
+                    yield from traverse.variables(e)
+
+
+def _has_complements(kernel: loops.Kernel) -> bool:
+    return any(isinstance(e, loops.Unary) and e.op == "~" for s in traverse.walk_stmt(kernel.body)
+               for top in traverse.expressions(s) for e in traverse.walk_expr(top))
