@@ -8,7 +8,7 @@ Note [Hands]. The iterations of a region are dealt to the threads, the same part
 neighbouring kernels find what they read in the caches of the one that wrote it, and threads do not write into each other's
 cache lines. Each hand has a counter of its own; whoever is through with his takes what is left of the others'.
 
-Workers take over the caller's floating-point mode, see modes.py.
+Workers take over the caller's floating-point mode, see subnormals.py.
 """
 
 from __future__ import annotations

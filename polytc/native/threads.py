@@ -5,7 +5,7 @@ interpreter exits. Each thread takes chunks of its part of a region from an atom
 ones first and small ones towards the end (Polychronopoulos & Kuck, Guided Self-Scheduling, IEEE ToC 1987), so that a core that
 others use too holds up the rest for no longer than its last chunk. The caller takes part, so that a region completes even if no
 worker ever wakes up. Workers spin for some hundred microseconds after a region of theirs, then sleep on a futex (on other
-systems than Linux: yield); regions of fewer threads leave the other workers asleep. The code is in regions.py.
+systems than Linux: yield); regions of fewer threads leave the other workers asleep. The code is in parallel_regions.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Bound calls in order as one native function: no Python between them.
 
-Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR (native/chain_walk.py), which calls each
-entry with its table of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see
-native/parallel_regions.py), so that a step costs an indirect call and each of its parallel loops two messages. All steps of a chain share one piece of scratch memory: only one
-runs at a time, and what it used is still in the caches for the next. Steps of a branch stand behind a `Skip`, which goes on
-after them where its condition is not what they want.
+Steps that are native code (see `codegen.target.Native`) are walked by a loop in LLVM IR (native/chain_walk.py), which calls
+each entry with its table of arrays. The threads of the pool spin between the parallel loops of neighbouring steps (see
+native/parallel_regions.py), so that a step costs an indirect call and each of its parallel loops two messages. All steps of a
+chain share one piece of scratch memory: only one runs at a time, and what it used is still in the caches for the next. Steps of
+a branch stand behind a `Skip`, which goes on after them where its condition is not what they want.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _digest(*parts: Any) -> str:
 # ---- the model
 
 class Start:
-    """A model for one set of shapes, ready to run. quick: see quick.py."""
+    """A model for one set of shapes, ready to run. quick: see running/quick.py."""
 
     def __init__(self, plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> None:
         self._parts = plan, links, codes, arena
