@@ -129,11 +129,11 @@ class Run:
                 self.tensors[name].error, self.tensors[name].slack = given[p.name].error, given[p.name].slack
         updated = {p.s.target for p in self.program.items if isinstance(p, Plan) and p.s.op is not None}
         for t, o in zip(x.targets, callee.outputs):
-            self.whole(self.tensors[t], settled(found[o]), rounded=t not in updated)
+            self.whole(self.tensors[t], settled(found[o]), rounded=t not in updated and self.tensors[t].type == found[o].type)
 
     @staticmethod
     def whole(target: Stored, result: Stored, rounded: bool) -> None:
-        """The result of a call; of halves it is rounded, unless the tensor is updated, too: then the last update is."""
+        """The result of a call; of halves it is rounded, unless the tensor is wider, or updated, too: then the last update is."""
         places = [p.reshape(-1) for p in np.indices(result.data.shape)]
         v = Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
                   slack=_each(result.slack, result.data.size))
