@@ -133,7 +133,7 @@ class Run:
 
     @staticmethod
     def whole(target: Stored, result: Stored, rounded: bool) -> None:
-        """The result of a call; of halves it is rounded, unless the tensor is wider, or updated, too: then the last update is."""
+        """The result of a call. Of halves it is rounded, unless the tensor is wider, or updated, too (the last update is)."""
         places = [p.reshape(-1) for p in np.indices(result.data.shape)]
         v = Value(result.data.reshape(-1), result.type, error=_each(result.error, result.data.size),
                   slack=_each(result.slack, result.data.size))
