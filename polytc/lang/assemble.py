@@ -133,14 +133,15 @@ def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Stateme
     tests = _tests(s, hulls)
     if tests and lowered.op is not None:
         test = pr.conjunction(tests)
-        value = pr.Select(test, shielded(value, test), pr.Const(scalars.identity(lowered.op, dtype), dtype), dtype, skips=True)
+        identity = pr.Const(scalars.identity(lowered.op, dtype), dtype)
+        value = promotion.fold_one(pr.Select(test, shielded(value, test), identity, dtype, skips=True))
         subscripts = tuple(shielded(e, test) for e in subscripts)
     elif tests and s.scattered:
         test = pr.conjunction(tests)
         value, subscripts = shielded(value, test), _nowhere(s, test, hulls[lowered.target])
     elif tests:
         test = pr.conjunction(tests)
-        value = pr.Select(test, shielded(value, test), pr.Read(lowered.target, subscripts, dtype), dtype)
+        value = promotion.fold_one(pr.Select(test, shielded(value, test), pr.Read(lowered.target, subscripts, dtype), dtype))
     ranges = _ranges(s, _order(lowered.indices, lowered.limits))
     return pr.Statement(lowered.name, lowered.target, subscripts, lowered.op, value, ranges, s.domain.conditions,
                         lowered.source.span, lowered.loops, lowered.limits)
@@ -169,7 +170,9 @@ def _order(indices: tuple[str, ...], limits: tuple[pr.Bound, ...]) -> list[str]:
 def _tests(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
     """The conditions under which an instance counts: its reads `else identity` are in bounds, and what `where` asks of memory,
     each condition computed as if those before it held."""
-    found = list(dict.fromkeys(c for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
+    found = list(dict.fromkeys(promotion.fold(c) for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
+    if (never := pr.Const(False, BOOL)) in found:
+        return (never,)
     for mask in s.lowered.masks:
         found.append(shielded(mask, pr.conjunction(tuple(found))) if found else mask)
     return tuple(found)
