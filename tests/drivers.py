@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 FINDINGS = re.compile(r"(?:Read-write|Write-write) data race|^Invalid (?:read|write|memory).*|^Work-group divergence.*",
                       re.MULTILINE)
 
@@ -44,7 +44,7 @@ def environment(driver: str, folder: Path) -> dict[str, str]:
     """What a process gets to see no other driver, and this one only. Files of the driver lie in the folder."""
     if LIBRARIES[driver]:
         (folder / f"{driver}.icd").write_text(f"{LIBRARIES[driver]}\n")
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS.parent / "benchmarks", TESTS))),
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks"))),
              "OCL_ICD_VENDORS": f"{folder}/", "POLYTC_OPENCL_DEVICE": NAMES[driver], "PYOPENCL_NO_CACHE": "1"}
     if driver == "oclgrind":
         found |= {"OCLGRIND_LOG": str(folder / "log"), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_MAX_ERRORS": "1000",

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loop_programs import add, load, loop, module
 
 import polytc
 from polytc.codegen import loops as L
@@ -20,6 +19,7 @@ from polytc.program.program import Program
 from polytc.program.scalars import F32
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
+from tests.codegen.loop_programs import add, load, loop, module
 
 PRODUCT = "C[i,j] += A[i,k]*B[k,j]"
 CALL = "call void @llvm.prefetch"

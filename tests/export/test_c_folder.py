@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import exported
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
 
 import polytc
 from polytc import compiler
@@ -21,6 +19,8 @@ from polytc.errors import TargetError
 from polytc.export import bundle, c_host
 from polytc.graph import ahead
 from tests.c_here import COMPILERS
+from tests.export import exported
+from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
 
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
 BOTH = pytest.mark.parametrize("compiler_of_c", COMPILERS[:2])

@@ -6,11 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-import drivers
-import exported
 import numpy as np
 import pytest
-from families import FAMILIES
 
 import polytc
 from language.program import Program
@@ -18,6 +15,9 @@ from polytc import compiler
 from polytc.export import bundle, opencl
 from polytc.machine import DEVICES
 from polytc.targets.opencl.target import OpenCLTarget
+from tests import drivers
+from tests.export import exported
+from tests.families import FAMILIES
 
 NAME = "family"
 EXPORTED = ("odd rows", "sums of columns", "softmax", "tiles of both", "tc MLP1", "padded image", "scattered sums",

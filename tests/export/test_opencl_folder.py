@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import exported
 import numpy as np
 import onnx
 import pytest
@@ -22,6 +21,7 @@ from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
 from polytc.program.sizes import Size, at
 from polytc.schedule.gpu import launches
+from tests.export import exported
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
 CONV_SHAPES = {"I": (1, 8, 14, 14), "W": (16, 8, 3, 3)}

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import exported
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -22,6 +21,7 @@ from polytc import compiler
 from polytc.codegen import weightfile
 from polytc.export import bundle, c_host, opencl
 from polytc.graph import ahead
+from tests.export import exported
 
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"
 OPEN = {"A": ("M", "K"), "B": ("K", "N")}

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from opencl_here import NEEDS_OPENCL
 
 import polytc
 from polytc import compiler, lang
 from tests.c_here import COMPILERS
+from tests.opencl_here import NEEDS_OPENCL
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 ALL = pytest.mark.parametrize("half", HALVES)

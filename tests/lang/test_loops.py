@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import loop_statements as ls
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from polytc import lang
 from polytc.program import program as pr
 from polytc.program.canonical import canonical
 from polytc.program.scalars import I64
+from tests import loop_statements as ls
 
 RANDOM = np.random.default_rng(5)
 

@@ -12,7 +12,7 @@ import pytest
 from language.program import Program
 from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
-from tests.lang.test_language_doc import EXAMPLES, numbers, tensors
+from tests.docs.test_language import EXAMPLES, numbers, tensors
 from tests.meaning import types
 from tests.meaning.run import Refused, meaning
 

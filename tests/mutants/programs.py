@@ -14,8 +14,8 @@ from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
 from polytc import lang
 from polytc.errors import PolytcError
+from tests.docs import test_language as documented
 from tests.generator.judge import Outcome
-from tests.lang import test_language_doc as documented
 from tests.mutants import texts
 from tests.mutants.judge import MEMORY
 

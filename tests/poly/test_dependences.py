@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import islpy
-import loop_statements as ls
 import pytest
 
 from polytc.lang import build
 from polytc.poly import dependences, legality, nest, scop
 from polytc.poly.isl import QuotaExceeded, bounded
 from polytc.program import program as pr
+from tests import loop_statements as ls
 
 
 def analysed(text: str, **shapes: tuple[int, ...]) -> tuple[scop.Scop, dependences.Dependences]:

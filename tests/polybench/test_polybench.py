@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 
 import polytc
 from examples.polybench import checksums
 from examples.polybench.kernels import KERNELS, Kernel
+from tests.polybench import reference
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import opencl_here
 import pytest
-import reference
 
 import polytc
 from examples.polybench.kernels import KERNELS
@@ -13,6 +11,8 @@ from polytc import compiler
 from polytc.program import scalars
 from polytc.program.program import Program
 from polytc.targets.opencl.target import OpenCLTarget
+from tests import opencl_here
+from tests.polybench import reference
 
 pytestmark = opencl_here.NEEDS_OPENCL
 

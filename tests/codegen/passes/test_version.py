@@ -1,0 +1,127 @@
+"""Full tiles and others: the same instances in the same order, whatever the bounds; and no load outside of arrays."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from polytc.codegen import loops as L
+from polytc.codegen import traverse
+from polytc.codegen.passes import simplify, version
+from polytc.codegen.passes.vectorize import expand_kernel
+from polytc.codegen.verify import verify
+from polytc.machine import AVX2, AVX512
+from polytc.program.scalars import F64
+from tests.codegen import loop_programs as P
+from tests.codegen.loop_steps import arrays_of, results, stores
+
+ROWS, COLUMNS, DEPTH = 4, 8, 6
+"""Of a tile, and iterations of the loop around it."""
+
+
+COUNTS = {"i": 3, "j": 2, "k": DEPTH, "p": ROWS}
+
+
+def form(rng: random.Random, names: str, middle: int) -> L.Expr:
+    """A linear form of one or two of these variables that is `middle` somewhere in the middle of their ranges."""
+    e: L.Expr = L.const(rng.randint(-5, 5))
+    for name in rng.sample(names, rng.choice((1, 1, 1, 2)) if len(names) > 1 else 1):
+        factor = rng.choice((-1, 1)) * rng.choice({"i": (1, ROWS), "j": (1, COLUMNS), "k": (1, 1, 2), "p": (1,)}[name])
+        e = P.add(P.scaled(name, factor, L.const(-factor * COUNTS[name] // 2)), e)
+    return P.add(e, L.const(middle))
+
+
+def bound(rng: random.Random, fn: str, number: int, names: str) -> L.Expr:
+    """A number, or the minimum (maximum) of it and of one or two forms."""
+    e: L.Expr = L.const(number)
+    for _ in range(rng.choice((0, 0, 1, 2) if fn == "min" else (0, 0, 0, 1))):
+        e = L.Call(fn, (e, form(rng, names, number + (4 if fn == "min" else -4))), e.dtype)
+    return e
+
+
+def tiles(seed: int) -> tuple[L.Module, dict[str, np.ndarray]]:
+    """Loops over tiles i, j and a reduction k, in any order, around a tile of p, q whose bounds are any."""
+    rng = random.Random(seed)
+    i, j, k, p, q = (L.Var(n) for n in "ijkpq")
+    m, n = rng.choice((3 * ROWS, 3 * ROWS - 1)), rng.choice((2 * COLUMNS, 2 * COLUMNS - 3))
+    y, x, z = L.Buffer("Y", F64, (m, n)), L.Buffer("X", F64, (m, DEPTH)), L.Buffer("Z", F64, (DEPTH, n))
+    row, column = P.add(P.mul(i, L.const(ROWS)), p), P.add(P.mul(j, L.const(COLUMNS)), q)
+    value = L.Binary("+", P.load(y, row, column), P.mul(P.load(x, row, k), P.load(z, k, column)), F64)
+    inside_m, inside_n = (L.binary("-", L.const(e), P.mul(v, L.const(t))) for e, v, t in ((m, i, ROWS), (n, j, COLUMNS)))
+    high_p = L.Call("min", (bound(rng, "min", ROWS, "ijk"), inside_m), p.dtype)
+    high_q = L.Call("min", (bound(rng, "min", COLUMNS, "ijkp"), inside_n), p.dtype)
+    body: L.Stmt = L.For("q", bound(rng, "max", 0, "ijkp"), high_q, 1, L.Store(y, (row, column), value), "vector")
+    body = L.For("p", bound(rng, "max", 0, "ijk"), high_p, 1, body, "unroll")
+    order = rng.choice(("ijk", "kij", "ikj", "jik"))
+    for at, name in reversed(list(enumerate(order))):
+        outer = order[:at]
+        lower = bound(rng, "max", 0, outer) if outer else L.const(0)
+        upper = bound(rng, "min", COUNTS[name], outer) if outer else L.const(COUNTS[name])
+        body = L.For(name, lower, upper, 1, body, "parallel" if name != "k" and rng.random() < 0.3 else "sequential")
+    module = P.module("tiles", (x, z, y), ("Y",), body)
+    module = L.Module(module.name, module.args, module.outputs, (), tuple(map(simplify.simplify_kernel, module.kernels)))
+    return module, arrays_of(x, z, y, seed=seed)
+
+
+@pytest.mark.parametrize("start", range(0, 60, 10))
+def test_the_same_instances_in_the_same_order(start: int) -> None:
+    """And masked vectors of these tiles stay inside of the arrays."""
+    for seed in range(start, start + 10):
+        module, arrays = tiles(seed)
+        if module.kernels[0].body == L.Block(()):
+            continue
+        expected = stores(module, arrays)
+        final = results(module, arrays)["Y"]
+        for machine in (AVX512, AVX2):
+            made = [version.version_kernel(k, machine) for k in module.kernels]
+            assert stores(L.block(*(k.body for k in made)), arrays) == expected, (seed, machine.masked)
+            expanded = verify(L.Module("m", module.args, ("Y",), (), tuple(expand_kernel(k, machine) for k in made)))
+            np.testing.assert_array_equal(results(expanded, arrays)["Y"], final, f"{seed} {machine.masked}")
+
+
+def triangle(rows: int) -> L.Kernel:
+    """The lower triangle of Y in tiles, of an X of so many rows."""
+    x, y = L.Buffer("X", F64, (rows,)), L.Buffer("Y", F64, (12, 24))
+    i, j, p, q = (L.Var(n) for n in "ijpq")
+    row, column = P.scaled("i", ROWS, p), P.scaled("j", COLUMNS, q)
+    diagonal = L.binary("-", P.add(row, L.const(1)), P.mul(j, L.const(COLUMNS)))
+    upper = L.Call("min", (L.const(COLUMNS), diagonal), q.dtype)
+    vector = P.loop("q", upper, L.Store(y, (row, column), P.load(x, row)), "vector")
+    low = L.Call("max", (L.const(0), L.binary("-", P.mul(j, L.const(COLUMNS)), P.mul(i, L.const(ROWS)))), q.dtype)
+    nest = P.loop("i", 3, P.loop("j", 3, L.For("p", low, L.const(ROWS), 1, vector, "unroll")))
+    return P.module("triangle", (x, y), ("Y",), nest).kernels[0]
+
+
+def constant(k: L.Kernel) -> list[bool]:
+    """Of each tile, whether its rows are known, so that it becomes straight code."""
+    return [isinstance(s.lower, L.Const) and isinstance(s.upper, L.Const) for s in traverse.walk_stmt(k.body)
+            if isinstance(s, L.For) and s.kind == "unroll"]
+
+
+def test_tiles_on_the_diagonal_are_straight_code_where_there_are_masks() -> None:
+    """But for those that load for all lanes what lies in the array in rows with an iteration only."""
+    assert constant(triangle(12)) == [False]
+    assert constant(version.version_kernel(triangle(12), AVX512)) == [True, True]
+    assert constant(version.version_kernel(triangle(12), AVX2)) == [True, False]
+    assert constant(version.version_kernel(triangle(11), AVX512)) == [True, False]
+
+
+def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
+    """They hold for all its iterations if they do for the first, so that a full tile stays in registers."""
+    x, y = L.Buffer("X", F64, (24,)), L.Buffer("Y", F64, (5, 24))
+    i, j, k, q = (L.Var(n) for n in "ijkq")
+    place = (i, P.scaled("j", COLUMNS, q))
+    update = L.Store(y, place, P.add(P.load(y, *place), P.load(x, k)))
+    upper = L.Call("min", (L.const(COLUMNS), P.add(P.scaled("i", -4, L.const(1)), k)), q.dtype)
+    inner = L.For("k", P.mul(j, L.const(COLUMNS)), L.const(24), 1, P.loop("q", upper, update, "vector"))
+    kernel = P.module("m", (x, y), ("Y",), P.loop("i", 5, P.loop("j", 3, inner))).kernels[0]
+    made = version.version_kernel(kernel, AVX2)
+    arrays = arrays_of(x, y)
+    assert stores(made.body, arrays) == stores(kernel.body, arrays)
+    (test,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
+    assert isinstance(test.then, L.For)
+    assert test.then.var == "k"
+    assert isinstance(test.then.body, L.For)
+    assert test.then.body.upper == L.const(COLUMNS)

@@ -1,0 +1,48 @@
+"""Steps that choose for themselves, and what is said of schedules that say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import polytc
+from polytc import errors
+from polytc.machine import AVX2
+from polytc.schedule.user import loopnest
+from tests.schedule.user.test_recipe import matmul, right, start
+
+WAITS = """def f(inout f32[N,M,K] A, inout f32[N,M,K] B) -> (A, B) {
+    for i in 1:N { for j in 0:M { for k in 0:K {
+        A[i,j,k] = B[i-1,j,k] + 1
+        B[i,j,k] = A[i,j,k] * 2
+    } } }
+}"""
+
+
+def test_statements_are_put_into_loops_of_their_own_as_far_out_as_is_legal() -> None:
+    s = start(WAITS, {"A": (4, 5, 6), "B": (4, 5, 6)})
+    assert right(s.distribute("S1", "S2")).steps == ("distribute S1,S2 to depth 1",)
+
+
+def test_statements_share_as_many_loops_as_is_legal() -> None:
+    s = start("T[i,j,k] = X[i,j,k]; Y[i,j,k] = T[i,3-j,k] + 1; Z[i,j,k] = T[i,j,4-k]", {"X": (3, 4, 5)})
+    assert right(s.fuse("S1", "S2")).steps == ("fuse S1,S2 to depth 1",)
+    assert right(s.fuse("S1", "S3")).steps == ("fuse S1,S3 to depth 2",)
+    assert right(s.fuse("S2", "S3")).steps == ("fuse S2,S3 to depth 3",)
+
+
+def test_a_schedule_that_says_nothing_is_the_automatic_one() -> None:
+    """One that was read says something where its loops are others than the text's, whatever steps it tells."""
+    tiled = "\n".join(x for x in matmul().tile("S1", i=4).yaml().splitlines() if not x.startswith("# tile"))
+    read = matmul().read(tiled)
+    assert read.steps == ()
+    assert read.request(AVX2) is not None
+    assert matmul().request(AVX2) is None
+    assert matmul().read(matmul().yaml()).request(AVX2) is None
+
+
+def test_whole_loops_of_open_sizes_are_not_written_out() -> None:
+    s = polytc.schedule("Y[i] += X[i,k]", shapes={"X": ("N", 3)})
+    assert loopnest.loops(s.unroll("S1", "k").body, "S1")[1].kind == "unroll"
+    with pytest.raises(errors.CompileError, match="E412"):
+        s.unroll("S1", "i")
+    s.unroll("S1", "i", 4)

@@ -1,0 +1,96 @@
+"""Tiles of a matrix unit, which numpy is here: in hand-made loops, with rows of accumulators in any order, and in programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polytc.codegen import loops
+from polytc.codegen.target import Source
+from polytc.compiler import lower_program
+from polytc.lang import build
+from polytc.machine import AVX512
+from polytc.program.scalars import I32, U32, named
+from polytc.targets.interp import InterpTarget
+from polytc.targets.llvm.target import LLVMTarget
+from tests.targets.llvm.emulated_tiles import Unit
+from tests.targets.llvm.llvm_modules import V, add, c, load, module
+
+AMX = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw,+amx-tile,+amx-int8,+amx-bf16")
+ROWS, WORDS, EDGE = 32, 20, 16
+
+
+def in_numpy(made: Source, *arrays: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The result where numpy is the matrix unit."""
+    unit, here = Unit(), LLVMTarget()
+    here.load(here.build(unit.source(made)), 1).run([*arrays, out])
+    assert unit.tiles
+    assert unit.wrong == []
+    return out
+
+
+def strips(places: list[list[int]]) -> loops.Module:
+    """O[row, 16 * s:] = the sum over k of dot(A[row, k], B[k, 16 * s:]), with the rows of strip s in an array of its own, at
+    these places."""
+    a, b = loops.Buffer("A", U32, (ROWS, WORDS)), loops.Buffer("B", U32, (WORDS, EDGE * len(places)))
+    out = loops.Buffer("O", I32, (ROWS, EDGE * len(places)))
+    held = [loops.Buffer(f"R{s}", I32, (max(rows) + 1, EDGE), "private") for s, rows in enumerate(places)]
+
+    def lanes(base: int) -> loops.Expr:
+        return loops.Ramp(c(base), 1, EDGE)
+
+    def each(make) -> loops.Stmt:
+        return loops.block(*(make(s, row, place) for s, rows in enumerate(places) for row, place in enumerate(rows)))
+
+    def product(s: int, row: int, place: int) -> loops.Stmt:
+        words = loops.Broadcast(load(a, c(row), V("k")), EDGE, U32), load(b, V("k"), lanes(EDGE * s), lanes=EDGE)
+        old = load(held[s], c(place), lanes(0), lanes=EDGE)
+        return loops.Store(held[s], (c(place), lanes(0)), add(old, loops.Call("dot_u8i8", words, I32, EDGE)))
+
+    zero = loops.Broadcast(loops.Const(0, I32), EDGE, I32)
+    body = loops.block(
+        each(lambda s, row, place: loops.Store(held[s], (c(place), lanes(0)), zero)),
+        loops.For("k", c(0), c(WORDS), 1, each(product)),
+        each(lambda s, row, place: loops.Store(out, (c(row), lanes(EDGE * s)), load(held[s], c(place), lanes(0), lanes=EDGE))))
+    for r in held:
+        body = loops.Alloc(r, body)
+    return module(body, a, b, out)
+
+
+def test_rows_that_lie_evenly_in_one_array_only() -> None:
+    """Two tiles of rows in the first strip, one in the second; what is left over is vector code."""
+    even = list(range(ROWS))
+    uneven = [*even[:EDGE], *(EDGE + 5 * n % EDGE for n in range(EDGE))]
+    for places in ([even, uneven], [uneven, even], [even, even], [uneven, uneven]):
+        m = strips(places)
+        text = LLVMTarget(AMX).emit(m).text
+        assert text.count("= call x86_amx @llvm.x86.tdpbusd.internal(") == (4 if places == [even, even] else 2)
+        rng = np.random.default_rng(0)
+        a, b = (rng.integers(0, 256, (*t.shape, 4), np.uint8) for t in m.args[:2])
+        expected = np.einsum("ikw,kjw->ij", a.astype(np.int32), b.view(np.int8).astype(np.int32))
+        arrays = [x.view(np.uint32)[..., 0] for x in (a, b)]
+        out = np.zeros(expected.shape, np.int32)
+        interp = InterpTarget(AMX)
+        interp.load(interp.build(interp.emit(m)), 1).run([*arrays, out])
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(in_numpy(LLVMTarget(AMX).emit(m), *arrays, out=np.zeros_like(out)), expected)
+
+
+def numbers(dtype: str, shape: tuple[int, int], seed: int) -> np.ndarray:
+    """Numbers whose sums are exact."""
+    low, high = {"u8": (0, 256), "i8": (-128, 128), "bf16": (-9, 10)}[dtype]
+    return np.random.default_rng(seed).integers(low, high, shape).astype(named(dtype).numpy)
+
+
+@pytest.mark.parametrize("dtypes", [("u8", "i8"), ("i8", "u8"), ("bf16", "bf16")], ids="-".join)
+@pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 128), (70, 90, 150), (17, 33, 67), (9, 48, 64), (33, 20, 200)])
+def test_products_with_numpy_as_the_matrix_unit(m: int, n: int, k: int, dtypes: tuple[str, str]) -> None:
+    """Strips, rows, columns and steps that fill tiles, and that do not."""
+    wide = "f32" if dtypes[0] == "bf16" else "i32"
+    program = build(f"C[i,j] += {wide}(A[i,k]) * {wide}(B[k,j])", {"A": (m, k), "B": (k, n)},
+                    dict(zip("AB", dtypes, strict=True)))
+    a, b = numbers(dtypes[0], (m, k), 0), numbers(dtypes[1], (k, n), 1)
+    out = in_numpy(lower_program(program, LLVMTarget(AMX)).source, a, b, out=np.full((m, n), 77, named(wide).numpy))
+    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))

@@ -1,0 +1,134 @@
+"""Run by test_sanitized.py in a process of its own, on oclgrind: kernels with barriers, guards and vectors.
+
+Argument 'broken': the tiled matmul without its barriers instead, whose races must be found.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+
+import polytc
+from polytc import api, compiler
+from polytc.codegen import loops as L
+from polytc.lang import evaluate
+from polytc.machine import GENERIC_GPU
+from polytc.program.scalars import F32
+from polytc.program.sizes import specialised
+from polytc.runtime.sized import sized
+from polytc.schedule.gpu import launches
+from polytc.targets.opencl.target import OpenCLTarget
+from tests.codegen import loop_programs as P
+
+STAGED = [("C[i,j] += A[i,k]*B[k,j]", {"A": (37, 21), "B": (21, 29)}),
+          ("O[c,h,w] += W[c,d,r,s]*X[d,h+r,w+s]", {"W": (9, 3, 3, 3), "X": (3, 9, 19)}),
+          ("B[i,j] = A[j,i] + A[i,j]", {"A": (37, 37)}),
+          ("y[i] += x[i,j]", {"x": (5, 213)}),
+          ("y[i] += x[i,j] where j <= i", {"x": (37, 37)}),
+          ("y[j] += x[i,j]", {"x": (300, 5)}),
+          ("s += x[i]", {"x": (4500,)}),
+          ("(M[i], J[i]) argmax= (X[i,j], j)", {"X": (3, 70)}),
+          ("m[i] max= x[i,j]; y[i,j] = x[i,j] - m[i]; s[i] += y[i,j]; z[i,j] = y[i,j]*s[i] + s[i] -> (y, z)", {"x": (33, 19)})]
+"""What the strategy for GPUs makes barriers for: contractions in tiles, turned tiles, reductions by many items."""
+
+OPEN = [("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}),
+        ("B[i,j] = A[j,i] + A[i,j]", {"A": ("M", "M")}),
+        ("y[i] max= x[i,j]", {"x": ("M", "K")}),
+        ("s += x[i]*x[i]", {"x": ("K",)})]
+"""The same where the sizes are arguments."""
+
+WIDE = [("C[i] = A[i]*2", {"A": (2052,)}), ("Y[i,j] = X[i,j]+b[j]", {"X": (31, 68), "b": (68,)}),
+        ("T[n,c,w] = X[n,c,w]*s[c]; Y[n,c,w] = max(T[n,c,w], 0) + T[n,c,w] -> (Y)", {"X": (3, 7, 100), "s": (7,)}),
+        ("Y[i,j] = X[i,j]*2 where i in 3:38, j in 4:68", {"X": (40, 72)})]
+"""What items move whole vectors of: groups that are not whole in each direction, parts."""
+STEPS = [("""def heat(inout f32[N,M] A) -> (A) {
+                for t in 0:3 {
+                    B[i,j] = A[i-1,j] + A[i,j-1] - A[i+1,j]    where i in 1:N-1, j in 1:M-1
+                    A[i,j] = B[i,j]                            where i in 1:N-1, j in 1:M-1
+                }
+            }""", {"A": (7, 37)}),
+         ("""def sweeps(inout f32[N,N] A) -> (A) {
+                for t in 0:2 {
+                    for i in 1:N {
+                        for j in 1:N {
+                            A[i,j] = A[i-1,j] - A[i,j-1]
+                        }
+                    }
+                }
+            }""", {"A": (19, 19)}),
+         ("""def eliminate(inout f32[N,N] A, inout f32[N] x) -> (A, x) {
+                for k in 0:N-1 {
+                    x[i] += A[i,k] * x[k]         where i in k+1:N
+                    A[i,j] += A[i,k] - A[k,j]     where i in k+1:N, j in k+1:N
+                    s += x[i]
+                    x[k] = s
+                }
+            }""", {"A": (11, 11), "x": (11,)})]
+"""Programs that wait for themselves, as launches in loops of the host and as one group with barriers."""
+
+
+def steps(target: OpenCLTarget) -> None:
+    """The programs of STEPS in both ways, with small groups, so that there are several."""
+    target = replace(target, machine=replace(target.machine, max_work_group=16))
+    for launches.LAUNCH in (0.0, 1e9):
+        for text, shapes in STEPS:
+            program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+            source = compiler.lower_program(program, target).source
+            assert ("barrier(" in source.text) == (launches.LAUNCH > 0)
+            given = {n: np.random.default_rng(1).integers(-2, 3, s).astype(np.float32) for n, s in shapes.items()}
+            expected = evaluate(program, {n: a.copy() for n, a in given.items()})
+            target.load(target.build(source)).run([given[n] for n in program.arrays])
+            for n, array in expected.items():
+                np.testing.assert_allclose(given[n], array, rtol=1e-5)
+
+
+def main(broken: bool) -> None:
+    """Compare each module with numpy; what oclgrind finds goes to its log."""
+    target = OpenCLTarget()
+    for m in (P.matmul(5, 6, 7), P.tiled_matmul(8, 4), P.vector_matmul(4, 16, 5, 2, 4)):
+        source = target.emit(m)
+        if broken:
+            source = replace(source, text=source.text.replace("barrier(CLK_LOCAL_MEM_FENCE);", ""))
+        a, b, c = (np.random.default_rng(0).standard_normal(x.shape).astype(np.float32) for x in m.args)
+        target.load(target.build(source)).run([a, b, c])
+        if not broken:
+            np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
+    small = OpenCLTarget(replace(GENERIC_GPU, cores=1))
+    for text, shapes in STAGED + WIDE:
+        program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        source = compiler.lower_program(program, small if (text, shapes) in WIDE else target).source
+        assert ("*(__global float4*)" if (text, shapes) in WIDE else "barrier(") in source.text
+        given = {n: np.random.default_rng(1).integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}
+        results = {n: np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy) for n in program.outputs}
+        if not broken:
+            target.load(target.build(source)).run([*given.values(), *results.values()])
+            for n, expected in evaluate(program, given).items():
+                np.testing.assert_array_equal(results[n], expected)
+    if not broken:
+        steps(target)
+    for text, shapes in OPEN if not broken else ():
+        _open(text, shapes, {"M": 37, "K": 21, "N": 29})
+    beyond = L.Buffer("x", F32, (4,))
+    if broken:
+        m = P.module("beyond", (beyond,), ("x",), L.Store(beyond, (L.const(4),), L.Const(1.0, beyond.dtype)))
+        target.load(target.build(target.emit(m))).run([np.zeros(4, np.float32)])
+
+
+def _open(text: str, shapes: dict[str, tuple[str, ...]], sizes: dict[str, int]) -> None:
+    """Compare a program of open sizes with the interpreter for these sizes."""
+    low = polytc.lower(text, shapes=shapes, target="opencl")
+    assert "barrier(" in low.source.text
+    executable = compiler.compile_program(low.program, OpenCLTarget())
+    program = specialised(low.program, sizes)
+    given = {n: np.random.default_rng(1).integers(-4, 5, [sizes[d] for d in s]).astype(np.float32) for n, s in shapes.items()}
+    results = {n: np.zeros(program.tensor(n).shape, program.tensor(n).dtype.numpy) for n in program.outputs}
+    numbers = {n: sizes[n] for n in low.program.sizes}
+    sized(executable, compiler.options(executable), numbers).run([*given.values(), *results.values()])
+    for n, expected in evaluate(program, given).items():
+        np.testing.assert_array_equal(results[n], expected)
+
+
+if __name__ == "__main__":
+    main("broken" in sys.argv[1:])
