@@ -1,6 +1,7 @@
 """Factors that no reduced index names leave sums of floats: they are applied once to each result, not to each term.
 
-    O[i,d] += E[i,j]/Z[i]*V[j,d]    ->    S[i,d] += E[i,j]*V[j,d];   O[i,d] = 0 + S[i,d]/Z[i]
+    O[i,d] += E[i,j]/Z[i]*V[j,d]                        with E[64,64], Z[64], V[64,64]
+    ->  O_unscaled[i,d] += E[i,j]*V[j,d];  O[i,d] = 0.0 + O_unscaled[i,d] / Z[i]
 
 A division for each term takes longer than its sum, and what is left is often a contraction of two operands like any other.
 Results are still added to what the target holds, 0 of a new one, so that updates of `inout` tensors, several updates of one

@@ -1,8 +1,8 @@
 """Programs that find out whether an index in memory leaves its tensor: one more output for each gather and scatter.
 
-    Y[i,d] += T[I[i,k],d]   ->   outside_1[i] = 0                                                       (of u64, or u32)
-                                 outside_1[i] max= u64(I[i,k])
-                                 Y[i,d] += T[I[i,k],d]
+    Y[i,d] += T[I[i,k],d]                               with T[20,8], i64 I[9,4]
+    ->  outside_1[i] = 0;  outside_1[i] max= u64(I[i,k])
+        Y[i,d] += T[I[i,k],d]
 
 As a number without sign an index below its tensor is one far above it: one comparison when the run is over tells of both. Only
 where that fails, `locating` makes the program that says which instance it was (runtime/checked.py):

@@ -1,6 +1,9 @@
 """Long sums of floats are made in blocks, whose sums are put together pairwise.
 
-    s += x[k]    ->    p[b] += x[1000*b + c];   q[v] = (p[16*v] + p[16*v + 1]) + ... ;   s += (q[0] + q[1]) + ...
+    S[i] += x[i,k]                                      with x[8,64000] on avx512
+    ->  S_sums[i,k_block] += x[i, k_at + 1000*k_block] where k_block in 0:64, k_at in 0:1000
+        S_sums2[i,k_block_above] = S_sums[i, 16*k_block_above] + S_sums[i, 16*k_block_above + 1] + (...)
+        S[i] += S_sums2[i,0] + S_sums2[i,1] + (S_sums2[i,2] + S_sums2[i,3])
 
 so that no accumulator adds up more than LIMIT terms one after another: of n terms the rounding error is at most about
 (LIMIT + log2 n) u sum|x|, not n u sum|x|. The blocks follow from the extents and the machine's vectors, never from the number

@@ -12,6 +12,7 @@ import pytest
 
 import polytc
 from polytc.native import parallel_regions, subnormals
+from tests.graph.small_models import model_of
 
 TINY = np.float32(1e-38)
 X86 = pytest.mark.skipif(parallel_regions.here() != "x86_64", reason="only x86 is slow at subnormal numbers")
@@ -27,11 +28,11 @@ print((x * np.float32(0.25)).max())
 
 
 @pytest.fixture
-def model(build, tmp_path):
+def model(tmp_path):
     """y = x / 4."""
     nodes = [onnx.helper.make_node("Mul", ["x", "quarter"], ["y"])]
     path = tmp_path / "model.onnx"
-    onnx.save(build(nodes, {"x": (np.float32, [64, 512])}, ["y"], {"quarter": np.float32(0.25)}), path)
+    onnx.save(model_of(nodes, {"x": (np.float32, [64, 512])}, ["y"], {"quarter": np.float32(0.25)}), path)
     return path
 
 

@@ -1,8 +1,9 @@
 """Sums of products of narrow numbers become dot products of words, where the machine has them.
 
-    C[i,j] += i32(A[i,k]) * i32(B[k,j])
-    ->  P[i,q] = word(A[i,4*q], .., A[i,4*q + 3]);   Q[q,j] = word(B[4*q,j], .., B[4*q + 3,j])
-        C[i,j] += dot_u8i8(P[i,q], Q[q,j])
+    C[i,j] += i32(A[i,k])*i32(B[k,j])                   with u8 A[64,64], i8 B[64,64] on vnni
+    ->  A_words[x0,x1] = word(A[i64(x0), i64(4)*i64(x1)], ..., A[i64(x0), i64(4)*i64(x1) + i64(3)])
+        B_words[x0,x1] = word(B[i64(4)*i64(x0), i64(x1)], ..., B[i64(4)*i64(x0) + i64(3), i64(x1)])
+        C[i,j] += dot_u8i8(A_words[i64(i), i64(k)], B_words[i64(k), i64(j)]) where k in 0:16
 
 A word holds what one lane of the instruction multiplies and adds (program.words), so that the words are a contraction of 32-bit
 numbers like any other: packing, register tiles and blocks follow as for f32. A factor may be less a number that the sum does

@@ -1,6 +1,9 @@
 """Reductions along memory get partial results, one a vector lane.
 
-    S[i] += X[i,k]    ->    P[i,l] += X[i, 8*q + l];   S[i] += X[i,k] for the last k;   S[i] += P[i,l]
+    S[i] += X[i,k]                                      with X[8,515] on avx512
+    ->  S_S1_lanes[i,k_l] += X[i, k_l + 64*k_q] where k_l in 0:64, k_q in 0:8
+        S[i] += X[i,k] where k in 512:515
+        S[i] += S_S1_lanes[i,k_l]
 
 so that the lanes are a dimension like any other: independent, contiguous, ready for vectors and register tiles. (Suriana,
 Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociates the reduction.

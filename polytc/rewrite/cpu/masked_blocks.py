@@ -1,8 +1,15 @@
 """Columns that a mask hides from a whole block of rows are neither computed nor read.
 
-    L[o,i,j] = j <= 64*o + i ? S[o,i,j] : -inf;   M[o,i] max= L[o,i,j];   E[o,i,j] = exp(L[o,i,j] - M[o,i]);
-    N[o,i] += E[o,i,j];   Y[o,i,d] += E[o,i,j] * V[j,d]
-    ->  the same, and what makes S, where j < 64*o + 64
+    S[i,j] += Q[i,d]*K[j,d]                             with Q[2048,64], K[2048,64], V[2048,64] on avx512
+    L[i,j] = j <= i ? S[i,j] : -inf;  M[i] max= L[i,j];  E[i,j] = exp(L[i,j] - M[i])
+    N[i] += E[i,j];  Y[i,d] += E[i,j]*V[j,d]
+    ->  S_rows[i_block,i,j] += Q[i + 32*i_block, d]*K[j,d] where j < 32*i_block + 32
+        L_rows[i_block,i,j] = j <= i + 32*i_block ? S_rows[i_block,i,j] : -inf where j < 32*i_block + 32
+        M_rows[i_block,i] max= L_rows[i_block,i,j] where j < 32*i_block + 32
+        E_rows[i_block,i,j] = exp(L_rows[i_block,i,j] - M_rows[i_block,i]) where j < 32*i_block + 32
+        N_rows[i_block,i] += E_rows[i_block,i,j] where j < 32*i_block + 32
+        Y_rows[i_block,i,d] += E_rows[i_block,i,j]*V[j,d] where j < 32*i_block + 32
+        N[x0 + 32*x0_block] = N_rows[x0_block,x0];  Y[x0 + 32*x0_block, x1] = Y_rows[x0_block,x0,x1]
 
 A masked score is the neutral element of the maximum, its exponential that of the sums behind it. The bounds are those of a
 block of rows (rewrite.cpu.row_blocks), rounded so that vectors and panels stay whole; what is masked inside of them is computed

@@ -1,7 +1,8 @@
 """Packing: an operand of a contraction is laid out so that the vector loop walks it contiguously, panel by panel.
 
-    O[m,h,w] += X[c,h+r,w+s] * W[m,c,r,s]
-    ->  P[m//16, c, r, s, m%16] = W[m,c,r,s];   O[m,h,w] += X[c,h+r,w+s] * P[m//16, c, r, s, m%16]
+    O[m,h,w] += X[c,h+r,w+s]*W[m,c,r,s]                 with X[64,30,30], constant W[64,64,3,3] on avx512
+    ->  W_packed[m // 64, c, r, s, m % 64] = W[m,c,r,s]
+        O[m,h,w] += X[c,h+r,w+s]*W_packed[m // 64, c, r, s, m % 64]
 
 An operand whose elements are repeated in vectors is laid out in panels as high as the tile, where the reduction walks through
 it in long strides.

@@ -1,7 +1,11 @@
 """Row blocks: what one product hands to the next is made and used for some rows at a time, and stays in the second cache.
 
-    S[i,j] += Q[i,d]*K[j,d];  P[i,j] = f(S[i,j]);  Y[i,d] += P[i,j]*V[j,d]
-    ->  S[o,i,j] += Q[B*o+i,d]*K[j,d];  P[o,i,j] = f(S[o,i,j]);  U[o,i,d] += P[o,i,j]*V[j,d];  Y[B*o+i,d] = U[o,i,d]
+    S[i,j] += Q[i,d]*K[j,d];  P[i,j] = exp(S[i,j]);  Y[i,d] += P[i,j]*V[j,d]
+        with Q[2048,64], K[2048,64], V[2048,64] on avx512
+    ->  S_rows[i_block,i,j] += Q[i + 64*i_block, d]*K[j,d] where i_block in 0:32, i in 0:64
+        P_rows[i_block,i,j] = exp(S_rows[i_block,i,j])
+        Y_rows[i_block,i,d] += P_rows[i_block,i,j]*V[j,d]
+        Y[x0 + 64*x0_block, x1] = Y_rows[x0_block,x0,x1]
 
 A rewrite from Program to Program: the rows of the temporaries are cut in blocks, so that the loop over these is one that all
 statements share (schedule.fusion.clusters), and memory holds a block of each temporary in place of the whole. Rows that are

@@ -1,13 +1,16 @@
 """f32 factors beside narrow ones are split into sums of three bf16, so that a matrix unit multiplies them exactly.
 
-    C[i,j] += A[i,k] * f32(B[k,j])       for B of i8, u8 or bf16
-    ->  P[2,i,k] = bf16(A[i,k]);   P[1,i,k] = bf16(A[i,k] - P[2,i,k]);   P[0,i,k] = bf16(A[i,k] - P[2,i,k] - P[1,i,k])
-        H[k,j] = bf16(B[k,j]);     C[i,j] += f32(P[p,i,k]) * f32(H[k,j])
+    C[i,j] += A[i,k]*f32(B[k,j])                        with A[64,64], constant i8 B[64,64] on amx
+    ->  B_half[x0,x1] = bf16(B[i64(x0), i64(x1)])
+        A_parts[2,x0,x1] = bf16(clamp(A[x0,x1], ...))
+        A_parts[1,x0,x1] = bf16(clamp(A[x0,x1] - f32(A_parts[2,x0,x1]), ...))
+        A_parts[0,x0,x1] = bf16(A[x0,x1] - f32(A_parts[2,x0,x1]) - f32(A_parts[1,x0,x1]))
+        C[i,j] += f32(A_parts[part,i,k])*f32(B_half[k,j]) where part in 0:3
 
-A bf16 has 8 of the 24 bits of an f32: both differences are exact, and so are H and the products, of 16 bits. What is rounded is
-the sum, as that of f32. Parts are cut off at the largest bf16, so that infinities do not become NaN; those below the least
-normal number, 2**-126, are lost. (Henry, Tang & Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype for
-Higher-Precision Computations, ARITH 2019.)
+for B of i8, u8 or bf16. A bf16 has 8 of the 24 bits of an f32: both differences are exact, and so are B_half and the products,
+of 16 bits. What is rounded is the sum, as that of f32. Parts are cut off at the largest bf16, so that infinities do not become
+NaN; those below the least normal number, 2**-126, are lost. (Henry, Tang & Heinecke, Leveraging the bfloat16 Artificial
+Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
 """
 
 from __future__ import annotations

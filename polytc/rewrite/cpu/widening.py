@@ -1,7 +1,8 @@
 """Halves and bytes that a contraction of f32 uses many times are converted once, not at each use.
 
-    C[i,j] += f32(A[i,k]) * f32(B[k,j])   ->   A_wide[i,k] = f32(A[i,k]);  B_wide[k,j] = f32(B[k,j])
-                                               C[i,j] += A_wide[i,k] * B_wide[k,j]
+    C[i,j] += f32(A[i,k])*f32(B[k,j])                   with f16 A[128,128], f16 B[128,128] on avx512
+    ->  A_wide[x0,x1] = f32(A[x0,x1]);  B_wide[x0,x1] = f32(B[x0,x1])
+        C[i,j] += A_wide[i,k]*B_wide[k,j]
 
 What follows is a contraction of f32 like any other: Winograd's way, packing and register tiles apply to it. The copy of a
 constant is made when arrays are bound. Exact, since every half and every byte is an f32. Where the machine has dot products of

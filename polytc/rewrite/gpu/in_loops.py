@@ -1,6 +1,13 @@
 """Programs with `for` loops for GPUs: the contractions and reductions in loops, and between them, cut as others are.
 
-    for t { s += x[i] }   ->   for t { for each item: s_mine += its part of x;  s_part[item] = s_mine;  ... }
+    for t in 0:9 { s[t] += X[t,i] }                     with inout s[9], X[9,300] on gpu
+    ->  for t in 0:9 {
+            s_own[group,item] = s[t]
+            s_mine[group,item] += X[t, item + 64*round] where item in 0:64, round in 0:5
+            s_part[group,item] = s_mine[group,item]
+            ...
+            s[t] = s_own[group,item]
+        }
 
 An iteration of the loops around is a program of its own, in which their indices stand still (rewrite.gpu.local_tiles).
 schedule.gpu.launches finds the cut statements by the kinds of their ranges, and lets the host run the loops. Where launches

@@ -1,7 +1,10 @@
 """Contractions for GPUs: indices cut into groups, items and elements, operands copied to local memory by all items of a group.
 
-    C[i,j] += A[i,k]*B[k,j]
-    ->  for each group: C_acc of each item in registers; for each step: A_tile, B_tile copied; C_acc += A_tile*B_tile; C = C_acc
+    C[i,j] += A[i,k]*B[k,j]                             with A[2048,64], B[64,2048] on gpu
+    ->  A_tile[i_group,j_group,k_step,...] = A[...];  B_tile[i_group,j_group,k_step,...] = B[...]
+        C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane] += A_tile[i_group,j_group,k_step,k_at, 8*i_item + i_row]
+            * B_tile[i_group,j_group,k_step,k_at, 4*j_item + j_lane + 64*j_vector] where i_row in 0:8, j_vector in 0:2
+        C[128*i_group + 8*i_item + i_row, ...] = C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane]
 
 All tiles are whole: results beyond the ends are computed and not stored, operands beyond the ends are copied as zeros. The
 copies and accumulators are tensors with a slice for each group, which storage contraction (codegen.passes.contract) then keeps

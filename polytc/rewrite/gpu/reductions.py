@@ -1,8 +1,11 @@
 """Reductions for GPUs: the items of a group divide them, and put their results together in local memory.
 
-    S[i] += X[i,k]
-    ->  for each group: S_mine of each item += its part of X;  S_part[item] = S_mine;  S_part2[w] = the sum of 16 of S_part;
-        S_own of each item = the sum of S_part2;  S = S_own
+    S[i] += X[i,k]                                      with X[512,512] on gpu
+    ->  S_mine[i_group,i_item,item] += X[2*i_group + i_item, item + 128*round] where round in 0:4
+        S_part[i_group,i_item,item] = S_mine[i_group,i_item,item] where item in 0:128
+        S_part2[i_group,i_item,item] = S_part[i_group,i_item,item] + S_part[i_group,i_item, item + 8] + (...) where item in 0:8
+        S_own[i_group,i_item,item] += S_part2[i_group,i_item,0] + S_part2[i_group,i_item,1] + (...)
+        S[2*i_group + i_item] = S_own[i_group,i_item,item]
 
 A tree with branches of up to 16: between its levels the items meet at a barrier. What the group does with single results runs
 in every item, which is quicker than to wait for one; what it does with the elements of a row is divided as the reduction is,

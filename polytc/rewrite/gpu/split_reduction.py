@@ -1,14 +1,20 @@
 """Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
 
-    s += x[k]    ->    p[g] += x[C*g + c];   s += p[g]
+    s[0] += x[k]                                        with x[1000000] on gpu
+    ->  s_parts_mine[k_part_group,item] += ... x[item + 3840*k_part_group + 256*round] ... where k_part_group in 0:261
+        ...
+        s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
-
-    s += x[k]    ->    p[g] += x[256*g + 256*G*t + c];   s += p[g]
+group g of G the elements 256*g + 256*G*t + c of each turn t.
 
 Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
 
-    C[i,j] += A[i,k]*B[k,j]    ->    P[g,i,j] += A[i,C*g + c]*B[C*g + c,j];   C[i,j] += P[g,i,j]
+    C[i,j] += A[i,k]*B[k,j]                             with A[512,512], B[512,512] on gpu
+    ->  A_tile[k_part,...] = A[..., 16*k_at_step + 256*k_part + ...]
+        ...
+        C_parts[k_part, ...] = C_parts_acc[k_part,...] where k_part in 0:2
+        C[i,j] += C_parts[k_part,i,j]
 
 Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.
 """

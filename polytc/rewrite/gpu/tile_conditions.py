@@ -1,7 +1,10 @@
 """Conditions of a contraction that is cut into whole tiles: triangles and parts of its box.
 
-    C[i,j] += A[i,k]*B[k,j] where j <= i
-    ->  tiles with 64*j_group <= 64*i_group + 63, whole;  C[i,j] = C_acc where j <= i
+    C[i,j] += A[i,k]*B[k,j] where j <= i                with A[2048,64], B[64,2048] on gpu
+    ->  ...
+        C_acc[...] += A_tile[...]*B_tile[...] where -(128*i_group) + 128*j_group - 127 <= 0
+        C[128*i_group + 8*i_item + i_row, ...] = C_acc[...]
+            where 128*j_group + 4*j_item + j_lane + 64*j_vector <= 128*i_group + 8*i_item + i_row
 
 What a condition says of whole tiles decides which groups and steps run; of single elements, which are stored.
 """

@@ -1,7 +1,8 @@
 """Elementwise statements for GPUs whose operands lie the other way round: tiles of these are turned in local memory.
 
-    B[i,j] = A[j,i]
-    ->  for each group: A_tile[y,x] = A[32*j_group + y, 32*i_group + x];  B[32*i_group + x, 32*j_group + y] = A_tile[y,x]
+    B[i,j] = A[j,i]                                     with A[512,512] on gpu
+    ->  A_tile[i_group,j_group, ...] = A[32*j_group + ..., 32*i_group + ...]
+        B[i_at + 32*i_group + 4*i_item, 32*j_group + j_item] = A_tile[i_group,j_group,j_item, i_at + 4*i_item]
 
 so that neighbouring items read neighbouring words, and write such. The tile is copied as that of a contraction is
 (rewrite.gpu.operands). (Ruetsch & Micikevicius, Optimizing Matrix Transpose in CUDA, 2009.)

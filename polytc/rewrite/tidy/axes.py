@@ -1,9 +1,10 @@
 """Tensors stored with their dimensions in another order, and the loops that walk them with them.
 
-    O[n,m,h,w] += X[n,c,h+r,w+s] * W[m,c,r,s]   ->   O[n,h,w,m] += X[n,h+r,w+s,c] * W[m,c,r,s]      (O and X: 0, 2, 3, 1)
+    O[n,m,h,w] += X[n,c,h+r,w+s]*W[m,c,r,s]             with X[2,8,9,9], W[8,8,3,3]
+    ->  O[n,h,w,m] += X[n,h+r,w+s,c]*W[m,c,r,s]
 
-The indices of such a statement take the order in which its target, then its reads, are stored, so that the innermost loop of a
-reduction walks along memory. Values are the same; sums are added up in another order.
+for O and X in the order 0, 2, 3, 1. The indices of such a statement take the order in which its target, then its reads, are
+stored, so that the innermost loop of a reduction walks along memory. Values are the same; sums are added up in another order.
 """
 
 from __future__ import annotations

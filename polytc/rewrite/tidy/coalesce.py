@@ -1,16 +1,21 @@
 """Coalescing: two indices that always walk memory together become one.
 
-    Y[n,c,h,w] = max(X[n,c,h,w], 0)   ->   Y[i] = max(X[i], 0)
-    O[m,h,w] += W[m,c]*X[c,h,w]       ->   O[m,i] += W[m,c]*X[c,i]
+    Y[c,h,w] = max(X[c,h,w], 0)                         with X[3,4,5]
+    ->  Y[c_h_w] = max(X[c_h_w], 0.0) where c_h_w in 0:60
+
+    O[m,h,w] += W[m,c]*X[c,h,w]                         with W[8,8], X[8,7,9]
+    ->  O[m,h_w] += W[m,c]*X[c,h_w]
 
 Tensors change shape, not memory: the caller's arrays are viewed in the new shape. A statement that only fills a temporary for
 reductions keeps its own indices, and writes where they say:
 
-    P[c,h,w] = X[c,2*h,2*w];   O[m,h,w] += W[m,c]*P[c,h,w]   ->   P[c,W*h+w] = X[c,2*h,2*w];   O[m,i] += W[m,c]*P[c,i]
+    P[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*P[c,h,w]          with W[8,8], X[8,14,18]
+    ->  P[c, h*9 + w] = X[c,2*h,2*w];  O[m,h_w] += W[m,c]*P[c,h_w]
 
 Two `for` loops become one if the inner one is all that is in the outer one; the order of the iterations stays:
 
-    for i in 0:M { for j in 0:N { s[0] = s[0]*r + X[i,j] } }   ->   for k in 0:M*N { s[0] = s[0]*r + X[k] }
+    for i in 0:5 { for j in 0:6 { s[0] = s[0]*0.5 + X[i,j] } }     with inout s[1], X[5,6]
+    ->  for i_j in 0:30 { s[0] = s[0]*0.5 + X[i_j] }
 """
 
 from __future__ import annotations

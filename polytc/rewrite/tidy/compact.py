@@ -1,6 +1,7 @@
 """Reads that skip elements become reads of a compact copy.
 
-    O[m,h,w] += W[m,c] * X[c,2*h,2*w]     ->     P[c,h,w] = X[c,2*h,2*w];   O[m,h,w] += W[m,c] * P[c,h,w]
+    O[m,h,w] += W[m,c]*X[c,2*h,2*w]                     with W[64,64], X[64,14,14]
+    ->  X_compact[c,h,w] = X[c,2*h,2*w];  O[m,h,w] += W[m,c]*X_compact[c,h,w]
 
 The copy is a small part of what was read, each element of it is used many times, and its indices walk memory together, so that
 coalescing can make one of them: whole vectors, whatever the extents of the rows.

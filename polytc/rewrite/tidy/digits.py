@@ -1,7 +1,7 @@
 """Dimensions written as the digits of a number become dimensions of their own.
 
-    Y[n, 64*g + m, h] += X[n, 64*g + c, h] * W[64*g + m, c]     with Y of 256 rows
-    ->  Y[n, g, m, h] += X[n, 64*g + c, h] * W[64*g + m, c]     with Y seen as 4 x 64 rows
+    Y[n,64*g+m,h] += X[n,64*g+c,h]*W[64*g+m,c] where g in 0:4, m in 0:64, c in 0:64       with X[2,256,9], W[256,64]
+    ->  Y[n,g,m,h] += X[n, c + 64*g, h]*W[64*g+m,c] where g in 0:4, m in 0:64
 
 so that each index of the result stands alone: independent, a candidate for vectors and register tiles. Grouped and transposed
 convolutions are written this way. Tensors change shape, not memory: the caller's arrays are viewed in the new shape. An index

@@ -1,7 +1,10 @@
 """Inlining: a temporary made element by element is computed where it is read, if that repeats no work.
 
-    T[i] = A[i] + 1;  Y[i] = T[i] * 2                       ->      Y[i] = (A[i] + 1) * 2
-    T[h,i,d] = A[i,D*h+d];  Y[h,i,j] += T[h,i,d]*B[h,d,j]   ->      Y[h,i,j] += A[i,D*h+d]*B[h,d,j]
+    T[i] = A[i] + 1;  Y[i] = T[i]*2                                                     with A[9]
+    ->  Y[i] = (A[i] + 1.0)*2.0
+
+    T[h,i,d] = A[i,16*h+d] where h in 0:4, d in 0:16;  Y[h,i,j] += T[h,i,d]*B[h,d,j]     with A[30,64], B[4,16,20]
+    ->  Y[h,i,j] += A[i,16*h+d]*B[h,d,j]
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Temporaries of programs with `for` loops are stored along the indices that no loop carries.
 
-    for j { T[i,j] = f(T[i,j-1], ...) where i in 0:N }   ->   for j { T[j,i] = f(T[j-1,i], ...) where i in 0:N }
+    T[i,0] = X[i];  for j in 1:30 { T[i,j] = T[i,j-1]*X[i] where i in 0:40 }
+    Y[i] = T[i,29]                                      with X[40]
+    ->  T[0,i] = X[i];  for j in 1:30 { T[j,i] = T[j - 1, i]*X[i] }
+        Y[i] = T[29,i]
 
 so that the independent iterations walk through memory and make vectors. How a temporary is stored is nobody's business: each
 one gets for its last dimension the one that most of its accesses walk with an index of their own.

@@ -1,7 +1,11 @@
 """A transposed copy beside a tensor that `for` loops make while a reduction reads it across memory.
 
-    for i, j { T[i,j] max= T[i,k] + T[k+1,j] where k in i+1:j }
-    ->  M[j,i] = T[i,j];   for i, j { T[i,j] max= T[i,k] + M[j,k+1] where k in i+1:j;   M[j,i] = T[i,j] }
+    for i in 0:72 { for j in i+1:72 { T[i,j] max= T[i,k] + T[k+1,j] where k in i+1:j } }     with inout T[73,72]
+    ->  T_mirror[x1,x0] = T[x0,x1]
+        for i in 0:70 { for j in 2:72 {
+            T[i,j] max= T[i,k] + T_mirror[j, k + 1] where j >= i + 1, k >= i + 1, k < j
+            T_mirror[j,i] = T[i,j] where j >= i + 1
+        } }
 
 A reduction that reads the row that it writes can make no vectors along that row; what is left is the reduction itself, and
 there every operand had better be contiguous. (Dynamic programs over pieces i..j of something are all of this form.)

@@ -1,6 +1,7 @@
 """Guarded reads inside reductions become plain reads of a padded copy.
 
-    O[h] += (I[h+r-1] else 0) * W[r]     ->     P[x] = I[x] else 0;   O[h] += P[h+r-1] * W[r]
+    O[m,h] += (I[c,h+r-1] else 0)*W[m,c,r] where h in 0:30        with I[16,30], W[16,16,3]
+    ->  I_pad[x0,x1] = (I[x0,x1] else 0.0) where x1 in -1:31;  O[m,h] += I_pad[c,h+r-1]*W[m,c,r]
 
 The copy costs one pass over the input; the guard would cost a test in the innermost loop. Where it would not, because the
 guard is the same for all neighbours in memory and holds but at the edges (codegen.passes.split), few uses of an element are no
@@ -50,7 +51,11 @@ def materialise(program: pr.Program) -> pr.Program:
 
 
 def drop_guards(program: pr.Program) -> pr.Program:
-    """The program without guards that never act, because the read is in bounds for all points of the statement's box."""
+    """The program without guards that never act, because the read is in bounds for all points of the statement's box.
+
+        O[h] = (I[h] else 0)*2 where h in 0:30              with I[30]
+        ->  O[h] = I[h]*2.0
+    """
     return replace(program, statements=tuple(_unguarded(program, s) for s in program.statements))
 
 

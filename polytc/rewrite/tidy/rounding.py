@@ -1,7 +1,10 @@
 """Rounded numbers within the range of an integer type are cut off before they are rounded, and need not become integers.
 
-    u8(clamp(round(x) + 3, 0, 255))             ->   u8(i32(round(clamp(x, -3, 252))) + 3)
-    f32(i32(u8(clamp(round(x) + 3, 0, 255))) - 3)   ->   round(clamp(x, -3, 252))
+    Y[i] = u8(clamp(round(X[i]) + 3, 0, 255))                   with X[9]
+    ->  Y[i] = u8(i32(round(clamp(X[i], -3.0, 252.0))) + 3)
+
+    Y[i] = f32(i32(u8(clamp(round(X[i]) + 3, 0, 255))) - 3)     with X[9]
+    ->  Y[i] = round(clamp(X[i], -3.0, 252.0)) + 0.0
 
 Quantised tensors between DequantizeLinear and QuantizeLinear are made of these. A target that knows that what it rounds is
 small has a shorter way to do it. Values are the same, but for NaN, which no integer is: here it stays NaN.

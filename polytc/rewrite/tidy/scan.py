@@ -1,6 +1,7 @@
 """Prefix reductions become scans: each result follows from its neighbour instead of from the start.
 
-    Y[i,j] += X[i,k] where k <= j    ->    Y[i,0] = 0 + X[i,0];   Y[i,j] = Y[i,j-1] + X[i,j] for j > 0
+    Y[i,j] += X[i,k] where k <= j, j in 0:9             with X[9,9]
+    ->  Y[i,0] = 0.0 + X[i,0];  Y[i,j] = Y[i, j - 1] + X[i,j] where j in 1:9
 
 The reduction for j + 1 covers that for j, and the value does not depend on j, so that n*n/2 operations become n. Reductions
 that run to the end (k >= j) start there, and bounds may be a distance away (k < j). (Gautam & Rajopadhye, Simplifying

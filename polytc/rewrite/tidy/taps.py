@@ -1,7 +1,9 @@
 """Sums over windows that lie mostly outside of their data: one sum for each tap, over the places where it meets data.
 
-    O[h] += (I[h+12*r-12] else 0) * W[r] where h in 0:14
-    ->  O[h] += (I[h-12] else 0) * W[0] where h in 12:14;   O[h] += (I[h] else 0) * W[1] where h in 0:14;   ...
+    O[h,f] += (I[h+9*r-9,c] else 0)*W[r,c,f] where h in 0:12      with I[12,64], W[3,64,64]
+    ->  O[h,f] += (I[h - 9, c] else 0.0)*W[0,c,f] where h in 9:12
+        O[h,f] += (I[h,c] else 0.0)*W[1,c,f] where h in 0:12
+        O[h,f] += (I[h + 9, c] else 0.0)*W[2,c,f] where h in 0:3
 
 Windows dilated by about the extent of the image are of this kind: a guard would be tested, or zeros multiplied, at every place
 for every tap, and nearly all of them come to nothing. In the sums that are left no guard acts.

@@ -1,7 +1,7 @@
 """`for` loops whose iterations read what later ones overwrite, but nothing that earlier ones made, become flat.
 
-    for i in 0:M { B[i,j] += A[k,i]*B[k,j] where k > i }
-    ->  B_before[i,j] = B[i,j];   B[i,j] += A[k,i]*B_before[k,j] where k > i
+    for i in 0:9 { B[i,j] += A[k,i]*B[k,j] where k > i }          with inout B[9,9], A[9,9]
+    ->  B_before[x0,x1] = B[x0,x1];  B[i,j] += A[k,i]*B_before[k,j] where i in 0:8, k in 1:9, k > i
 
 A copy of what the loop finds takes the place of what is not yet overwritten; then no order is left. Each iteration must write
 elements of its own: in one dimension, all writes have the loop's index. A read has that index there as well, or provably a

@@ -1,10 +1,18 @@
 """Winograd's convolutions: windows of 3 x 3 taps and stride 1 run as one small matrix product for each point of a transform.
 
-    O[m,h,w] += (X[c,h+r-1,w+s-1] else 0) * W[m,c,r,s]
-    ->  U[u,v,c,m] = G W G';  V[u,v,t,c] = B X B' (tile t);  Q[u,v,t,m] += V[u,v,t,c] * U[u,v,c,m];  Z = A Q A';
-        O[m,h,w] += Z[h,w,m]
+    O[m,h,w] += (X[c,h+r-1,w+s-1] else 0)*W[m,c,r,s] where h in 0:28, w in 0:28
+        with X[64,28,28], W[64,64,3,3] on avx512
+    ->  ...
+        O_V[t,u,5,c0] = O_R[u,5,t,c0] + 1.265625*O_R[u,1,t,c0] - 2.8125*O_R[u,3,t,c0] where t in 0:49, u in 0:6
+        ...
+        O_U[u,5,c0,m0] = O_F[u,2,c0,m0]
+        O_Q[u,v,t,m0] += O_V[t,u,v,c0]*O_U[u,v,c0,m0] where u in 0:6, v in 0:6
+        ...
+        O_Z[y,x,m0] = O_Y[y,x,m0]
+        O[m,h,w] = O_Z[h,w,m]
 
-with 16 products for each tile of 2 x 2 results or 36 for one of 4 x 4, where the sums as written take 36 or 144 (Lavin & Gray,
+that is V = B X B' for each tile t, U = G W G', and Z = A Q A', with 16 products for each tile of 2 x 2 results or 36 for one of
+4 x 4, where the sums as written take 36 or 144 (Lavin & Gray,
 Fast Algorithms for Convolutional Neural Networks, CVPR 2016). What is recognised is the form of the statement, with its indices
 in any order, any number of batch, group, channel and filter indices, and any padding by zeros. Of a window in more dimensions
 the last two are transformed: the places along the others are a batch, their taps channels. The text of the stages is made
