@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from polytc import errors, keys
-from polytc.codegen import astgen, passes, sizes, verify
+from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, OfDevices, Source, Target
@@ -29,7 +29,7 @@ from polytc.disk import cache
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
 from polytc.poly import dependences as deps
-from polytc.poly import inside, isl
+from polytc.poly import in_bounds, isl
 from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
@@ -159,18 +159,18 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
 def _bounded(program: Program, made: Rewritten) -> Rewritten:
     """What is made of a program, all of whose accesses are proved to stay in their tensors. Where a rewrite errs, what was
     written runs in its order. Raises TargetError E523 if there is no proof for that either."""
-    sizes = inside.sizes_inside(program)
-    out = inside.first_stray(made.program, made.once, sizes)
+    sizes = in_bounds.sizes_inside(program)
+    out = in_bounds.first_stray(made.program, made.once, sizes)
     assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{made}"
     if out is not None and made.program != program:
         made = Rewritten(None, program, "program")
-        out = inside.first_stray(program, None, sizes)
+        out = in_bounds.first_stray(program, None, sizes)
     if out is not None:
         raise _outside(program, out)
     return made
 
 
-def _outside(program: Program, found: inside.Stray) -> errors.PolytcError:
+def _outside(program: Program, found: in_bounds.Stray) -> errors.PolytcError:
     """The exception for a program that must not run."""
     return errors.fail("E523", f"{found.statement.name} of {program.name} {found.message}, which is not proved to be inside",
                        notes=[found.witness, f"{found.statement.name}: {format_statement(found.statement)}",
@@ -212,8 +212,8 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
             behind.append((name, _stage(name, program.name, {}, compute, lambda m: verify.verify(passes.settled(m)))))
             return behind[-1][1]
         module = stage("loops", lambda: passes.run(raw, to.machine, watched), verify.verify)
-        bound = sizes.bind(module) if module.sizes and not to.takes_sizes else None
-        flat = bound.module if bound is not None else sizes.flatten(module) if module.sizes else module
+        bound = size_binding.bind(module) if module.sizes and not to.takes_sizes else None
+        flat = bound.module if bound is not None else size_binding.flatten(module) if module.sizes else module
         source = stage("source", lambda: to.emit(flat))
         return module, source, bound.workspace if bound is not None else (), (("ast", raw), *behind)
 

@@ -17,8 +17,8 @@ from polytc.native import forks
 from polytc.op import Op
 from polytc.program.scalars import DType
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.lru_cache import Recent
 from polytc.runtime.packages import keep
-from polytc.runtime.recent import Recent
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
 from polytc.runtime.arrays import argument_error
+from polytc.runtime.call_fast_path import QuickCall
 from polytc.runtime.checked import Checked
-from polytc.runtime.direct_calls import QuickCall
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe

@@ -35,9 +35,9 @@ from polytc.program.program import Program
 from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.rewrite.index_checks import decides
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
-from polytc.runtime.direct_calls import no_quick_call, quick_call
+from polytc.runtime.call_fast_path import no_quick_call, quick_call
 from polytc.runtime.inplace import arranged
-from polytc.runtime.recent import Recent
+from polytc.runtime.lru_cache import Recent
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import islpy
 
-from polytc.codegen import loops, lower, titles, traverse
+from polytc.codegen import loop_names, loops, lower, traverse
 from polytc.poly import isl
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
@@ -139,7 +139,7 @@ def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[s
     kind = kinds.get(int(name[1:]), "sequential")
     mapped = kind[:-1] in ("block", "thread")
     kind, axis = (kind[:-1], int(kind[-1])) if mapped else (kind, 0)
-    title = titles.title(name, kind, walk.instances[first]) if first < len(walk.instances) else ""
+    title = loop_names.title(name, kind, walk.instances[first]) if first < len(walk.instances) else ""
     return loops.For(name, lower_bound, upper, step, body, kind, axis, title)  # type: ignore[arg-type]
 
 

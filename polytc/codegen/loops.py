@@ -276,7 +276,7 @@ Stmt: TypeAlias = For | If | Store | Block | Alloc | Barrier
 @dataclass(frozen=True)
 class Kernel:
     """One loop nest that runs in one piece. args: global buffers in calling order. writes: names of those it writes. precise,
-    fast: see program.program. host: loops that the host runs around it (passes.hostloops), outermost first, without bodies."""
+    fast: see program.program. host: loops that the host runs around it (passes.host_loops), outermost first, without bodies."""
 
     name: str
     args: tuple[Buffer, ...]
@@ -296,7 +296,7 @@ class Module:
 
     args: the caller's buffers (program inputs, then outputs), in order. scratch: global buffers for temporaries that the
     runtime provides. Each kernel's args are among both, by name. sizes: variables that all kernels may read, until
-    codegen.sizes gives them values; extents of global buffers may be formulas of them (program.sizes.Size) until then.
+    codegen.size_binding gives them values; extents of global buffers may be formulas of them (program.sizes.Size) until then.
     """
 
     name: str

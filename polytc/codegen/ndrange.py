@@ -4,7 +4,7 @@ Block loops are outermost: one around the other, with nothing but allocations an
 axis, whose group number they divide among themselves as digits. Thread loops lie anywhere inside, each axis meaning the same
 work-item everywhere. Without any block or thread loop, up to three perfectly nested outermost 'parallel' loops of constant
 extents become work-groups of one work-item; the rest of a kernel is sequential. Nests that stand in sequence, or in sequential
-loops, are kernels of their own (see passes.hostloops), since groups cannot wait for each other.
+loops, are kernels of their own (see passes.host_loops), since groups cannot wait for each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from polytc import errors
-from polytc.codegen import intervals, limits, loops, traverse
+from polytc.codegen import intervals, loops, size_limits, traverse
 from polytc.program.extents import Extent, times
 
 errors.register(E510="the loops of a kernel do not fit an NDRange", E511="barrier under divergent control")
@@ -80,7 +80,7 @@ def count(s: loops.For, env: intervals.Env) -> Extent | None:
     number = trips(s, env)
     if number is not None or s.lower != loops.const(0) or s.step != 1:
         return number
-    return limits.extent(s.upper)
+    return size_limits.extent(s.upper)
 
 
 def fills(s: loops.For, nd: NDRange, env: intervals.Env) -> bool:

@@ -189,7 +189,8 @@ class Target(Loads, Protocol):
 
     @property
     def takes_sizes(self) -> bool:
-        """Are sizes that are not fixed variables of the modules that it emits? Else they come in an array (codegen.sizes)."""
+        """Are sizes that are not fixed variables of the modules that it emits? Else they come in an array
+        (codegen.size_binding)."""
         ...
 
     def here(self) -> Target:

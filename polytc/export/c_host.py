@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polytc
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export import c_templates as templates
 from polytc.export import formula
 from polytc.export.bundle import Bundle, Place, bytes_of
@@ -34,7 +34,7 @@ def write(bundle: Bundle, to: Path) -> list[Path]:
     for file, text in texts.items():
         (to / file).write_text(text, encoding="ascii")
     written = [to / file for file in texts]
-    return [*written, weightfile.write(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
+    return [*written, weight_file.write(bundle.weights, to / f"{name}.weights")] if bundle.weights else written
 
 
 def _flags(folder: Folder) -> str:
@@ -66,7 +66,7 @@ def code(folder: Folder) -> str:
                     *(f"  {described(a)}" for a in b.arguments)])
     read = "    (void)folder;\n"
     if b.weights:
-        read = rendered(templates.READ, NAME=b.name, BYTES=weightfile.BYTES + weightfile.offsets(b.weights)[-1])
+        read = rendered(templates.READ, NAME=b.name, BYTES=weight_file.BYTES + weight_file.offsets(b.weights)[-1])
     measure = _measure(folder)
     return rendered(templates.CODE, NAME=b.name, HEAD=head, READ=read, SIZES=_parameters(b), POINTERS=_pointers(b),
                     COUNT=len(b.arguments), MEASURE=measure, MEASURED=_measured(folder),
@@ -142,7 +142,7 @@ def _argument(folder: Folder, p: Place, ctype: str) -> str:
         case "size":
             return folder.bundle.sizes[number]
         case "weight":
-            at = weightfile.BYTES + weightfile.offsets(folder.bundle.weights)[number]
+            at = weight_file.BYTES + weight_file.offsets(folder.bundle.weights)[number]
             return f"(const {ctype} *)(aligned(self->weights) + {at})"
     return f"({ctype} *)(memory + places[{number}])"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export import formula
 from polytc.export.bundle import Bundle, bytes_of
 
@@ -19,9 +19,9 @@ def arguments(b: Bundle) -> list[dict[str, object]]:
 
 def weights(b: Bundle) -> dict[str, object] | None:
     """The file of the weights, the words of its header, and where each array lies in it; None without weights."""
-    parts = [{"offset": weightfile.BYTES + at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
-             for at, w in zip(weightfile.offsets(b.weights), b.weights)]
-    return {"file": f"{b.name}.weights", "header": weightfile.header(b.weights), "parts": parts} if parts else None
+    parts = [{"offset": weight_file.BYTES + at, "bytes": w.nbytes, "dtype": w.dtype.name, "shape": w.shape}
+             for at, w in zip(weight_file.offsets(b.weights), b.weights)]
+    return {"file": f"{b.name}.weights", "header": weight_file.header(b.weights), "parts": parts} if parts else None
 
 
 def rows(found: Mapping[str, object]) -> str:

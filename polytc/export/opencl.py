@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polytc
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export import formula, opencl_host, opencl_main, python_host
 from polytc.export.bundle import Bundle, Place
 from polytc.export.description import arguments, rows, weights
@@ -39,7 +39,7 @@ def write(bundle: Bundle, machine: Machine, to: Path) -> list[Path]:
         (to / file).write_text(text, encoding="ascii")
         written.append(to / file)
     if bundle.weights:
-        written.append(weightfile.write(bundle.weights, to / f"{name}.weights"))
+        written.append(weight_file.write(bundle.weights, to / f"{name}.weights"))
     return written
 
 

@@ -5,7 +5,7 @@ Tables say what is launched on what; the functions that walk them are the same i
 
 from __future__ import annotations
 
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export import formula, opencl_repeats
 from polytc.export import opencl_main as main_templates
 from polytc.export import opencl_templates as templates
@@ -45,7 +45,7 @@ def _ints(b: Bundle) -> str:
 def code(folder: Folder) -> str:
     """NAME.c."""
     b = folder.bundle
-    starts = [weightfile.BYTES + at for at in weightfile.offsets(b.weights)]
+    starts = [weight_file.BYTES + at for at in weight_file.offsets(b.weights)]
     copies = [f"{{{_place(folder, c.source)}, {c.target}, {c.bytes}u}}" for c in b.copies]
     tables = [table("struct launch", "launches", _launches(folder), '{"", 0, 0, 0, {0}}'),
               table("struct place", "places", _places(folder), "{0, 0}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export.bundle import Bundle
 from polytc.graph.tools.headers import c_type
 
@@ -176,9 +176,10 @@ def weight_check(b: Bundle) -> str:
     """The function that tells the weights of a bundle from others; '' without weights."""
     if not b.weights:
         return ""
-    head = weightfile.header(b.weights)
-    return rendered(_WEIGHT_CHECK, WORDS=weightfile.WORDS, HEADER=",\n    ".join(f"UINT64_C({word})" for word in head),
-                    BYTES=weightfile.BYTES + head[weightfile.BYTES_WORD], SUM=weightfile.SUM_WORD, SUMS=weightfile.SUMS_WORD)
+    head = weight_file.header(b.weights)
+    return rendered(_WEIGHT_CHECK, WORDS=weight_file.WORDS, HEADER=",\n    ".join(f"UINT64_C({word})" for word in head),
+                    BYTES=weight_file.BYTES + head[weight_file.BYTES_WORD], SUM=weight_file.SUM_WORD,
+                    SUMS=weight_file.SUMS_WORD)
 
 
 def table(ctype: str, name: str, rows: list[str], empty: str = "0") -> str:

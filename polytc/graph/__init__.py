@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from polytc.graph.ir import Graph, Node, Value
 from polytc.graph.model import Model, compile_graph
-from polytc.graph.places import Places
 from polytc.graph.storing import stored
+from polytc.graph.weight_sources import Places
 
 if TYPE_CHECKING:
     from polytc.graph.operators.registry import register

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from polytc import errors, machine
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph
 from polytc.graph.plan import Array, Call, Guard, Plan
-from polytc.graph.planning import guards, layouts, memory
-from polytc.graph.planning.partition import fuse
+from polytc.graph.planning import branch_guards, layouts, memory
+from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running.instance import Progress, lifetimes
 from polytc.graph.specialisation.specialise import Part, specialise
 from polytc.graph.tools import assembly, headers
@@ -76,7 +76,7 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     files.code.write_bytes(standalone.object_file(chain, target, triple))
     files.header.write_text(headers.header(plan, chain), encoding="utf-8")
     files.main.write_text(headers.main(plan, chain), encoding="utf-8")
-    weightfile.write(weights, files.weights)
+    weight_file.write(weights, files.weights)
     return files
 
 
@@ -128,7 +128,7 @@ class _Assembly:
 
     def run(self) -> tuple[Chain, list[np.ndarray]]:
         steps, scratch = list[Step | Skip](), 0
-        for k, length in guards.jumps([c.guards for c in self.plan.calls]):
+        for k, length in branch_guards.jumps([c.guards for c in self.plan.calls]):
             if isinstance(k, Guard):
                 steps.append(Skip(self.place(k.value), k.taken, length))
                 continue
@@ -143,7 +143,7 @@ class _Assembly:
         copies = tuple(Copy(self.place(value), self.output(j), size) for j, value, size in assembly.late_outputs(self.plan))
         sizes = {n: math.prod(self.plan.types[n].shape) * self.plan.types[n].dtype.bytes
                  for n in (*self.plan.inputs, *self.plan.outputs)}
-        header = weightfile.header(self.weights) if self.weights else ()
+        header = weight_file.header(self.weights) if self.weights else ()
         return Chain(self.name, sources, tuple(steps), copies, header, self.memory.bytes, scratch, own,
                      tuple(sizes[n] for n in self.plan.inputs), tuple(sizes[n] for n in self.plan.outputs)), self.weights
 
@@ -172,7 +172,7 @@ class _Assembly:
         return Place(ARENA, self.memory.offsets[base])
 
     def store(self, array: np.ndarray) -> Place:
-        place = Place(WEIGHTS, weightfile.BYTES + self.size)
+        place = Place(WEIGHTS, weight_file.BYTES + self.size)
         self.weights.append(array)
         self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return place

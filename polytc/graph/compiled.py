@@ -19,7 +19,7 @@ from polytc.graph.parts import Options, Ready, Staged
 from polytc.graph.plan import Array
 from polytc.graph.running import profiling
 from polytc.graph.running.executables import compiler_for, machine_for, tests_on_host
-from polytc.graph.running.opening import OpenKernels
+from polytc.graph.running.open_kernels import OpenKernels
 from polytc.graph.running.profiling import Profile
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Choices

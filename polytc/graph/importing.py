@@ -15,9 +15,9 @@ from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import foldable
 from polytc.graph.ir import CONTROL, Graph, Node, bodies
 from polytc.graph.operators.table import TABLE
-from polytc.graph.places import Places
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Origin
+from polytc.graph.weight_sources import Places
 
 errors.register(E600="the onnx library is not installed")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polytc.graph.compiled import Compiled
     from polytc.graph.parts import Ready, Staged
     from polytc.graph.running.profiling import Profile
-    from polytc.runtime.recent import Recent
+    from polytc.runtime.lru_cache import Recent
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 

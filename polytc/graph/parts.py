@@ -20,18 +20,18 @@ from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.ir import Graph, sources
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.plan import Array, Plan, type_of
-from polytc.graph.planning import band_constants, layouts, samples
-from polytc.graph.planning.partition import fuse
+from polytc.graph.planning import banded_constants, layouts, size_samples
+from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running import instance
 from polytc.graph.running.executables import Compile, compiler_for
 from polytc.graph.running.instance import Instance, Progress
-from polytc.graph.running.opening import OpenKernels
-from polytc.graph.running.quick import QuickRun, quick_run
-from polytc.graph.running.repeating import repeating
+from polytc.graph.running.loop_operators import repeating
+from polytc.graph.running.open_kernels import OpenKernels
+from polytc.graph.running.run_fast_path import QuickRun, quick_run
 from polytc.graph.specialisation.specialise import Part, specialise
 from polytc.machine import Machine
 from polytc.options import NONE, Licence
-from polytc.runtime.recent import Recent
+from polytc.runtime.lru_cache import Recent
 
 errors.register(E614="model file that was written to")
 
@@ -153,7 +153,7 @@ class Staged:
 
     def _open(self, types: Mapping[str, Array | None]) -> bool:
         """Do kernels for all sizes serve these?"""
-        sizes = samples.sizes_of(self.graph.inputs, types)
+        sizes = size_samples.sizes_of(self.graph.inputs, types)
         return self.options.kernels is not None and any(n > 1 for n in sizes.values())
 
     def _learn(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray]) -> None:
@@ -163,14 +163,14 @@ class Staged:
             return
 
         def plan(at: Mapping[str, int]) -> Plan:
-            part = specialise(self.graph, samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
+            part = specialise(self.graph, size_samples.types_at(inputs, types, at), dict(fixed), by_value=self._by_value(types),
                               strict=o.strict, guards=o.guards, checked=o.checked)
             made = fuse(part.plan) if o.fusion else part.plan
             return replace(made, calls=tuple(replace(c, program=c.program.licensed(o.licence)) for c in made.calls))
         values = tuple((n, a.tobytes()) for n, a in fixed.items())
         nodes = tuple((n.op, n.inputs, n.outputs) for n in self.graph.nodes)
-        o.kernels.learn((nodes, samples.pattern(inputs, types), values),
-                        lambda: samples.plans(samples.sizes_of(inputs, types), o.typical, plan))
+        o.kernels.learn((nodes, size_samples.pattern(inputs, types), values),
+                        lambda: size_samples.plans(size_samples.sizes_of(inputs, types), o.typical, plan))
 
     def _by_value(self, types: Mapping[str, Array | None]) -> Callable[[str], bool]:
         """Is it good to compile in the inputs that a value follows from?"""
@@ -192,7 +192,7 @@ class Staged:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = part.plan if o.kernels is not None else band_constants.computed(part.plan)
+        plan = part.plan if o.kernels is not None else banded_constants.computed(part.plan)
         plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = fuse(plan) if o.fusion else plan
         made = instance.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None

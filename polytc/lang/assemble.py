@@ -13,7 +13,7 @@ from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
-from polytc.program import promotion, scalars
+from polytc.program import scalars, type_promotion
 from polytc.program.affine import affine, indices, interval
 from polytc.program.domain import Domain, condition_indices
 from polytc.program.names import fresh
@@ -126,22 +126,23 @@ def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
 def _statement(s: Placed, hulls: Mapping[str, Hull], dtype: DType) -> pr.Statement:
     lowered = s.lowered
     try:
-        value, subscripts = _taken_away(lowered, dtype) or promotion.adapt(lowered.value, dtype), lowered.subscripts
-    except promotion.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
+        value, subscripts = _taken_away(lowered, dtype) or type_promotion.adapt(lowered.value, dtype), lowered.subscripts
+    except type_promotion.TypeProblem as problem:  # the type that all statements of the target agree on came from another one
         problem.span = lowered.source.span
         raise
     tests = _tests(s, hulls)
     if tests and lowered.op is not None:
         test = pr.conjunction(tests)
         identity = pr.Const(scalars.identity(lowered.op, dtype), dtype)
-        value = promotion.fold_one(pr.Select(test, shielded(value, test), identity, dtype, skips=True))
+        value = type_promotion.fold_one(pr.Select(test, shielded(value, test), identity, dtype, skips=True))
         subscripts = tuple(shielded(e, test) for e in subscripts)
     elif tests and s.scattered:
         test = pr.conjunction(tests)
         value, subscripts = shielded(value, test), _nowhere(s, test, hulls[lowered.target])
     elif tests:
         test = pr.conjunction(tests)
-        value = promotion.fold_one(pr.Select(test, shielded(value, test), pr.Read(lowered.target, subscripts, dtype), dtype))
+        before = pr.Read(lowered.target, subscripts, dtype)
+        value = type_promotion.fold_one(pr.Select(test, shielded(value, test), before, dtype))
     ranges = _ranges(s, _order(lowered.indices, lowered.limits))
     return pr.Statement(lowered.name, lowered.target, subscripts, lowered.op, value, ranges, s.domain.conditions,
                         lowered.source.span, lowered.loops, lowered.limits)
@@ -170,7 +171,8 @@ def _order(indices: tuple[str, ...], limits: tuple[pr.Bound, ...]) -> list[str]:
 def _tests(s: Placed, hulls: Mapping[str, Hull]) -> tuple[pr.Expr, ...]:
     """The conditions under which an instance counts: its reads `else identity` are in bounds, and what `where` asks of memory,
     each condition computed as if those before it held."""
-    found = list(dict.fromkeys(promotion.fold(c) for r in s.lowered.skipped for c in _inside(r, hulls[r.tensor], s.domain)))
+    found = list(dict.fromkeys(type_promotion.fold(c) for r in s.lowered.skipped
+                               for c in _inside(r, hulls[r.tensor], s.domain)))
     if (never := pr.Const(False, BOOL)) in found:
         return (never,)
     for mask in s.lowered.masks:
@@ -236,7 +238,7 @@ def _drop(s: pr.Statement) -> pr.Statement:
         return s
 
     def put(e: pr.Expr) -> pr.Expr:
-        return promotion.fold(pr.substitute(e, fixed))
+        return type_promotion.fold(pr.substitute(e, fixed))
 
     where = tuple(put(c) for c in s.where)
     assert all(condition_indices(c) or c == pr.Const(True, BOOL) for c in where), where

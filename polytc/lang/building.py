@@ -28,10 +28,10 @@ from polytc.lang.typing.inference import infer
 from polytc.lang.typing.lower import lower_statement
 from polytc.lang.typing.lowered import Lowered, Scope
 from polytc.program import program as pr
-from polytc.program import promotion, scalars
+from polytc.program import scalars, type_promotion
 from polytc.program.names import claim
-from polytc.program.promotion import Value
 from polytc.program.scalars import DType
+from polytc.program.type_promotion import Value
 from polytc.program.typenames import dtype_of
 
 errors.register(E112="reduced index under `=`", E209="tensor does not fit into memory", E216="scatter of unknown extent",
@@ -71,7 +71,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
     try:
         program = assemble.assemble(name or f.name, placed, made.hulls, made.types, made.declarations,
                                     drop=f.kind == "op", of=made.function)
-    except promotion.TypeProblem as problem:
+    except type_promotion.TypeProblem as problem:
         raise errors.fail(problem.code, problem.message, problem.span, problem.notes, source=text) from None
     if open_ and prover is not None:
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
@@ -192,7 +192,7 @@ def _lower_all(body: list[sx.Statement], d: Declarations, functions: frozenset[s
             values.setdefault(s.target, []).append(lowered.value)
             current[s.target] = d.dtypes.get(s.target) or known.get(s.target) or lowered.value.dtype
         out.append(lowered)
-    return out, {n: d.dtypes.get(n) or promotion.joined(v).dtype for n, v in values.items()}
+    return out, {n: d.dtypes.get(n) or type_promotion.joined(v).dtype for n, v in values.items()}
 
 
 def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Statement], out: list[Lowered | None], report: Report

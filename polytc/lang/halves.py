@@ -7,7 +7,8 @@
 
 Outputs are rounded, and so are `f16(e)` and the results of calls. A statement `=` rounds its value. Updates have their sum,
 product or extremum in f32 until the last of them, and until the `for` loops around them end; who reads the tensor in between
-gets it rounded, too. `acc(type)` asks for the same in another type. Temporaries are f32 altogether, where `lang.held` says so:
+gets it rounded, too. `acc(type)` asks for the same in another type. Temporaries are f32 altogether, where
+`lang.half_temporaries` says so:
 
     Y[i] = C[i] / 4096            ->       Y[i] = f16(C[i] / 4096), with f32[n] C
 """
@@ -18,9 +19,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from polytc.errors import Span
-from polytc.lang.held import held_in_single
+from polytc.lang.half_temporaries import held_in_single
 from polytc.program import program as pr
-from polytc.program import promotion
+from polytc.program import type_promotion
 from polytc.program.names import claim
 from polytc.program.scalars import F32, DType
 
@@ -110,7 +111,7 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
         return pr.Cast(made.a, F32)
     if e.dtype.is_half:
         made = cast(made, F32) if isinstance(made, pr.Read | pr.Cast) else replace(made, dtype=F32)
-    return promotion.fold_one(made)
+    return type_promotion.fold_one(made)
 
 
 def _constant(e: pr.Const, dtype: DType) -> pr.Const:

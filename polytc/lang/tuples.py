@@ -19,7 +19,7 @@ from math import prod
 from polytc.lang.soundness.check import Placed
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
-from polytc.program import promotion, scalars
+from polytc.program import scalars, type_promotion
 from polytc.program.names import fresh
 from polytc.program.scalars import BOOL, I32, I64, DType
 
@@ -53,7 +53,7 @@ class _Place:
         for name, first, extent in self.indices:
             scaled = pr.Binary("*", total, pr.Const(extent, I64), I64)
             total = pr.Binary("+", scaled, pr.Binary("-", pr.Index(name), pr.Const(first, I64), I64), I64)
-        found = promotion.fold(total)
+        found = type_promotion.fold(total)
         return found if self.tensor.dtype == I64 else pr.Cast(found, self.tensor.dtype)
 
     @property
@@ -68,7 +68,7 @@ class _Place:
         found: pr.Expr = pr.Binary("//", number, pr.Const(below, I64), I64)
         if k > 0:
             found = pr.Binary("%", found, pr.Const(extent, I64), I64)
-        return promotion.fold(pr.Binary("+", found, pr.Const(first, I64), I64))
+        return type_promotion.fold(pr.Binary("+", found, pr.Const(first, I64), I64))
 
 
 def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull], types: Mapping[str, DType]
@@ -77,7 +77,7 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     made: list[pr.Tensor] = []
     out: list[pr.Statement] = []
     s, update = members[0], lead.update
-    value, dtype = promotion.adapt(s.lowered.value, update.value.dtype), update.value.dtype
+    value, dtype = type_promotion.adapt(s.lowered.value, update.value.dtype), update.value.dtype
     if dtype.is_half:  # what is compared with the extremum is what the extremum is taken of
         value = pr.Cast(value, dtype)
     if not _repeatable(value):
@@ -160,7 +160,7 @@ def _elements(s: Placed, lead: Lead, place: _Place, hulls: Mapping[str, Hull]) -
 def _component(s: Placed, place: _Place, elements: pr.Statement, dtype: DType) -> pr.Statement:
     """`J[i] = e(i, P[i])`."""
     found = {name: place.index(k) for k, (name, _, _) in enumerate(place.indices)}
-    value = pr.substitute(promotion.adapt(s.lowered.value, dtype), found)
+    value = pr.substitute(type_promotion.adapt(s.lowered.value, dtype), found)
     if not place.everywhere:
         none = pr.Const(scalars.identity("min", place.tensor.dtype), place.tensor.dtype)
         zero = pr.Const(scalars.identity("+", dtype), dtype)

@@ -1,4 +1,5 @@
-"""The LLVM IR of a walk over the steps of a chain: what `runtime.chains` lays out in memory, native code calls one by one."""
+"""The LLVM IR of a walk over the steps of a chain: what `runtime.call_chains` lays out in memory, native code calls one by
+one."""
 
 from __future__ import annotations
 

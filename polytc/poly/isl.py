@@ -12,9 +12,9 @@ import islpy
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Atom, Quotient
+from polytc.program.ascii_names import ascii_name
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
-from polytc.program.spelling import ascii_name
 
 R = TypeVar("R")
 VERSION = str(islpy.version.VERSION_TEXT)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.program import promotion
+from polytc.program import type_promotion
 from polytc.program.program import Binary, Const, Expr, Program, Read, Statement, Tensor, map_expr
 from polytc.program.scalars import I64
 
@@ -91,7 +91,7 @@ def embed(p: Program, numbers: Mapping[str, int | float | bool]) -> Program:
         return p
 
     def put(e: Expr) -> Expr:
-        return Const(numbers[e.tensor], e.dtype) if isinstance(e, Read) and e.tensor in numbers else promotion.fold_one(e)
+        return Const(numbers[e.tensor], e.dtype) if isinstance(e, Read) and e.tensor in numbers else type_promotion.fold_one(e)
 
     return replace(p, tensors=tuple(t for t in p.tensors if t.name not in numbers),
                    statements=tuple(_map_statement(s, put) for s in p.statements),

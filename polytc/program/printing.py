@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from polytc.program import program as pr
-from polytc.program import promotion, scalars
+from polytc.program import scalars, type_promotion
 from polytc.program.names import claim
-from polytc.program.promotion import TypeProblem, Value
 from polytc.program.scalars import BOOL, I64, DType
 from polytc.program.sizes import Size, Undecided
+from polytc.program.type_promotion import TypeProblem, Value
 from polytc.program.typenames import CONSTANTS, dtype_of
 
 _WORDS = frozenset(("def", "op", "for", "in", "where", "else", "assume", "precise", "fast", "direct", "inout", "identity",
@@ -133,7 +133,7 @@ def _means(text: pr.Expr, e: pr.Expr, place: DType | None) -> bool:
     text, e = pr.map_expr(text, _as_index), pr.map_expr(e, _as_index)
     try:
         found = _meaning(text)
-        return _same(found.expr if place is None else promotion.adapt(found, place), e)
+        return _same(found.expr if place is None else type_promotion.adapt(found, place), e)
     except (TypeProblem, KeyError, Undecided):
         return False
 
@@ -149,21 +149,21 @@ def _meaning(e: pr.Expr) -> Value:
     """What the front end makes of the text of an expression."""
     match e:
         case pr.Const():
-            return promotion.number(e.value)
+            return type_promotion.number(e.value)
         case pr.Index():
             return Value(e, weak=True)
         case pr.Read():
-            return Value(replace(e, subscripts=tuple(promotion.adapt(_meaning(x), I64) for x in e.subscripts)))
+            return Value(replace(e, subscripts=tuple(type_promotion.adapt(_meaning(x), I64) for x in e.subscripts)))
         case pr.Unary():
-            return promotion.unary(e.op, _meaning(e.a))
+            return type_promotion.unary(e.op, _meaning(e.a))
         case pr.Binary():
-            return promotion.binary(e.op, _meaning(e.a), _meaning(e.b))
+            return type_promotion.binary(e.op, _meaning(e.a), _meaning(e.b))
         case pr.Cast():
-            return promotion.cast(_meaning(e.a), e.dtype)
+            return type_promotion.cast(_meaning(e.a), e.dtype)
         case pr.Call():
-            return promotion.call(e.fn, [_meaning(x) for x in e.args])
+            return type_promotion.call(e.fn, [_meaning(x) for x in e.args])
         case pr.Select():
-            return promotion.select(_meaning(e.cond), _meaning(e.a), _meaning(e.b))
+            return type_promotion.select(_meaning(e.cond), _meaning(e.a), _meaning(e.b))
 
 
 def _same(a: pr.Expr, b: pr.Expr) -> bool:

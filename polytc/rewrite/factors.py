@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from math import frexp, prod
 
 from polytc.machine import Machine
-from polytc.poly.terms import all_have_terms
+from polytc.poly.nonempty_sums import all_have_terms
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.long_sums import summed
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.groups import about, is_contraction
+from polytc.schedule.facts.fusion_groups import about, is_contraction
 
 PRODUCTS = 16
 """Terms of a sum of products at least, for a mere multiplication to leave it: in plain sums, which wait for memory, it costs

@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeGuard
 
 from polytc import errors
 from polytc.program import program as pr
-from polytc.program import promotion
+from polytc.program import type_promotion
 from polytc.program.affine import affine
 from polytc.program.domain import condition_indices
 from polytc.program.names import fresh
@@ -240,7 +240,7 @@ def _numbered(program: pr.Program, s: pr.Statement, sub: _Subscript, name: str, 
     test = pr.conjunction((*map(_harmless, sub.known), outside))
     domain = _running(inside, condition_indices(test))
     for rows in _layout(s, domain):
-        value = pr.Select(pr.substitute(test, rows.swapped), promotion.fold(rows.number), none, I64)
+        value = pr.Select(pr.substitute(test, rows.swapped), type_promotion.fold(rows.number), none, I64)
         yield _made(s, name, rows, domain, "min", value, none,
                     lambda out, width: Check(out, place, s, t, sub.axis, sub.place, sub.write, domain.ranges, width, None))
 
@@ -310,7 +310,7 @@ def _layout(s: pr.Statement, domain: _Domain) -> Iterator[_Rows]:
         (r,) = ranges
         block, inner = pr.Range(f"{r.index}_block", 0, r.extent // BLOCK), pr.Range(f"{r.index}_inner", 0, BLOCK)
         start = pr.Binary("+", pr.Binary("*", pr.Index(block.index), pr.Const(BLOCK, I64), I64), pr.Const(r.lower, I64), I64)
-        whole = promotion.fold(pr.Binary("+", start, pr.Index(inner.index), I64))
+        whole = type_promotion.fold(pr.Binary("+", start, pr.Index(inner.index), I64))
         yield _Rows("", (block, inner), block, pr.Index(inner.index), BLOCK, {r.index: whole})
         if r.extent % BLOCK:
             rest = pr.Range(r.index, r.lower + block.upper * BLOCK, r.upper)

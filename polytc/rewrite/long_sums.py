@@ -26,9 +26,9 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, rest_start
 from polytc.program.words import DOTS
-from polytc.rewrite.gpu.reductions import combined
+from polytc.rewrite.gpu.work_group_reductions import combined
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.groups import about, coincident_indices, is_contraction
+from polytc.schedule.facts.fusion_groups import about, coincident_indices, is_contraction
 from polytc.schedule.facts.strides import of_statement
 
 LIMIT = 4096

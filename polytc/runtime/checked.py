@@ -13,7 +13,7 @@ import numpy as np
 from polytc import errors
 from polytc.codegen.target import Bound, Executable, Held, Quick, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
-from polytc.program import evaluator, promotion
+from polytc.program import evaluator, type_promotion
 from polytc.program import program as pr
 from polytc.program.program import Program
 from polytc.program.scalars import I64
@@ -170,4 +170,4 @@ def _unguarded(e: pr.Expr) -> pr.Expr:
 def _at(e: pr.Expr, point: Mapping[str, int]) -> str:
     """A subscript with numbers for its indices: 'I[3]'."""
     e = _unguarded(e.a if isinstance(e, pr.Cast) else e)
-    return pr.format_expr(promotion.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))
+    return pr.format_expr(type_promotion.fold(pr.substitute(e, {i: pr.Const(v, I64) for i, v in point.items()})))

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from polytc.native import forks
-from polytc.runtime.recent import Recent
+from polytc.runtime.lru_cache import Recent
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

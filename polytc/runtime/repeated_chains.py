@@ -20,7 +20,7 @@ from typing import TypeAlias
 from polytc.native import chain_walk, subnormals
 from polytc.native import threads as pool
 from polytc.native.linking import Code, scalar_code
-from polytc.runtime.chains import Chain
+from polytc.runtime.call_chains import Chain
 
 _ROUNDS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
                            *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import polytc
 from polytc import compiler
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.export import bundle, c_host, opencl
 from polytc.graph import ahead
 from tests.export import exported
@@ -266,4 +266,4 @@ def test_the_sums_of_weights() -> None:
     for k in range(0, len(data), 8):
         total += int.from_bytes(data[k:k + 8], "little")
         sums += total
-    assert weightfile.header(parts)[2:] == (len(data), total % 2**64, sums % 2**64, 0, 0, 0)
+    assert weight_file.header(parts)[2:] == (len(data), total % 2**64, sums % 2**64, 0, 0, 0)

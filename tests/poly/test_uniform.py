@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy
 import pytest
 
-from polytc.poly import uniform
+from polytc.poly import uniform_dependences
 
 CTX = islpy.Context()
 DOMAIN = islpy.UnionSet.read_from_str(CTX, "{ S[t, i] : 0 <= t < 9 and 0 <= i < 50; P[]; Q[t] : 0 <= t < 9 }")
@@ -16,7 +16,7 @@ def relation(text: str) -> islpy.UnionMap:
 
 
 def near(*texts: str) -> list[islpy.UnionMap]:
-    return list(uniform.nearest([relation(t) for t in texts], DOMAIN))
+    return list(uniform_dependences.nearest([relation(t) for t in texts], DOMAIN))
 
 
 BOX = "0 <= t, u < 9 and 0 <= i, j < 50"

@@ -15,7 +15,7 @@ from language.tc import PROGRAMS as TC
 from polytc import lang
 from polytc.errors import CompileError
 from polytc.graph.plan import Array
-from polytc.graph.planning.partition import fuse
+from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.specialisation.specialise import specialise
 from polytc.poly.proofs import Proofs
 from polytc.program.canonical import canonical

@@ -7,7 +7,7 @@ import pytest
 
 from polytc import compiler, lang
 from polytc.codegen.target import Bound, Held
-from polytc.runtime.chains import Chain, Skip, native
+from polytc.runtime.call_chains import Chain, Skip, native
 
 R = np.random.default_rng(11)
 

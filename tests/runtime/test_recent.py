@@ -11,8 +11,8 @@ import pytest
 
 import polytc
 from polytc import compiler, lang
+from polytc.runtime.lru_cache import Recent
 from polytc.runtime.pending import Pending
-from polytc.runtime.recent import Recent
 
 
 def test_the_least_recently_used_is_forgotten() -> None:

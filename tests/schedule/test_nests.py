@@ -20,7 +20,7 @@ from polytc.api import build
 from polytc.poly import dependences, isl, scheduler, scop
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
-from polytc.schedule.facts import constraints
+from polytc.schedule.facts import scheduler_constraints
 
 NAMES = "abcdefg"
 
@@ -180,7 +180,7 @@ def test_isl_is_asked_within_its_limits_only() -> None:
         patch.setattr(isl, "bounded", seen)
         lowered = compiler.lower_program(program("rows that feed each other", 6), "cpu")
     assert "isl's scheduler gives up" in lowered.schedule.how
-    assert set(allowed) <= {isl.BUDGET, constraints.POSING, scheduler.FIRST}
+    assert set(allowed) <= {isl.BUDGET, scheduler_constraints.POSING, scheduler.FIRST}
 
 
 def test_many_statements_are_no_more_work_each() -> None:

@@ -11,23 +11,23 @@ from dataclasses import dataclass, replace
 from polytc.codegen import loops
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import (
-    banks,
+    array_contraction,
+    bank_conflicts,
     barriers,
-    chains,
     collapse,
-    contract,
-    fuse,
-    grid,
-    hostloops,
-    items,
-    narrow,
-    promote,
+    guards_to_bounds,
+    host_loops,
+    index_set_splitting,
+    launch_grid,
+    loop_fusion,
+    loop_versioning,
     reciprocal,
+    recurrences,
+    register_transpose,
+    scalar_replacement,
     simplify,
-    split,
-    transpose,
     vectorize,
-    version,
+    work_items,
 )
 from polytc.machine import Machine
 
@@ -57,38 +57,39 @@ def _tuned(apply: Callable[[loops.Kernel, Machine], loops.Kernel]) -> Apply:
 
 
 def _promoted(module: loops.Module, machine: Machine, scratch: frozenset[str]) -> loops.Module:
-    return replace(module, kernels=tuple(promote.promote_kernel(k, machine, scratch) for k in module.kernels))
+    return replace(module, kernels=tuple(scalar_replacement.promote_kernel(k, machine, scratch) for k in module.kernels))
 
 
 def settled(module: loops.Module) -> loops.Module:
     """The module without empty kernels, the others with the arguments that they use, and in common loops of the host: passes
     leave that to the last one."""
     kernels = tuple(rebuilt(k, k.body) for k in module.kernels if k.body != loops.Block(()))
-    return hostloops.merge(replace(module, kernels=kernels))
+    return host_loops.merge(replace(module, kernels=kernels))
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("host_loops", "loops around launches go to the host", lambda m, *_: hostloops.split(m, hostloops.GRID)),
-    Pass("narrow", "conditions on a loop's variable become its bounds", _kernels(narrow.narrow_kernel)),
+    Pass("host_loops", "loops around launches go to the host", lambda m, *_: host_loops.split(m, host_loops.GRID)),
+    Pass("narrow", "conditions on a loop's variable become its bounds", _kernels(guards_to_bounds.narrow_kernel)),
     Pass("simplify", "expressions become shorter", _kernels(simplify.simplify_kernel)),
-    Pass("split", "whole tiles and the last, partial one get loops of their own", _kernels(split.split_kernel)),
-    Pass("version", "where bounds of point loops vary, whole tiles get code of their own", _tuned(version.version_kernel)),
+    Pass("split", "whole tiles and the last, partial one get loops of their own", _kernels(index_set_splitting.split_kernel)),
+    Pass("version", "where bounds of point loops vary, whole tiles get code of their own",
+         _tuned(loop_versioning.version_kernel)),
     Pass("vectorize", "point loops become vectors", _tuned(vectorize.expand_kernel)),
-    Pass("fuse", "a loop runs together with an earlier one that makes what it reads", _kernels(fuse.fuse_kernel)),
-    Pass("items", "work-items get names", _kernels(grid.name_items)),
+    Pass("fuse", "a loop runs together with an earlier one that makes what it reads", _kernels(loop_fusion.fuse_kernel)),
+    Pass("items", "work-items get names", _kernels(launch_grid.name_items)),
     Pass("contract_phases", "scratch of work-items shrinks to what is alive between barriers",
-         lambda m, machine, _: contract.contract(m, machine, items.phased)),
-    Pass("grid", "loops over groups and items get constant bounds, and one guard inside", _kernels(grid.map_kernel)),
+         lambda m, machine, _: array_contraction.contract(m, machine, work_items.phased)),
+    Pass("grid", "loops over groups and items get constant bounds, and one guard inside", _kernels(launch_grid.map_kernel)),
     Pass("transpose", "vectors across memory are read along it, and transposed in registers",
-         _tuned(transpose.transpose_kernel)),
+         _tuned(register_transpose.transpose_kernel)),
     Pass("promote", "elements that loops reuse stay in registers", _promoted),
     Pass("contract", "stores that nobody reads go, and scratch shrinks to what is alive at once",
-         lambda m, machine, _: contract.contract(promote.drop_dead_stores(m), machine)),
+         lambda m, machine, _: array_contraction.contract(scalar_replacement.drop_dead_stores(m), machine)),
     Pass("simplify_again", "expressions become shorter", _kernels(simplify.simplify_kernel)),
-    Pass("chains", "in a recurrence, what waits for the iteration before comes last", _kernels(chains.shorten_kernel)),
+    Pass("chains", "in a recurrence, what waits for the iteration before comes last", _kernels(recurrences.shorten_kernel)),
     Pass("reciprocal", "divisions become products, where that is licensed", _kernels(reciprocal.use_reciprocals)),
     Pass("collapse", "parallel loops in each other become one", _tuned(collapse.collapse_kernel)),
-    Pass("banks", "rows of local memory are padded against bank conflicts", _tuned(banks.pad_kernel)),
+    Pass("banks", "rows of local memory are padded against bank conflicts", _tuned(bank_conflicts.pad_kernel)),
     Pass("barriers", "barriers stand where items need what others made", _kernels(barriers.insert)),
     Pass("merge", "empty kernels go, and launches share loops of the host", lambda m, *_: settled(m)),
 )

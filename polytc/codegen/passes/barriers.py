@@ -18,7 +18,7 @@ from math import gcd
 from typing import TypeAlias
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import items, simplify
+from polytc.codegen.passes import simplify, work_items
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ _Axes: TypeAlias = Mapping[str, tuple[int, int]]
 
 def insert(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its barriers; one whose items run a single phase needs none."""
-    if not items.phased(kernel):
+    if not work_items.phased(kernel):
         return kernel
     axes = _axes(kernel.body)
     common = _common(kernel.body, axes)
@@ -166,7 +166,7 @@ def _common(s: loops.Stmt, axes: _Axes) -> frozenset[str]:
     present = {axis for axis, _ in own.values()}
     longest = {var: extent for var, (axis, extent) in {**axes, **own}.items() if var in own or axis not in present}
     stored = {x.buffer for x in traverse.walk_stmt(s) if isinstance(x, loops.Store) and x.buffer.space != "private"}
-    found = items.accesses_of(s, frozenset(b.name for b in stored))
+    found = work_items.accesses_of(s, frozenset(b.name for b in stored))
     return frozenset(name for name, accesses in found.items() if not _own([a.indices for a in accesses], longest))
 
 

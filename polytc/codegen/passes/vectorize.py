@@ -2,10 +2,9 @@
 reductions.
 
 A vector loop of constant extent becomes as many whole vectors as fit, and vectors of fewer lanes (powers of two) for the rest.
-One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strips; where little is left to run
-at most, masked vectors that cover all that the bounds may reach.
-Guarantees: no loop of these kinds is left; an 'unroll' loop whose extent is unknown has become sequential, like a loop around
-what cannot be made vectors.
+One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strip_mining; where little is left
+to run at most, masked vectors that cover all that the bounds may reach. Guarantees: no loop of these kinds is left; an
+'unroll' loop whose extent is unknown has become sequential, like a loop around what cannot be made vectors.
 """
 
 from __future__ import annotations
@@ -13,9 +12,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.passes import simplify, strips
-from polytc.codegen.passes.lanewise import Chunk, clamped, divides, relaxed, scalars_safe, straight, vectors, widened, widest
-from polytc.codegen.passes.strips import Facts
+from polytc.codegen.passes import simplify, strip_mining
+from polytc.codegen.passes.strip_mining import Facts
+from polytc.codegen.passes.vector_statements import (
+    Chunk,
+    clamped,
+    divides,
+    relaxed,
+    scalars_safe,
+    straight,
+    vectors,
+    widened,
+    widest,
+)
 from polytc.machine import Machine
 
 STRAIGHT = 32
@@ -60,8 +69,8 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
     lanes = machine.lanes(widest(s.body))
     masks = machine.masked and not divides(s.body)
     stores = [x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store)]
-    moves = all(strips.accumulates(x, s.var) if s.kind == "reduce" else any(s.var in traverse.variables(i) for i in x.indices)
-                for x in stores)
+    moves = all(strip_mining.accumulates(x, s.var) if s.kind == "reduce" else
+                any(s.var in traverse.variables(i) for i in x.indices) for x in stores)
     if not moves or not straight(s.body, s.var, masks or s.kind == "reduce"):
         return replace(s, kind="sequential")
     if extent is None or (s.kind == "reduce" and not isinstance(s.body, loops.Store)):
@@ -70,7 +79,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return _unknown(s, facts, known, lanes, masks)
     if s.kind == "reduce":
         assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
-        return strips.horizontal(s, s.body, chunks(extent, lanes))
+        return strip_mining.horizontal(s, s.body, chunks(extent, lanes))
     pieces = masked_chunks(extent, lanes) if masks else chunks(extent, lanes)
     return vectors(s.body, s.var, [_chunk(s, *p) for p in pieces])
 
@@ -78,7 +87,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
 def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], lanes: int, masks: bool) -> loops.Stmt:
     """A vector or 'reduce' loop of any bounds."""
     if s.kind == "reduce":
-        return strips.partial_results(s, facts, lanes, masks)
+        return strip_mining.partial_results(s, facts, lanes, masks)
     low, high = simplify.values(s, known)
     small = s.step == 1 and low is not None and high is not None and high - low < COVER * lanes
     safe = clamped(s, known) if masks and small else s
@@ -86,7 +95,7 @@ def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], la
         s = safe
         masked = vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known))
         return widened(relaxed(masked, known, facts.stored), known, facts.stored)
-    return strips.strips(s, lanes, masks)
+    return strip_mining.strips(s, lanes, masks)
 
 
 def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simplify.Interval]) -> list[Chunk]:
@@ -95,7 +104,7 @@ def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simpl
     for at, width, count in masked_chunks(high - low, lanes):
         width = max(width, 2)                                         # a scalar has no mask
         base = loops.const(low + at)
-        mask = simplify.expr(strips.within(loops.Ramp(base, 1, width), s.lower, s.upper), known)
+        mask = simplify.expr(strip_mining.within(loops.Ramp(base, 1, width), s.lower, s.upper), known)
         active: int | loops.Expr | None = count if count < width else None
         if not isinstance(mask, loops.Const):
             active = mask

@@ -1,11 +1,11 @@
 """ONNX files to graphs: the only door to the onnx library."""
 
-from polytc.graph.onnx.fold import evaluate_node, evaluator, model_of_node
 from polytc.graph.onnx.functions import expanded, function_body
 from polytc.graph.onnx.importer import import_model
-from polytc.graph.onnx.infer import refused_by_inference, result_types
+from polytc.graph.onnx.node_evaluator import evaluate_node, evaluator, model_of_node
+from polytc.graph.onnx.onnx_runtime import second_opinion
 from polytc.graph.onnx.reader import read_model
-from polytc.graph.onnx.second import second_opinion
+from polytc.graph.onnx.shape_inference import refused_by_inference, result_types
 
 __all__ = [
     "evaluate_node", "evaluator", "expanded", "function_body", "import_model", "model_of_node", "read_model",

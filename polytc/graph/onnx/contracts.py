@@ -15,7 +15,7 @@ from polytc.errors import Diagnostic
 from polytc.graph.ir import CONTROL, Node
 from polytc.graph.onnx.choices import unknown_choice
 from polytc.graph.onnx.domains import domain_of, operator_of
-from polytc.graph.own_texts import OWN_TEXTS
+from polytc.graph.user_operators import OWN_TEXTS
 
 _KINDS = onnx.AttributeProto
 

@@ -11,8 +11,8 @@ import onnx.inliner
 from polytc.errors import ModelError
 from polytc.graph.ir import Graph, Node, bodies
 from polytc.graph.onnx import domains
-from polytc.graph.onnx.fold import node_of
 from polytc.graph.onnx.importer import import_model
+from polytc.graph.onnx.node_evaluator import node_of
 
 
 def expanded(model: onnx.ModelProto, native: Callable[[str], bool]) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from polytc.disk.weights import contents
 from polytc.errors import ModelError, fail
 from polytc.graph.onnx.external import Files
 from polytc.graph.onnx.outline import Unusual, outline
-from polytc.graph.places import USUAL, Places
+from polytc.graph.weight_sources import USUAL, Places
 
 errors.register(E601="not an ONNX model", E602="model file cannot be read")
 

@@ -21,8 +21,8 @@ import numpy as np
 from polytc import errors
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Node
-from polytc.graph.own_texts import OWN_TEXTS
 from polytc.graph.plan import Array
+from polytc.graph.user_operators import OWN_TEXTS
 from polytc.program.scalars import DType
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",

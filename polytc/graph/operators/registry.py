@@ -9,7 +9,7 @@ from typing import TypeAlias
 from polytc.graph.ir import qualified
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
 from polytc.graph.operators.table import TABLE
-from polytc.graph.own_texts import OWN_TEXTS
+from polytc.graph.user_operators import OWN_TEXTS
 from polytc.lang import signature
 from polytc.lang.definitions import calls
 from polytc.lang.definitions.signatures import Signature

@@ -14,16 +14,16 @@ from pathlib import Path
 from polytc import errors
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph
-from polytc.graph.passes.algebra import simplify
-from polytc.graph.passes.batchnorm import merge_batchnorm
-from polytc.graph.passes.constants import fold_constants
-from polytc.graph.passes.duplicates import merge_duplicates
+from polytc.graph.passes.algebraic_simplification import simplify
+from polytc.graph.passes.batchnorm_folding import merge_batchnorm
+from polytc.graph.passes.common_subexpressions import merge_duplicates
+from polytc.graph.passes.constant_folding import fold_constants
 from polytc.graph.passes.identities import drop_identities
-from polytc.graph.passes.integers import use_integers
-from polytc.graph.passes.narrow import narrow_weights
+from polytc.graph.passes.integer_products import use_integers
 from polytc.graph.passes.patterns import group_patterns
-from polytc.graph.passes.scales import merge_scales
-from polytc.graph.passes.transposes import sink_transposes
+from polytc.graph.passes.quantised_weights import narrow_weights
+from polytc.graph.passes.scale_folding import merge_scales
+from polytc.graph.passes.transpose_sinking import sink_transposes
 
 errors.register(E620="graph pass that does not exist")
 

@@ -19,11 +19,11 @@ from polytc.codegen.target import Bound
 from polytc.disk.mapped import release
 from polytc.errors import ModelError, fail
 from polytc.graph.plan import Array, Call, Guard, Plan
-from polytc.graph.planning import guards, memory
-from polytc.graph.running import watching
+from polytc.graph.planning import branch_guards, memory
+from polytc.graph.running import index_checks
 from polytc.native.aligned import aligned_bytes, aligned_copy, usable
 from polytc.options import Licence
-from polytc.runtime.chains import Chain, Skip, slots
+from polytc.runtime.call_chains import Chain, Skip, slots
 from polytc.runtime.packages import in_use
 from polytc.runtime.sized import Sized
 
@@ -182,14 +182,14 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
             release(plan.constants[name])
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
     places = _places(plan, used, every)
-    return Instance(plan, tuple(steps), watching.chain(plan, every, used, buffers), arena, buffers, places)
+    return Instance(plan, tuple(steps), index_checks.chain(plan, every, used, buffers), arena, buffers, places)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
              ) -> tuple[list[Bound], list[Link]]:
     """The steps with a Skip before those of each branch, and the values that each reads and writes."""
     every, used = list[Bound](), list[Link]()
-    for k, skip in guards.jumps([link.guards for link in links]):
+    for k, skip in branch_guards.jumps([link.guards for link in links]):
         if isinstance(k, Guard):
             every.append(Skip(condition(k.value), k.taken, skip))
             used.append(Link((k.value,), ()))

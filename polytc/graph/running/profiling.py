@@ -17,7 +17,7 @@ from rich.table import Table
 from polytc.explanation import costs, roofline
 from polytc.graph.plan import Call
 from polytc.graph.running.instance import Instance
-from polytc.runtime.chains import Chain
+from polytc.runtime.call_chains import Chain
 
 WARMING = 2
 """Runs that are not counted."""

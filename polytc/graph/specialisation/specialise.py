@@ -22,8 +22,8 @@ from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
-from polytc.graph.operators import binding, empties, indices, refusals, steps
-from polytc.graph.operators.indices import own
+from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals
+from polytc.graph.operators.index_checks import own
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Array, Call, Guard, Plan, Watch
 from polytc.graph.planning import memory
@@ -183,7 +183,7 @@ class Specialisation:
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
             if node.op in TABLE:
-                empties.vet(TABLE[node.op], self.site(node, values))
+                empty_tensors.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
         foreign = [n for n in needs if self.is_opaque(n)]
@@ -209,7 +209,7 @@ class Specialisation:
         """Bind a node whose inputs are tensors to the steps of its row."""
         site = self.site(node, values)
         try:
-            lowering = empties.bind(TABLE[node.op], site)
+            lowering = empty_tensors.bind(TABLE[node.op], site)
             self.complete(node, lowering)
         except binding.NeedsValue as need:
             if self.by_value(need.name):
@@ -223,10 +223,10 @@ class Specialisation:
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
         if self.checked:
-            indices.watch(self, node, site.indices)
+            index_checks.watch(self, node, site.indices)
         names: dict[str, str] = {}
         several = lowering if isinstance(lowering, tuple) else (lowering,)
-        local = steps.local(several)
+        local = lowering_steps.local(several)
         for step in several:
             self.step(node, step, names, local)
         return ()
@@ -354,9 +354,10 @@ class Specialisation:
 
     def apply(self, node: Node, step: binding.Apply, names: dict[str, str], local: frozenset[str] = frozenset()) -> None:
         sources = [self.source(node, ref, names) for ref in step.inputs]
-        given = [steps.Given(self.shape(s) or (), self.halves.get(s, self.dtype(s)), s in self.halves) for s in sources]
+        given = [lowering_steps.Given(self.shape(s) or (), self.halves.get(s, self.dtype(s)), s in self.halves)
+                 for s in sources]
         try:
-            made = steps.make(step, given, local)
+            made = lowering_steps.make(step, given, local)
         except CompileError as error:
             raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
                              binding.text_of(step)) from None
@@ -374,7 +375,7 @@ class Specialisation:
             if s in self.known:
                 self.store(s, self.known[s], node.label)
         slim, inputs = self.direct(slim, inputs)
-        slim, told = indices.tested(self, node, step, slim) if self.checked else (slim, ())
+        slim, told = index_checks.tested(self, node, step, slim) if self.checked else (slim, ())
         self.calls.append(Call(slim, inputs, targets + told, node.op, self.under))
 
     def base(self, name: str) -> str:

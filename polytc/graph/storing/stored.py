@@ -27,12 +27,12 @@ from polytc.codegen.target import Binary, Target
 from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
 from polytc.graph.ir import Graph, Unread, Value
-from polytc.graph.own_texts import OWN_TEXTS
-from polytc.graph.places import Places
 from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance, Link, Progress, bind
-from polytc.graph.running.quick import QuickRun, quick_run
+from polytc.graph.running.run_fast_path import QuickRun, quick_run
+from polytc.graph.user_operators import OWN_TEXTS
+from polytc.graph.weight_sources import Places
 from polytc.native.aligned import aligned_copy
 from polytc.native.threads import default_threads
 from polytc.options import NONE, Licence
@@ -174,7 +174,7 @@ def _digest(*parts: Any) -> str:
 # ---- the model
 
 class Start:
-    """A model for one set of shapes, ready to run. quick: see running/quick.py."""
+    """A model for one set of shapes, ready to run. quick: see running/run_fast_path.py."""
 
     def __init__(self, plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> None:
         self._parts = plan, links, codes, arena

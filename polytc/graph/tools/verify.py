@@ -24,10 +24,10 @@ from polytc.graph.evaluation.folding import RANDOM, evaluate, foldable
 from polytc.graph.ir import REPEATED, Graph, Node, Value, captured, reads
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.plan import type_of
-from polytc.graph.running.repeating import repeating
+from polytc.graph.running.loop_operators import repeating
 from polytc.graph.specialisation import control
 from polytc.graph.specialisation.specialise import specialise
-from polytc.graph.tools.doubles import is_float, is_half, rounded_once
+from polytc.graph.tools.exact_halves import is_float, is_half, rounded_once
 from polytc.program.scalars import from_numpy
 
 DRAWN = "random"

@@ -14,13 +14,13 @@ from polytc.lang.definitions.expand import names
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.lang.typing.lowered import Scope
-from polytc.program import evaluator, promotion, scalars
+from polytc.program import evaluator, scalars, type_promotion
 from polytc.program import program as pr
 from polytc.program.affine import affine
 from polytc.program.linear import expression, linear
-from polytc.program.promotion import TypeProblem, Value
 from polytc.program.scalars import BOOL, DTYPES, I64, UNKNOWN
 from polytc.program.terms import DEEPEST
+from polytc.program.type_promotion import TypeProblem, Value
 from polytc.program.typenames import CONSTANTS, dtype_of
 
 errors.register(
@@ -76,7 +76,7 @@ class Expressions:
     def _value(self, e: sx.Expr, whole: bool = False) -> Value:
         match e:
             case sx.Number():
-                return promotion.number(e.value)
+                return type_promotion.number(e.value)
             case sx.Name():
                 return self.name(e)
             case sx.Access():
@@ -86,18 +86,20 @@ class Expressions:
             case sx.Extent():
                 return self.extent(e)
             case sx.Unary():
-                return promotion.unary(e.op, self.value(e.a))
+                return type_promotion.unary(e.op, self.value(e.a))
             case sx.Binary():
                 a, b = self.both(e.a, e.b)
-                return promotion.binary(e.op, a, b)
+                return type_promotion.binary(e.op, a, b)
             case sx.Chain():
                 values = self.both(*e.operands)
-                links = [promotion.binary(op, *pair) for op, pair in zip(e.ops, pairwise(values), strict=True)]
-                return reduce(partial(promotion.binary, "&&"), links)
+                links = [type_promotion.binary(op, *pair) for op, pair in zip(e.ops, pairwise(values), strict=True)]
+                return reduce(partial(type_promotion.binary, "&&"), links)
             case sx.Ternary():
                 condition = self.value(e.condition)
                 known = decided(condition)
-                return promotion.select(condition, *self.both(e.a, e.b)) if known is None else self.value(e.a if known else e.b)
+                if known is not None:
+                    return self.value(e.a if known else e.b)
+                return type_promotion.select(condition, *self.both(e.a, e.b))
             case sx.Call():
                 return self.call(e)
             case _:
@@ -123,12 +125,12 @@ class Expressions:
                 self.let(sx.Name(name, e.span))
             return self.let(e)
         if e.id in scope.numbers:
-            value = promotion.number(scope.numbers[e.id])
-            return promotion.cast(value, scope.typed[e.id]) if e.id in scope.typed else value
+            value = type_promotion.number(scope.numbers[e.id])
+            return type_promotion.cast(value, scope.typed[e.id]) if e.id in scope.typed else value
         if e.id in scope.ranks:
             return self.access(e.id, (), e.span)
         if e.id in CONSTANTS:
-            return promotion.number(CONSTANTS[e.id])
+            return type_promotion.number(CONSTANTS[e.id])
         if e.id in self.down:
             return Value(negative(pr.Index(self.down[e.id])), weak=True)
         self.order.setdefault(e.id)
@@ -213,7 +215,7 @@ class Expressions:
             raise self.fail("E111", "this is not affine", e.span,
                             "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
         try:
-            return promotion.adapt(value, I64)
+            return type_promotion.adapt(value, I64)
         except TypeProblem as problem:
             raise self.fail(problem.code, problem.message, e.span, "subscripts and ranges are i64") from None
 
@@ -231,7 +233,7 @@ class Expressions:
                             "use a condition for anything else: `i > 0 ? ... : ...`")
         if default.dtype.is_float and not read.dtype.is_float:
             raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
-        constant = promotion.adapt(default, read.dtype)
+        constant = type_promotion.adapt(default, read.dtype)
         if not isinstance(constant, pr.Const):
             constant = pr.Const(bool(default.number), BOOL)
         return self._guard(read.expr, constant, e.span)
@@ -261,7 +263,7 @@ class Expressions:
             raise self.fail("E101", f"`{e.tensor}` is not an input", e.span, closest(e.tensor, self.scope.shapes))
         if not -len(shape) <= e.axis < len(shape):
             raise self.fail("E105", f"`{e.tensor}` has {len(shape)} dimensions, no axis {e.axis}", e.span)
-        return promotion.number(shape[e.axis])
+        return type_promotion.number(shape[e.axis])
 
     def call(self, e: sx.Call) -> Value:
         if e.fn in self.scope.ranks and (self.s.call_style or e.fn not in scalars.INTRINSICS):
@@ -273,7 +275,7 @@ class Expressions:
         if len(e.args) != expected:
             raise self.fail("E103", f"`{e.fn}` takes {expected} argument{'s' * (expected > 1)}, {len(e.args)} given", e.span)
         args = list(self.both(*e.args))
-        return promotion.cast(args[0], dtype) if dtype else promotion.call(e.fn, args)
+        return type_promotion.cast(args[0], dtype) if dtype else type_promotion.call(e.fn, args)
 
     def unknown_call(self, e: sx.Call) -> Failed:
         known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]

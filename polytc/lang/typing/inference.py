@@ -16,8 +16,8 @@ from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.expressions import Expressions, Failed
 from polytc.lang.typing.lowered import Scope
 from polytc.program import scalars
-from polytc.program.promotion import Value, joined
 from polytc.program.scalars import I64, UNKNOWN, DType
+from polytc.program.type_promotion import Value, joined
 
 
 def infer(body: Sequence[sx.Statement], d: Declarations, functions: frozenset[str]) -> dict[str, DType]:

@@ -9,7 +9,7 @@ from polytc.lang.report import Report
 from polytc.lang.typing.expressions import Expressions, Failed, negative, reading
 from polytc.lang.typing.lowered import Bound, Lowered, Scope
 from polytc.program import program as pr
-from polytc.program import promotion, scalars
+from polytc.program import scalars, type_promotion
 from polytc.program.affine import affine
 from polytc.program.scalars import BOOL, I64
 
@@ -121,7 +121,7 @@ class _Lowering(Expressions):
 
     def step(self, c: sx.RangeClause) -> int:
         """The step of a range."""
-        step = self.value(c.step) if c.step is not None else promotion.number(1)
+        step = self.value(c.step) if c.step is not None else type_promotion.number(1)
         if not isinstance(step.number, int) or step.number == 0:
             raise self.fail("E114", "the step of a range must be a number other than 0", c.span)
         if abs(step.number) >= 1 << 62:

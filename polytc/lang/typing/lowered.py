@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from polytc.errors import Span
 from polytc.lang.parsing import syntax as sx
 from polytc.program import program as pr
-from polytc.program.promotion import Value
 from polytc.program.scalars import DType
+from polytc.program.type_promotion import Value
 
 
 @dataclass(frozen=True)

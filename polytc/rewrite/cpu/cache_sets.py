@@ -13,7 +13,7 @@ from math import gcd, prod
 from polytc.machine import Cache, Machine
 from polytc.program import program as pr
 from polytc.schedule.cost.register_tiles import RegisterTile
-from polytc.schedule.facts.groups import coincident_indices, reduced_indices
+from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
 from polytc.schedule.facts.strides import of_access
 
 FAR = 12.0

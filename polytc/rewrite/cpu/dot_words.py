@@ -31,7 +31,7 @@ from polytc.program.words import DOTS, WORD, Dot
 from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.register_tiles import MATRIX
-from polytc.schedule.facts.groups import is_contraction, reduced_indices
+from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
 REUSE = 8
 """Times that each number of a variable factor must be used before it is put into words."""

@@ -21,7 +21,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.groups import coincident_indices, is_contraction
+from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
 ACCUMULATORS = 4

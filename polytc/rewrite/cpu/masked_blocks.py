@@ -26,7 +26,7 @@ from math import inf, lcm
 from polytc.program import program as pr
 from polytc.program.linear import Linear, bounds, expression, linear
 from polytc.program.scalars import BOOL, I64
-from polytc.schedule.facts.groups import is_contraction
+from polytc.schedule.facts.fusion_groups import is_contraction
 from polytc.schedule.facts.strides import panel_width
 
 LOW = -1e30

@@ -29,7 +29,7 @@ from polytc.rewrite.cpu.lanes import along
 from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
-from polytc.schedule.facts.groups import coincident_indices, is_contraction, reduced_indices
+from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
 PANEL = 16

@@ -8,7 +8,7 @@
         Y[x0 + 64*x0_block, x1] = Y_rows[x0_block,x0,x1]
 
 A rewrite from Program to Program: the rows of the temporaries are cut in blocks, so that the loop over these is one that all
-statements share (schedule.fusion.clusters), and memory holds a block of each temporary in place of the whole. Rows that are
+statements share (schedule.fusion.outer_fusion), and memory holds a block of each temporary in place of the whole. Rows that are
 left over are done by statements of their own. It is done where two products are linked by temporaries that are too large
 otherwise, as attention over a long sequence does. (Rabe & Staats, Self-attention Does Not Need O(n^2) Memory, 2021.)
 """
@@ -26,8 +26,8 @@ from polytc.program.names import claim, fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu import masked_blocks
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.groups import Group, is_contraction, partition
-from polytc.schedule.fusion.clusters import Cluster, beside, flowing, shared_rows
+from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition
+from polytc.schedule.fusion.outer_fusion import Cluster, beside, flowing, shared_rows
 
 LARGEST, SMALLEST = 64, 8
 """Rows of a block: more give no operand more reuse, less give it too little."""

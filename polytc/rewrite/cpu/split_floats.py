@@ -25,7 +25,7 @@ from polytc.program.scalars import BF16, F32, I8, I64, U8, U32
 from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
-from polytc.schedule.facts.groups import is_contraction, reduced_indices
+from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
 PARTS = 3
 """bf16 that an f32 is the sum of."""

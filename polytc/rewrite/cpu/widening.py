@@ -23,7 +23,7 @@ from polytc.program.sizes import representative
 from polytc.program.words import DOTS
 from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
-from polytc.schedule.facts.groups import is_contraction
+from polytc.schedule.facts.fusion_groups import is_contraction
 
 REUSE = 16
 """Times that each element must be used: elements that are used less often come from memory in half the time as halves or less,

@@ -26,9 +26,9 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.gpu import local_tiles
-from polytc.rewrite.gpu.surroundings import Around
-from polytc.schedule.facts.groups import coincident_indices
-from polytc.schedule.gpu import in_launch, launches
+from polytc.rewrite.gpu.enclosing import Around
+from polytc.schedule.facts.fusion_groups import coincident_indices
+from polytc.schedule.gpu import kernel_loops, launches
 from polytc.schedule.gpu import strategy as gpu
 
 
@@ -97,7 +97,7 @@ def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
 def _in_one_group(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
     """Microseconds of one group for all."""
     return launches.LAUNCH + sum(prod(r.extent for r in s.ranges[:s.depth]) * (
-        in_launch.BARRIER + in_launch.STEP * _waits(s, machine.max_work_group)) for s in statements)
+        kernel_loops.BARRIER + kernel_loops.STEP * _waits(s, machine.max_work_group)) for s in statements)
 
 
 def _waits(s: pr.Statement, busy: int) -> float:

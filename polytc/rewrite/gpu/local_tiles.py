@@ -7,10 +7,10 @@
         C[128*i_group + 8*i_item + i_row, ...] = C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane]
 
 All tiles are whole: results beyond the ends are computed and not stored, operands beyond the ends are copied as zeros. The
-copies and accumulators are tensors with a slice for each group, which storage contraction (codegen.passes.contract) then keeps
-in local memory or registers, as it does with the copies that users ask for (schedule.user.copies). A range of an index says
-what its loop becomes; schedule.gpu.strategy builds the nest from that.
-(Verdoolaege et al., Polyhedral Parallel Code Generation for CUDA, TACO 2013, with a second level of tiles in registers.)
+copies and accumulators are tensors with a slice for each group, which storage contraction (codegen.passes.array_contraction)
+then keeps in local memory or registers, as it does with the copies that users ask for (schedule.user.copies). A range of an
+index says what its loop becomes; schedule.gpu.strategy builds the nest from that. (Verdoolaege et al., Polyhedral Parallel
+Code Generation for CUDA, TACO 2013, with a second level of tiles in registers.)
 """
 
 from __future__ import annotations
@@ -26,21 +26,28 @@ from polytc.program.linear import Linear, bounds, expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Undecided
-from polytc.rewrite.gpu import blocks, operands, reduction_items, split_reduction, tile_conditions, transpose
-from polytc.rewrite.gpu.blocks import Blocking
-from polytc.rewrite.gpu.index_cuts import Cut, ragged, substituted
-from polytc.rewrite.gpu.operands import Operand
-from polytc.rewrite.gpu.reductions import Reduction
-from polytc.rewrite.gpu.surroundings import Around
-from polytc.rewrite.gpu.transpose import Turned
+from polytc.rewrite.gpu import (
+    contraction_tiles,
+    local_transpose,
+    split_reduction,
+    tile_conditions,
+    tile_copies,
+    work_group_shape,
+)
+from polytc.rewrite.gpu.contraction_tiles import Blocking
+from polytc.rewrite.gpu.enclosing import Around
+from polytc.rewrite.gpu.local_transpose import Turned
+from polytc.rewrite.gpu.tile_copies import Operand
+from polytc.rewrite.gpu.tiled_indices import Cut, ragged, substituted
+from polytc.rewrite.gpu.work_group_reductions import Reduction
 from polytc.rewrite.step import Reason, Reasons
-from polytc.schedule.facts.groups import Group, about, of_sizes, partition, reduced_indices
+from polytc.schedule.facts.fusion_groups import Group, about, of_sizes, partition, reduced_indices
 
 AXES = ("block0", "block1", "block2")
 
 
 def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
-    """The program with its contractions cut for the machine. policy: of fusion, see schedule.facts.groups."""
+    """The program with its contractions cut for the machine. policy: of fusion, see schedule.facts.fusion_groups."""
     if program.sequential or program.dynamic or program.precise:
         return program
     return used(divided(program, machine, Names.of(program), Around(), policy))
@@ -93,17 +100,17 @@ def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
          ) -> Callable[[pr.Program, Group, Names, Around], _Staged | Turned | Reduction] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     told = ", ".join(s.name for s in group.statements)
-    tiles = blocks.choose(program, group, machine) if machine.staging else None
+    tiles = contraction_tiles.choose(program, group, machine) if machine.staging else None
     if tiles is not None:
         extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
         why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
         return lambda p, g, names, around: _Staged(p, g, tiles, names, around)
-    turn = transpose.choose(program, group, machine) if machine.staging else None
+    turn = local_transpose.choose(program, group, machine) if machine.staging else None
     if turn is not None:
         why.acts(told, "transposed through local memory: no index walks along all that it touches")
         return lambda p, g, names, around: Turned(p, g, turn, names, around)
-    team = reduction_items.choose(program, group, machine)
-    rows = reduction_items.row_tensors(group) if team is not None else None
+    team = work_group_shape.choose(program, group, machine)
+    rows = work_group_shape.row_tensors(group) if team is not None else None
     if team is None or rows is None:
         unstaged = "" if machine.staging else "; this device's local memory is no faster than its caches"
         why.declines(told, f"divided: each instance is an item's, which does as well{unstaged}")
@@ -118,7 +125,7 @@ class _Staged:
     def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names, outside: Around) -> None:
         self.program, self.group, self.blocking, self.names, self.outside = program, group, blocking, names, outside
         self.tensors: list[pr.Tensor] = []
-        at = blocks.heavy(group)
+        at = contraction_tiles.heavy(group)
         assert at is not None, "staging: no contraction"
         self.at, self.main = at, group.statements[at]
         self.cuts = self._cuts()
@@ -309,7 +316,7 @@ class _Staged:
 
     def _direct(self, read: pr.Read) -> pr.Expr:
         """An operand that is read where it lies; zero beyond its ends."""
-        return read if read.default is not None else replace(read, default=operands.zero(read))
+        return read if read.default is not None else replace(read, default=tile_copies.zero(read))
 
     def _copy(self, read: pr.Read, cut: list[str]) -> tuple[pr.Statement, tuple[pr.Expr, ...], bool]:
         """The statement that copies what a group needs of an operand in a step; where the contraction finds it; whether steps
@@ -335,7 +342,7 @@ class _Staged:
         operand = Operand(read, self.program.tensor(read.tensor), tuple(low), tuple(widths), tuple(ends), tuple(order),
                           self.outside.ranges)
         label = self.names.label(f"{self.main.name}_{name}")
-        copy = operands.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, self.names)
+        copy = tile_copies.copy(operand, label, name, tuple(around), self.blocking.items, self.blocking.lanes, self.names)
         return copy, cell, zero
 
     def _end(self, read: pr.Read, d: int, form: Linear, cut: list[str]) -> tuple[int, int]:

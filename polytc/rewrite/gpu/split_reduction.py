@@ -31,10 +31,10 @@ from polytc.program.linear import expression, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size
-from polytc.rewrite.gpu.blocks import DEPTHS, SMALL
-from polytc.rewrite.gpu.index_cuts import Cut
-from polytc.rewrite.gpu.reduction_items import COLUMNS, EACH, fastest
-from polytc.schedule.facts.groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
+from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
+from polytc.rewrite.gpu.tiled_indices import Cut
+from polytc.rewrite.gpu.work_group_shape import COLUMNS, EACH, fastest
+from polytc.schedule.facts.fusion_groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import ENOUGH, GROUP
 
 LEAST = 2048

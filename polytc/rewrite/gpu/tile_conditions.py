@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from polytc.program import program as pr
 from polytc.program.linear import Linear, bounds, expression, linear
 from polytc.program.scalars import BOOL, I64
-from polytc.rewrite.gpu.index_cuts import Cut, substituted
+from polytc.rewrite.gpu.tiled_indices import Cut, substituted
 
 _LEAST = {"<": True, "<=": True, ">": False, ">=": False}
 """Whether a comparison of a form with 0 holds somewhere if it does for the form's smallest value, else for its largest."""

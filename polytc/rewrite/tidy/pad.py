@@ -4,8 +4,8 @@
     ->  I_pad[x0,x1] = (I[x0,x1] else 0.0) where x1 in -1:31;  O[m,h] += I_pad[c,h+r-1]*W[m,c,r]
 
 The copy costs one pass over the input; the guard would cost a test in the innermost loop. Where it would not, because the
-guard is the same for all neighbours in memory and holds but at the edges (codegen.passes.split), few uses of an element are no
-reason for a copy.
+guard is the same for all neighbours in memory and holds but at the edges (codegen.passes.index_set_splitting), few uses of an
+element are no reason for a copy.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.schedule.facts.groups import reduced_indices
+from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, panel_width
 
 LOAD = 0.25

@@ -13,7 +13,7 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
-from polytc.schedule.facts.groups import reduced_indices
+from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import of_access, panel
 
 SMALLEST_BLOCK = 16

@@ -17,7 +17,7 @@ from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.schedule.cpu import strategy as cpu
-from polytc.schedule.facts import bands, constraints, total_order
+from polytc.schedule.facts import bands, scheduler_constraints, total_order
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.fusion import policies
 from polytc.schedule.tiling import point_loops, tile_sizes, wavefront
@@ -51,7 +51,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     if total_order.is_chain(program, loop):
         return nest.in_order((loop,), 0), [f"loop {loop.label}: each instance needs the one before"]
     try:
-        asked = constraints.question(scop, deps, loop.statements)
+        asked = scheduler_constraints.question(scop, deps, loop.statements)
         tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]

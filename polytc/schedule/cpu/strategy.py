@@ -15,10 +15,10 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.schedule.cost import register_tiles, sharing, tile_order
-from polytc.schedule.facts.groups import Group, coincident_indices, is_contraction, partition, reduced_indices
+from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order
+from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
-from polytc.schedule.fusion.clusters import Cluster, clusters
+from polytc.schedule.fusion.outer_fusion import Cluster, clusters
 from polytc.schedule.fusion.policies import Fusion
 
 SQUARE = 16
@@ -64,7 +64,8 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
 
 
 def _kind(program: pr.Program, groups: tuple[Group, ...]) -> str:
-    return "parallel" if sharing.work(program, (s for g in groups for s in g.statements)) >= sharing.SHARED else "sequential"
+    work = parallel_profitability.work(program, (s for g in groups for s in g.statements))
+    return "parallel" if work >= parallel_profitability.SHARED else "sequential"
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str) -> Nest:
@@ -209,7 +210,7 @@ def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int
 
 def _square(group: Group, vector: int, other: int, panel: int | None, width: int, machine: Machine) -> Tile:
     """Reads that are contiguous in another row than the writes: square tiles, which code generation transposes in registers
-    (codegen.passes.transpose), in blocks of which all lines stay in the first cache until they are used up.
+    (codegen.passes.register_transpose), in blocks of which all lines stay in the first cache until they are used up.
 
     width: bytes of an element; panel: the writes' panel width, which tiles respect.
     """

@@ -1,7 +1,7 @@
 """What isl's scheduler found, as plain data: bands of loops whose rows are linear forms of the statements' indices.
 
-Parameters (poly.symbolic) are back to numbers here. Rows of one statement that are constant, or follow from those outside,
-stay: they place the statement among the others.
+Parameters (poly.symbolic_sizes) are back to numbers here. Rows of one statement that are constant, or follow from those
+outside, stay: they place the statement among the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which instances are in each other's way while some loops stand still: the question behind distribution, permutation, parallel
 and vector loops.
 
-Asked of dependences with symbolic sizes (poly.symbolic), which is quick; the schedule that comes of the answers is proved later
-with the numbers.
+Asked of dependences with symbolic sizes (poly.symbolic_sizes), which is quick; the schedule that comes of the answers is
+proved later with the numbers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     min    each update with its initialisation, and nothing else
     smart  neighbours that make or read the same elements in the same iterations, where no register tile is lost for it and
-           enough iterations are left for threads (schedule.facts.groups)
+           enough iterations are left for threads (schedule.facts.fusion_groups)
     max    all neighbours that may
 
 (The policies of Pluto: Bondhugula et al., A Practical Automatic Polyhedral Parallelizer and Locality Optimizer, PLDI 2008.)
@@ -16,8 +16,8 @@ from math import ceil, prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import footprints
-from polytc.schedule.facts.groups import Group, is_contraction, loses_tile, partition, splits_square
-from polytc.schedule.fusion.clusters import clusters
+from polytc.schedule.facts.fusion_groups import Group, is_contraction, loses_tile, partition, splits_square
+from polytc.schedule.fusion.outer_fusion import clusters
 from polytc.schedule.tiling.tile_sizes import REGION
 
 POLICIES = ("min", "smart", "max")

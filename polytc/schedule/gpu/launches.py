@@ -23,8 +23,8 @@ from polytc.program import program as pr
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.bands import Tree
 from polytc.schedule.facts.conflicts import Rows
-from polytc.schedule.facts.constraints import Question, question
-from polytc.schedule.gpu import diagonals, in_launch, textual
+from polytc.schedule.facts.scheduler_constraints import Question, question
+from polytc.schedule.gpu import kernel_loops, outer_parallelism, tile_wavefronts
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
@@ -73,10 +73,10 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
         return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
     scene = Scene(scop.program, point_loops.names(loop.statements), asked.conflicts, machine)
     mapping = _Mapping(scene, open_)
-    written = textual.tree(asked.conflicts, (loop,))
+    written = outer_parallelism.tree(asked.conflicts, (loop,))
     found = {"the text": mapping.whole(written, name)}
     notes: list[str] = []
-    if textual.is_poor(scene, written) and not bands.has_cut(written):
+    if outer_parallelism.is_poor(scene, written) and not bands.has_cut(written):
         for title, coincident in (("isl's scheduler", True), ("tiles", False)):
             try:
                 tree = _asked(scop, asked, coincident)
@@ -142,20 +142,20 @@ class _Mapping:
         trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in band.loops))
         inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
         child = self.of(band.child, inner, around * trips, f"{name}.in")
-        members = in_launch.members(self.scene, band.loops)
+        members = kernel_loops.members(self.scene, band.loops)
         if not child.parallel:
             points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
             return Planned(nest.Band(name, members, child.nest), LAUNCH + STEP * points_ / around, False)
         host = Planned(nest.Band(name, members, child.nest), trips * child.micros, True)
         if self.open or bands.has_cut(band):
             return host
-        group = in_launch.plan(self.scene, band, fixed, around, name)
+        group = kernel_loops.plan(self.scene, band, fixed, around, name)
         alone = Planned(group.nest, LAUNCH + group.micros, True)
         return min((host, alone), key=lambda p: p.micros)
 
     def tiles(self, tree: Tree, name: str) -> Planned | None:
         """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
-        found = diagonals.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.Band) else None
+        found = tile_wavefronts.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.Band) else None
         return None if found is None else Planned(found.nest, found.micros, True)
 
     def launch(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
@@ -169,17 +169,17 @@ class _Mapping:
 
     def grid(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
-        loops, child = in_launch.flat(band)
+        loops, child = kernel_loops.flat(band)
         free = [loop for loop in loops if loop.coincident]
-        chosen = in_launch.fastest_first(self.scene, free, fixed)[:3]
+        chosen = kernel_loops.fastest_first(self.scene, free, fixed)[:3]
         extents = [tile_sizes.extent(self.scene, loop) for loop in chosen]
         items = gpu.items(extents, self.scene.machine)
         rest = tuple(loop for loop in loops if loop not in chosen)
-        inside = in_launch.serial(self.scene, child, f"{name}.in")
-        body = nest.Band(f"{name}.item", in_launch.members(self.scene, rest), inside) if rest else inside
+        inside = kernel_loops.serial(self.scene, child, f"{name}.in")
+        body = nest.Band(f"{name}.item", kernel_loops.members(self.scene, rest), inside) if rest else inside
         mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
-        blocks = tuple(in_launch.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
-        threads = tuple(in_launch.member(self.scene, loop, f"thread{axis}", modulus=size) for axis, (loop, size) in mapped)
+        blocks = tuple(kernel_loops.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
+        threads = tuple(kernel_loops.member(self.scene, loop, f"thread{axis}", modulus=size) for axis, (loop, size) in mapped)
         made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
         busy = min(prod(extents), ITEMS * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))

@@ -16,7 +16,7 @@ from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
-from polytc.schedule.facts.groups import Group, of_sizes, partition
+from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
 from polytc.schedule.facts.strides import of_statement, vector_score
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import vector_accesses

@@ -12,7 +12,7 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
-from polytc.schedule.facts.groups import Group
+from polytc.schedule.facts.fusion_groups import Group
 from polytc.schedule.facts.occupancy import ENOUGH, GROUP
 
 

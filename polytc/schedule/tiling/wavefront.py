@@ -18,7 +18,7 @@ from polytc.program import program as pr
 from polytc.program.linear import Linear
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import text
-from polytc.schedule.tiling import contractions
+from polytc.schedule.tiling import contraction_nests
 from polytc.schedule.tiling.point_loops import Own, Parts, Points, Scene, Shared
 from polytc.schedule.tiling.tile_sizes import Plan
 
@@ -72,7 +72,7 @@ def _own(scene: Scene, own: Own, name: str, *, parallel: bool) -> Nest:
     is."""
     s = scene.statements[own.statement]
     if own.tile is not None:
-        return contractions.nest(s, own.tile, name, parallel=parallel)
+        return contraction_nests.nest(s, own.tile, name, parallel=parallel)
     members: list[Member] = []
     last = len(own.loops) - 1
     chosen = next((n for n, free in enumerate(own.free) if free and (n != last or own.kind == "sequential")), None)

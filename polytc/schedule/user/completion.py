@@ -23,9 +23,9 @@ from polytc.machine import Machine
 from polytc.poly import nest
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
-from polytc.schedule.cost import register_tiles, sharing
+from polytc.schedule.cost import parallel_profitability, register_tiles
 from polytc.schedule.cpu import strategy as cpu
-from polytc.schedule.facts.groups import is_contraction, reduced_indices
+from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, vector_score
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.user import extents, loopnest, reading
@@ -168,8 +168,8 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
         return s
     loop = loops[depth]
     typical = numeric(s.program)
-    work = sharing.work(typical, (typical.statement(r.statement) for r in loop.rows))
-    if loop.kind != "sequential" or work // around < sharing.SHARED:
+    work = parallel_profitability.work(typical, (typical.statement(r.statement) for r in loop.rows))
+    if loop.kind != "sequential" or work // around < parallel_profitability.SHARED:
         return s
     made = _attempt(s, lambda s: s.parallel(name, loop.name(name)))
     trips = _trips(s, loop)

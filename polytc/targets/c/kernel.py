@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from polytc.codegen import intervals, lanes, loops, traverse
+from polytc.codegen import intervals, loops, traverse, vector_lanes
 from polytc.codegen.emitter import Names
 from polytc.program.scalars import I64
 from polytc.targets.c import language
@@ -111,7 +111,8 @@ class KernelWriter(Statements):
             self.one(s)
         elif any(isinstance(e, loops.Shuffle) for e in traverse.walk_expr(s.value)):
             for k in range(width):
-                self.one(loops.Store(s.buffer, tuple(lanes.lane(i, k) for i in s.indices), lanes.lane(s.value, k)))
+                indices = tuple(vector_lanes.lane(i, k) for i in s.indices)
+                self.one(loops.Store(s.buffer, indices, vector_lanes.lane(s.value, k)))
         elif any(e.buffer == s.buffer and e.indices != s.indices for e, _ in traverse.loads(s.value)):
             self.scoped(lambda: self.apart(s, width))
         else:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from polytc import errors
-from polytc.codegen import intervals, lanes, loops
+from polytc.codegen import intervals, loops, vector_lanes
 from polytc.codegen.passes import simplify
 from polytc.program.scalars import BOOL, I32, I64, DType
 from polytc.targets.ctext.indexing import Indexing
@@ -83,7 +83,7 @@ class Expressions(Indexing):
 
     def _by_lane(self, e: loops.Expr) -> str:
         """A vector put together from scalars."""
-        parts = [bare(self.value(lanes.lane(e, k))) for k in range(e.lanes)]
+        parts = [bare(self.value(vector_lanes.lane(e, k))) for k in range(e.lanes)]
         if e.dtype == BOOL:
             parts = [f"-({p})" for p in parts]
         return f"({self.c.vector(e.dtype, e.lanes)})({', '.join(parts)})"
@@ -260,7 +260,7 @@ class Expressions(Indexing):
             # `?:` evaluates one side only, so that a guarded load is not performed
             text = choice(self.value(cond), self.value(e.a), self.value(e.b))
             return f"(({self.c.scalar(e.dtype)}){text})" if e.lanes == 1 and e.dtype.is_int and e.dtype.bits < 32 else text
-        if lanes.has_load(e.a) or lanes.has_load(e.b):
+        if vector_lanes.has_load(e.a) or vector_lanes.has_load(e.b):
             return self._by_lane(e)
         return f"select({bare(self.value(e.b))}, {bare(self.value(e.a))}, {bare(self.mask(cond, self.c.value_bits(e.dtype)))})"
 

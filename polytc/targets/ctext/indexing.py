@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 
 from polytc import errors
-from polytc.codegen import intervals, lanes, loops
+from polytc.codegen import intervals, loops, vector_lanes
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.text import PREFIX, add, bare, factor, operand
 
@@ -43,7 +43,7 @@ class Indexing:
                 text = str(int(e.value)) if e.value >= 0 else f"({int(e.value)})"
                 return text if e.lanes == 1 else f"({self.itype}{e.lanes})({text})"
             case loops.Ramp() | loops.Broadcast():
-                parts = [bare(self.index(lanes.lane(e, k))) for k in range(e.lanes)]
+                parts = [bare(self.index(vector_lanes.lane(e, k))) for k in range(e.lanes)]
                 return f"({self.itype}{e.lanes})({', '.join(parts) if isinstance(e, loops.Ramp) else parts[0]})"
             case loops.Unary():
                 return f"(-{self.index(e.a)})"
@@ -54,7 +54,8 @@ class Indexing:
             case loops.Binary(op="//" | "%") if e.lanes == 1:
                 return self._floor_index(e)
             case loops.Binary(op="//" | "%"):
-                return f"({self.itype}{e.lanes})({', '.join(bare(self.index(lanes.lane(e, k))) for k in range(e.lanes))})"
+                parts = [bare(self.index(vector_lanes.lane(e, k))) for k in range(e.lanes)]
+                return f"({self.itype}{e.lanes})({', '.join(parts)})"
             case loops.Binary(op="+") if (taken := _negated(e.b)) is not None:
                 return add("-", self.index(e.a), self.index(taken))
             case loops.Binary(op="+") if (taken := _negated(e.a)) is not None:

@@ -9,7 +9,7 @@ from functools import partial
 from polytc.codegen import intervals, loops, traverse
 from polytc.codegen.emitter import Emitter, Names
 from polytc.program.scalars import I64, DType
-from polytc.targets.ctext import sharing
+from polytc.targets.ctext import common_subexpressions
 from polytc.targets.ctext.expressions import Expressions
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -71,7 +71,7 @@ class Statements(Emitter):
 
     def emit_block(self, s: loops.Block) -> None:
         before = dict(self.expressions.known)
-        made = sharing.of_block(s, [*self.env, *self.shared, *self.sizes], before, self.expressions.c.lanes)
+        made = common_subexpressions.of_block(s, [*self.env, *self.shared, *self.sizes], before, self.expressions.c.lanes)
         for k, part in enumerate(s.stmts):
             # declarations of one part must not be seen by the next
             if self.declares(part) and len(s.stmts) > 1:
@@ -90,7 +90,7 @@ class Statements(Emitter):
         for e in made:
             text = bare(write.value(e) if isinstance(e, loops.Load) else write.index(e))
             ctype = write.c.vector(e.dtype, e.lanes) if isinstance(e, loops.Load) else self.itype
-            title = sharing.title(e, write.known, self.names.variable)
+            title = common_subexpressions.title(e, write.known, self.names.variable)
             name = self.scope.enter_context(self.names.bound(f"{ctype} {text}", title))
             self.line(f"const {ctype} {name} = {text};")
             write.known[e] = name
@@ -154,7 +154,7 @@ class Statements(Emitter):
 
     def emit_store(self, s: loops.Store) -> None:
         self.note(s)
-        own = sharing.of_store(s, self.expressions.known) if s.buffer.space != "private" else []
+        own = common_subexpressions.of_store(s, self.expressions.known) if s.buffer.space != "private" else []
         if own and not self.alone:
             self.scoped(lambda: self.named_store(s, own))
         else:

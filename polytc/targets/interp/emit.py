@@ -6,7 +6,7 @@ import builtins
 import keyword
 from dataclasses import replace
 
-from polytc.codegen import intervals, lanes, loops, ndrange, traverse
+from polytc.codegen import intervals, loops, ndrange, traverse, vector_lanes
 from polytc.codegen.emitter import Emitter, Names
 
 _RESERVED = frozenset({*keyword.kwlist, *dir(builtins), "m"})
@@ -210,7 +210,7 @@ class _KernelWriter(Emitter):
     def select(self, e: loops.Select) -> str:
         if e.cond.lanes == 1 and not self.masked:
             return f"({self.value(e.a)} if {self.condition(e.cond)} else {self.value(e.b)})"
-        if not (self.masked or lanes.has_load(e.a) or lanes.has_load(e.b)):
+        if not (self.masked or vector_lanes.has_load(e.a) or vector_lanes.has_load(e.b)):
             return f"_np.where({self.value(e.cond)}, {self.value(e.a)}, {self.value(e.b)})"
         cond, mask = self.value(e.cond), ", m" if self.masked else ""
         self.masked += 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen import loops
-from polytc.codegen.sizes import UNKNOWN
+from polytc.codegen.size_binding import UNKNOWN
 from polytc.codegen.target import Binary, Bound, Held, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 from polytc.targets.interp import emit, support

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 from polytc.codegen.target import Source
 from polytc.native import chain_walk, parallel_regions, subnormals
 from polytc.targets.llvm import standalone_checks
@@ -81,7 +81,7 @@ class Chain:
     @property
     def weights(self) -> int:
         """Bytes of the file of weights; 0 if there are none."""
-        return weightfile.BYTES + self.header[weightfile.BYTES_WORD] if self.header else 0
+        return weight_file.BYTES + self.header[weight_file.BYTES_WORD] if self.header else 0
 
     @property
     def arrays(self) -> int:

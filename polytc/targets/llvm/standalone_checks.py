@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polytc.codegen import weightfile
+from polytc.codegen import weight_file
 
 _FUNCTIONS = """\
 declare i32 @memcmp(ptr, ptr, i64)
@@ -95,10 +95,10 @@ apart:
 def text(header: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> str:
     """The two functions. header: words that the file of weights begins with, none without weights; inputs, outputs: bytes of
     the arrays of the caller."""
-    found = _FUNCTIONS.replace("@WORDS", str(weightfile.WORDS)).replace("@HEADER_BYTES", str(weightfile.BYTES))
+    found = _FUNCTIONS.replace("@WORDS", str(weight_file.WORDS)).replace("@HEADER_BYTES", str(weight_file.BYTES))
     found = found.replace("@INPUTS", str(len(inputs)))
-    found = found.replace("@SUMS", str(weightfile.SUMS_WORD)).replace("@SUM", str(weightfile.SUM_WORD))
-    return found + _table("bytes", (*inputs, *outputs)) + _table("header", header or [0] * weightfile.WORDS)
+    found = found.replace("@SUMS", str(weight_file.SUMS_WORD)).replace("@SUM", str(weight_file.SUM_WORD))
+    return found + _table("bytes", (*inputs, *outputs)) + _table("header", header or [0] * weight_file.WORDS)
 
 
 def _table(name: str, values: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 A kernel is a function of its buffers, then `arena` (scratch of this thread), `launch`, `pool` and `threads`. Its parallel
 loops become functions `body(begin, end, context, arena)` over iteration numbers; `launch(pool, body, context, n, threads,
 arena, arena_bytes)` of native/threads.py divides the numbers among threads. With threads == 1 the body is called directly.
-Where sequential loops lie around parallel ones, the threads run them together, see teams.py.
+Where sequential loops lie around parallel ones, the threads run them together, see thread_teams.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, prefetch, traverse
-from polytc.codegen.passes import accesses, work
+from polytc.codegen.passes import alias_analysis, work_estimate
 from polytc.machine import Machine
-from polytc.targets.llvm import amx, bodies, expressions, fetch, ir, teams
+from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
 from polytc.targets.llvm.expressions import Body
 
 STACK_BYTES = 16 << 10
@@ -79,16 +79,16 @@ class Writer:
     body: Body
     used: int
     parallel: bool
-    team: teams.Team | None = None
+    team: thread_teams.Team | None = None
     around: prefetch.Around = prefetch.NOWHERE
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
-            case _ if self.team is not None and teams.region(self, self.team, s):
+            case _ if self.team is not None and thread_teams.region(self, self.team, s):
                 pass
             case loops.For(kind="parallel") if not self.parallel and not _runs_once(s):
                 self._parallel(s)
-            case loops.For() if not self.parallel and self.team is None and teams.is_team(s) and not _runs_once(s):
+            case loops.For() if not self.parallel and self.team is None and thread_teams.is_team(s) and not _runs_once(s):
                 self._team(s)
             case loops.For():
                 self._loop(s)
@@ -106,14 +106,14 @@ class Writer:
     def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
         self.body.scopes.append({})
         for a in ahead:
-            fetch.emit(self.body, a)
+            prefetches.emit(self.body, a)
         self.statement(s)
         self.body.scopes.pop()
 
     def _block(self, s: loops.Block) -> None:
         zeros: list[loops.Store] = []
         outermost = not self.parallel and self.team is None
-        for run in accesses.together(s.stmts) if outermost else ((x,) for x in s.stmts):
+        for run in alias_analysis.together(s.stmts) if outermost else ((x,) for x in s.stmts):
             x = run[0]
             if isinstance(x, loops.Store) and amx.is_zero(x):
                 zeros.append(x)
@@ -128,7 +128,7 @@ class Writer:
 
     def _alone(self, s: loops.For) -> bool:
         """Does one thread run the loop, as part of what it does?"""
-        return self.team is None and (self.parallel or not teams.is_team(s))
+        return self.team is None and (self.parallel or not thread_teams.is_team(s))
 
     def _stores(self, stores: Sequence[loops.Store]) -> None:
         for x in stores:
@@ -217,7 +217,7 @@ class Writer:
                 self.statement(s)
             return
         fields, calls, total = list[ir.Value](), dict[str, int](), ir.constant(0, "i64")
-        for s, weight in work.heaviest_first(members):
+        for s, weight in work_estimate.heaviest_first(members):
             call, own, count = self._prepared(s)
             fields += [self._context(own), count]
             total = self.body.fn.binary("add nsw", total, bodies.weighed(self.body.fn, count, weight))
@@ -312,12 +312,12 @@ class Writer:
     def _team(self, s: loops.For) -> None:
         """Outline the sequential loop, and have all threads run it."""
         fn = self.body.fn
-        teams.define(self.emission.text, self.emission.machine.architecture)
+        thread_teams.define(self.emission.text, self.emission.machine.architecture)
         buffers, names = _needs(s, self.body)
         threads = ir.Value("i64", "%threads")
-        hands = fn.call("llvm.smax.i64", "i64", (fn.call("llvm.smin.i64", "i64", (threads, ir.constant(teams.HANDS, "i64"))),
-                                                 ir.constant(1, "i64")))
-        fields = [self.body.pointers[b.name] for b in buffers] + [teams.memory(fn)]
+        most = fn.call("llvm.smin.i64", "i64", (threads, ir.constant(thread_teams.HANDS, "i64")))
+        hands = fn.call("llvm.smax.i64", "i64", (most, ir.constant(1, "i64")))
+        fields = [self.body.pointers[b.name] for b in buffers] + [thread_teams.memory(fn)]
         fields += [self.body.values[n] for n in names] + [hands]
         name = self._name()
         inner = ir.Function(self.emission.text, f"{name}.loop",
@@ -327,7 +327,7 @@ class Writer:
         counters = [inner.alloca("i64", 1, 8) for _ in range(2)]
         for place in counters:
             inner.do(f"store i64 0, {place}, align 8")
-        team = teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
+        team = thread_teams.Team(ir.Value("ptr", "%team"), ir.Value("i64", "%hands"), ir.Value("i64", "%begin"), *counters)
         Writer(self.emission, self._inside(inner, buffers, names), self.used, False, team).statement(s)
         inner.do("ret void")
         bodies.unpack(self.emission.text, name, len(buffers) + 1, len(names) + 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from polytc.codegen import lanes, loops, ndrange, traverse
+from polytc.codegen import loops, ndrange, traverse, vector_lanes
 from polytc.codegen.emitter import identifier
-from polytc.codegen.passes import grain, hostloops, items, short
+from polytc.codegen.passes import host_loops, unroll_hints, work_group_coarsening, work_items
 from polytc.codegen.target import Source
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
 from polytc.program.extents import Extent
@@ -51,10 +51,10 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
-    narrow = tuple(replace(k, body=lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
-    apart = hostloops.split(replace(module, kernels=narrow), hostloops.ANY).kernels
-    kernels = tuple(ndrange.prepare(items.localise(grain.coarsen(k, machine))) for k in apart)
-    kernels = tuple(map(short.mark_kernel, kernels)) if machine.kind == "gpu" else kernels
+    narrow = tuple(replace(k, body=vector_lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
+    apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels
+    kernels = tuple(ndrange.prepare(work_items.localise(work_group_coarsening.coarsen(k, machine))) for k in apart)
+    kernels = tuple(map(unroll_hints.mark_kernel, kernels)) if machine.kind == "gpu" else kernels
     kernels = tuple(workarounds.around(k, machine.faults) for k in kernels) if machine.faults else kernels
     writers = []
     for n, k in enumerate(kernels, 1):

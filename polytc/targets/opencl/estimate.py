@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from polytc.machine import Machine
-from polytc.targets.opencl.warps import Traffic
+from polytc.targets.opencl.warp_traffic import Traffic
 
 
 @dataclass(frozen=True)

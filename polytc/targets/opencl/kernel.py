@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from polytc.codegen import intervals, lanes, limits, loops, ndrange, prefetch, traverse
+from polytc.codegen import intervals, loops, ndrange, prefetch, size_limits, traverse, vector_lanes
 from polytc.codegen.emitter import Names
-from polytc.codegen.passes import items
+from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL
-from polytc.targets.ctext import sharing
+from polytc.targets.ctext import common_subexpressions
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.statements import Statements, allocated, index_type
 from polytc.targets.ctext.text import bare
-from polytc.targets.opencl import fetch, types
+from polytc.targets.opencl import prefetches, types
 from polytc.targets.opencl.memory import Memory
 
 LARGEST_OPEN = 2**30
@@ -42,12 +42,12 @@ class KernelWriter(Statements):
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
         self.open_axes: set[int] = set()
-        self.shared = items.shared(kernel)
+        self.shared = work_items.shared(kernel)
         read = {e.name for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s)
                 for e in traverse.walk_expr(top) if isinstance(e, loops.Var)} if kernel.host else set()
         self.counters = tuple(s.var for s in kernel.host if s.var in read)
         self.passed = _passed(kernel)
-        self.positions = sharing.positions(kernel, POSITION)
+        self.positions = common_subexpressions.positions(kernel, POSITION)
 
     def write(self) -> None:
         """Fill `lines`."""
@@ -83,7 +83,7 @@ class KernelWriter(Statements):
         """The loops of the host around it."""
         found = []
         for s in self.kernel.host:
-            lower, upper = limits.formula(s.lower), limits.formula(s.upper)
+            lower, upper = size_limits.formula(s.lower), size_limits.formula(s.upper)
             assert lower is not None, "opencl: the host cannot compute where its loop begins"
             assert upper is not None, "opencl: the host cannot compute where its loop ends"
             found.append(Repeat(s.var, lower, upper, s.step))
@@ -130,7 +130,7 @@ class KernelWriter(Statements):
     def fetch(self, ahead: Iterable[prefetch.Ahead]) -> None:
         """Ask for what comes later."""
         for a in ahead:
-            for line in fetch.lines(self.expressions, self.places.place(a.buffer).name, a):
+            for line in prefetches.lines(self.expressions, self.places.place(a.buffer).name, a):
                 self.line(line)
 
     def mapped(self, s: loops.For, env: Mapping[str, intervals.Interval], var: str) -> None:
@@ -179,7 +179,7 @@ class KernelWriter(Statements):
         if digit.divisor == 1 and digit.highest:
             return number
         # cast first: 32-bit division is much cheaper
-        divisor, count = (self.index(limits.expression(n)) for n in (digit.divisor, digit.count))
+        divisor, count = (self.index(size_limits.expression(n)) for n in (digit.divisor, digit.count))
         text = f"({self.itype}){number}" + ("" if digit.divisor == 1 else f" / {divisor}")
         return text if digit.highest else f"{text} % {count}"
 
@@ -222,7 +222,7 @@ class KernelWriter(Statements):
         with self.names.bound("lanes") as name:
             self.line(f"const {ctype} {name} = {text};")
             for k in range(width):
-                indices, value = tuple(lanes.lane(i, k) for i in s.indices), f"{name}.{types.component(k)}"
+                indices, value = tuple(vector_lanes.lane(i, k) for i in s.indices), f"{name}.{types.component(k)}"
                 self.line(place.store_half(write.flat(s.buffer, indices), 1, value) if place.half else
                           f"{self.places.element(write, s.buffer, indices)} = {value};")
 

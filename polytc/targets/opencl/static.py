@@ -21,7 +21,7 @@ from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.target import Launch, Source
 from polytc.machine import DEVICES
-from polytc.targets.opencl import shims, warps
+from polytc.targets.opencl import shims, warp_traffic
 from polytc.targets.opencl.estimate import RATES, estimate
 
 errors.register(E515="no account of what kernels use on a GPU")
@@ -139,7 +139,7 @@ def table(source: Source, device: str) -> list[str]:
 def _counted(kernel: loops.Kernel, launch: Launch, used: Resources, device: str, program: str) -> str:
     """The columns of `table` that are counted in the kernel. program: the column `bytes`."""
     machine, items = DEVICES[device], math.prod(launch.local_size)
-    traffic = warps.count(kernel, launch.local_size, machine.warp)
+    traffic = warp_traffic.count(kernel, launch.local_size, machine.warp)
     sizes = [n for n in launch.global_size if isinstance(n, int)]
     if traffic is None or len(sizes) < len(launch.global_size):
         return f"{'-':>9}{'-':>7}{'-':>10}{'-':>7}{program:>7}{'-':>10}  -"

@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.banks import pad_kernel
+from polytc.codegen.passes.bank_conflicts import pad_kernel
 from polytc.machine import GENERIC_CPU, GENERIC_GPU
 from polytc.program.scalars import F32, F64, DType
 from tests.codegen import loop_programs as P

@@ -8,7 +8,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import barriers, items
+from polytc.codegen.passes import barriers, work_items
 from polytc.program.scalars import F32
 
 ITEM = L.Var("item0")
@@ -121,7 +121,7 @@ def test_private_arrays_lose_the_dimensions_of_the_items() -> None:
     first = phase(L.Store(acc, (ITEM, L.const(1)), get(X, ITEM)))
     last = phase(put(Y, ITEM, L.Load(acc, (ITEM, L.const(1)), F32)))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(acc, L.block(first, last)), "block", 0)
-    small = items.localise(L.Kernel("k", (X, Y), ("Y",), body))
+    small = work_items.localise(L.Kernel("k", (X, Y), ("Y",), body))
     assert "alloc private f32 acc[2]" in str(small)
     assert "acc[1] = X[item0]" in str(small)
 

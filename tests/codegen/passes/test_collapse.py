@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
-from polytc.codegen.passes import accesses, work
+from polytc.codegen.passes import alias_analysis, work_estimate
 from polytc.codegen.passes.collapse import collapse_kernel
 from polytc.machine import AVX512
 from polytc.program.scalars import F32, I64
@@ -88,7 +88,7 @@ def rows(to: L.Buffer, source: L.Buffer, lower: int, upper: int, shift: int = 0)
 
 
 def runs(*stmts: L.Stmt) -> list[int]:
-    return [len(run) for run in accesses.together(stmts)]
+    return [len(run) for run in alias_analysis.together(stmts)]
 
 
 def test_loops_that_never_meet_run_together() -> None:
@@ -106,13 +106,13 @@ def test_iterations_weigh_what_their_loops_do() -> None:
     light = rows(C, A, 0, 64)
     heavy = P.loop("j", 12, rows(B, A, 0, 40), "parallel")
     assert runs(heavy, light, rows(B, A, 40, 64)) == [3]
-    assert [n for _, n in work.heaviest_first([heavy, light, light])] == [40, 1, 1]
+    assert [n for _, n in work_estimate.heaviest_first([heavy, light, light])] == [40, 1, 1]
     tile = L.For("i", P.mul(J, L.const(16)), L.Call("min", (P.add(P.mul(J, L.const(16)), L.const(16)), L.Var("n")), I64), 4,
                  light.body)
     tiles = P.loop("j", 12, tile, "parallel")
-    assert work.heaviest_first([light, tiles]) == [(tiles, 4), (light, 1)]
+    assert work_estimate.heaviest_first([light, tiles]) == [(tiles, 4), (light, 1)]
     unknown = P.loop("j", 12, L.For("i", L.const(0), L.Var("n"), 1, light.body), "parallel")
-    assert work.heaviest_first([light, unknown]) == [(unknown, work.UNKNOWN), (light, 1)]
+    assert work_estimate.heaviest_first([light, unknown]) == [(unknown, work_estimate.UNKNOWN), (light, 1)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.contract import contract
+from polytc.codegen.passes.array_contraction import contract
 from polytc.codegen.verify import verify
 from polytc.lang import build
 from polytc.machine import GENERIC_CPU, GENERIC_GPU

@@ -8,7 +8,7 @@ import pytest
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.fuse import fuse_kernel
+from polytc.codegen.passes.loop_fusion import fuse_kernel
 from polytc.codegen.verify import verify
 from polytc.lang import build
 from polytc.machine import AVX512

@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import grid, simplify
+from polytc.codegen.passes import launch_grid, simplify
 from polytc.program.scalars import I64
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import Event, Run
@@ -66,9 +66,9 @@ def test_the_same_stores(start: int) -> None:
     """A variable in the value tells each instance from the others."""
     for seed in range(start, start + 100):
         before = simplify.simplify_kernel(kernel(seed))  # without loops that never run
-        after = grid.map_kernel(before)
+        after = launch_grid.map_kernel(before)
         assert stored(after) == stored(before), seed
-        chain, _ = grid.outermost(after)
+        chain, _ = launch_grid.outermost(after)
         assert all(s.lower == L.const(0) and s.step == 1 and isinstance(s.upper, L.Const) for s in chain), seed
         axes = [(s.kind, s.axis) for s in chain]
         assert len(set(axes)) == len(axes), seed
@@ -79,8 +79,8 @@ def test_items_that_begin_elsewhere_in_each_launch_are_as_many_as_a_launch_needs
     item = L.For("x", t, P.add(t, L.const(4)), 1, L.Store(Y, (x, t, L.const(0)), x), "thread", 0)
     before = L.Kernel("k", (Y,), ("Y",), L.For("g", L.const(0), L.const(2), 1, item, "block", 0),
                       host=(L.For("t", L.const(0), L.const(20), 1, L.Block(())),))
-    after = grid.map_kernel(before)
-    assert [s.upper for s in grid.outermost(after)[0]] == [L.const(2), L.const(4)]
+    after = launch_grid.map_kernel(before)
+    assert [s.upper for s in launch_grid.outermost(after)[0]] == [L.const(2), L.const(4)]
     assert stored(after) == stored(before)
 
 
@@ -91,7 +91,7 @@ def test_items_below_the_top_have_the_name_of_their_axis() -> None:
     first = L.For("x", L.const(2), upper, 1, L.Store(Y, (x, g, L.const(0)), P.mul(x, L.const(3))), "thread", 1)
     second = P.loop("z", 5, L.Store(Y, (z, g, L.const(1)), z), "thread", 0)
     before = L.Kernel("k", (Y,), ("Y",), L.For("g", L.const(0), L.const(3), 1, L.block(first, second), "block", 0))
-    after = grid.name_items(before)
+    after = launch_grid.name_items(before)
     items = [s for s in traverse.walk_stmt(after.body) if isinstance(s, L.For) and s.kind == "thread"]
     assert [(s.var, s.lower, s.upper) for s in items] == [("item1", L.const(0), L.const(7)), ("item0", L.const(0), L.const(5))]
     assert stored(after) == stored(before)

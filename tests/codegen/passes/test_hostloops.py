@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import hostloops
+from polytc.codegen.passes import host_loops
 from polytc.program.scalars import I64
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import arrays_of, stores
@@ -58,13 +58,13 @@ def test_apart_and_together(start: int) -> None:
     for seed in range(start, start + 100):
         whole, arrays = module(seed)
         expected = stores(whole, arrays)
-        apart = hostloops.split(whole, hostloops.GRID)
+        apart = host_loops.split(whole, host_loops.GRID)
         assert stores(apart, arrays) == expected, seed
-        assert stores(hostloops.merge(apart), arrays) == expected, seed
+        assert stores(host_loops.merge(apart), arrays) == expected, seed
         names = [s.var for k in apart.kernels for s in k.host]
         taken_apart += bool(names)
         assert len({k.name for k in apart.kernels}) == len(apart.kernels), seed
-        assert not any(k.host for k in hostloops.merge(apart).kernels), seed
+        assert not any(k.host for k in host_loops.merge(apart).kernels), seed
     assert taken_apart > 20
 
 
@@ -73,7 +73,7 @@ def test_what_has_no_nest_stays_one_kernel() -> None:
     one = L.Store(T, (L.const(0), L.const(0)), L.const(1))
     nest = P.loop("b", 4, L.Store(T, (L.Var("t"), L.Var("b")), L.Var("t")), "block")
     body = L.block(one, one, P.loop("t", 3, L.block(one, nest, one, one)), one)
-    apart = hostloops.split(P.module("m", (G, T), ("T",), body), hostloops.GRID)
+    apart = host_loops.split(P.module("m", (G, T), ("T",), body), host_loops.GRID)
     assert [len(k.host) for k in apart.kernels] == [0, 1, 1, 1, 0]
     assert [sum(isinstance(s, L.Store) for s in traverse.walk_stmt(k.body)) for k in apart.kernels] == [2, 1, 1, 2, 1]
-    assert len(hostloops.merge(apart).kernels) == 3
+    assert len(host_loops.merge(apart).kernels) == 3

@@ -9,8 +9,8 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import lanewise
-from polytc.codegen.passes.lanewise import Chunk
+from polytc.codegen.passes import vector_statements
+from polytc.codegen.passes.vector_statements import Chunk
 from polytc.codegen.passes.vectorize import expand_kernel
 from polytc.machine import AVX2, AVX512, NEON
 from polytc.program.scalars import BOOL, F64, I64
@@ -31,7 +31,7 @@ SCALARS: dict[str, L.Expr] = {
 def lanes(e: L.Expr, base: int, stride: int) -> list[object]:
     """What a vector for v = base, base + stride, ... has in its lanes."""
     ramp = L.Ramp(L.const(base), stride, LANES)
-    made = lanewise.broadcast(lanewise.vector_expr(e, "v", ramp), LANES)
+    made = vector_statements.broadcast(vector_statements.vector_expr(e, "v", ramp), LANES)
     return [Run({"G": np.arange(64) * 7 % 11}).lane(made, n, {"w": 6}) for n in range(LANES)]
 
 
@@ -49,7 +49,7 @@ def test_what_stays_a_ramp() -> None:
     for e, stride in ((P.add(V, W), 1), (P.add(W, V), 1), (L.binary("-", V, W), 1), (L.binary("-", W, V), -1),
                       (P.scaled("v", 3), 3), (P.mul(L.const(3), V), 3), (P.add(V, P.scaled("v", 2)), 3),
                       (L.binary("-", V, P.scaled("v", 2)), -1), (L.binary("-", L.const(9), P.scaled("v", 2)), -2)):
-        made = lanewise.vector_expr(e, "v", L.Ramp(L.const(2), 1, LANES))
+        made = vector_statements.vector_expr(e, "v", L.Ramp(L.const(2), 1, LANES))
         assert isinstance(made, L.Ramp), L.format_expr(e)
         assert made.stride == stride, L.format_expr(e)
 
@@ -66,7 +66,7 @@ def test_conditions_are_masks_of_both_branches(active: int) -> None:
     s = L.block(L.If(odd, inner, L.Store(B, (V, V), L.Const(3.0, F64))), L.If(L.binary("<", W, L.const(9)), L.Store(
         B, (W, V), L.Const(4.0, F64)), L.Store(B, (V, W), L.Const(5.0, F64))))
     arrays = {**arrays_of(A, B), "G": np.arange(64) * 7 % 11}
-    made = results(P.loop("w", 3, lanewise.vector(s, "v", chunk), lower=2), arrays)
+    made = results(P.loop("w", 3, vector_statements.vector(s, "v", chunk), lower=2), arrays)
     count = (4, 3, 2)[active]
     expected = results(P.loop("w", 3, L.For("v", L.const(5), L.const(5 + 2 * count), 2, s), lower=2), arrays)
     for name in "AB":
@@ -104,10 +104,10 @@ def test_ramps_that_lie_in_a_buffer(low: int, high: int, stride: int, inside: bo
     mask = L.Binary("<", L.Ramp(L.const(0), 1, 4), L.Broadcast(V, 4, I64), BOOL, 4)
     load = L.Load(A, (L.const(0), L.Ramp(W, stride, 4, active=mask)), F64, 4)
     store = L.Store(Y, (L.const(0), L.Ramp(L.const(0), 1, 4, active=mask)), load)
-    made = lanewise.widened(store, {"w": (low, high)}, frozenset("Y"))
+    made = vector_statements.widened(store, {"w": (low, high)}, frozenset("Y"))
     (found,) = [e for e, _ in traverse.loads(made.value)]
     assert (found.indices[1].active is None) == inside
-    assert lanewise.widened(store, {"w": (low, high)}, frozenset("AY")) == store
+    assert vector_statements.widened(store, {"w": (low, high)}, frozenset("AY")) == store
     assert made.indices == store.indices
 
 
@@ -119,10 +119,10 @@ def test_shared_loads_stay_in_buffers_of_open_sizes(low: int | None, high: int |
     x = L.Buffer("X", F64, (SIZE,))
     at = W if most is None else L.Call("min", (W, P.add(L.Var("n", least=1), L.const(most))), I64)
     loop = P.loop("v", 9, L.Store(Y, (L.const(0), V), P.load(x, at)), "vector")
-    made = lanewise.clamped(loop, {"w": (low, high)})
+    made = vector_statements.clamped(loop, {"w": (low, high)})
     assert isinstance(made.body, L.Store)
     (load,) = [e for e, _ in traverse.loads(made.body.value)]
-    assert lanewise.scalars_safe(made, {"w": (low, high)}) or below
+    assert vector_statements.scalars_safe(made, {"w": (low, high)}) or below
     assert L.format_expr(load.indices[0]).count("m") == limits + (most == 0)
     for n, w in product(range(1, 12), range(-3 if low is None else low, 12 if high is None else high + 1)):
         run, env = Run({}), {"n": n, "w": w}
@@ -144,7 +144,7 @@ def test_what_can_be_vectors(masks: bool) -> None:
             (L.Alloc(own, store), False), (L.block(store, L.Barrier()), False), (L.block(store, moving), False),
             (L.If(loaded, store), masks), (L.If(alike, moving), False), (L.If(alike, store, moving), False),
             (L.Store(A, (W, L.Ramp(V, 1, 4)), L.Const(1.0, F64, 4)), False)):
-        assert lanewise.straight(s, "v", masks) == possible, s
+        assert vector_statements.straight(s, "v", masks) == possible, s
 
 
 @pytest.mark.parametrize("machine", [AVX2, AVX512])

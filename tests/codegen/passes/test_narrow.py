@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.codegen import loops as L
-from polytc.codegen.passes.narrow import narrow_kernel
+from polytc.codegen.passes.guards_to_bounds import narrow_kernel
 from polytc.program.scalars import F32, I64
 from polytc.targets.interp import InterpTarget
 from tests.codegen import loop_programs as P

@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.promote import drop_dead_stores, promote_kernel
+from polytc.codegen.passes.scalar_replacement import drop_dead_stores, promote_kernel
 from polytc.machine import AVX2, AVX512
 from polytc.program.scalars import F64
 from tests.codegen import loop_programs as P

@@ -6,7 +6,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.split import split_kernel
+from polytc.codegen.passes.index_set_splitting import split_kernel
 from polytc.program.scalars import F64
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import arrays_of, stores

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes.transpose import transpose_kernel
+from polytc.codegen.passes.register_transpose import transpose_kernel
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_CPU, Machine
 from polytc.program.scalars import F32

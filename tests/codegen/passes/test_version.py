@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import simplify, version
+from polytc.codegen.passes import loop_versioning, simplify
 from polytc.codegen.passes.vectorize import expand_kernel
 from polytc.codegen.verify import verify
 from polytc.machine import AVX2, AVX512
@@ -75,7 +75,7 @@ def test_the_same_instances_in_the_same_order(start: int) -> None:
         expected = stores(module, arrays)
         final = results(module, arrays)["Y"]
         for machine in (AVX512, AVX2):
-            made = [version.version_kernel(k, machine) for k in module.kernels]
+            made = [loop_versioning.version_kernel(k, machine) for k in module.kernels]
             assert stores(L.block(*(k.body for k in made)), arrays) == expected, (seed, machine.masked)
             expanded = verify(L.Module("m", module.args, ("Y",), (), tuple(expand_kernel(k, machine) for k in made)))
             np.testing.assert_array_equal(results(expanded, arrays)["Y"], final, f"{seed} {machine.masked}")
@@ -103,9 +103,9 @@ def constant(k: L.Kernel) -> list[bool]:
 def test_tiles_on_the_diagonal_are_straight_code_where_there_are_masks() -> None:
     """But for those that load for all lanes what lies in the array in rows with an iteration only."""
     assert constant(triangle(12)) == [False]
-    assert constant(version.version_kernel(triangle(12), AVX512)) == [True, True]
-    assert constant(version.version_kernel(triangle(12), AVX2)) == [True, False]
-    assert constant(version.version_kernel(triangle(11), AVX512)) == [True, False]
+    assert constant(loop_versioning.version_kernel(triangle(12), AVX512)) == [True, True]
+    assert constant(loop_versioning.version_kernel(triangle(12), AVX2)) == [True, False]
+    assert constant(loop_versioning.version_kernel(triangle(11), AVX512)) == [True, False]
 
 
 def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
@@ -117,7 +117,7 @@ def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
     upper = L.Call("min", (L.const(COLUMNS), P.add(P.scaled("i", -4, L.const(1)), k)), q.dtype)
     inner = L.For("k", P.mul(j, L.const(COLUMNS)), L.const(24), 1, P.loop("q", upper, update, "vector"))
     kernel = P.module("m", (x, y), ("Y",), P.loop("i", 5, P.loop("j", 3, inner))).kernels[0]
-    made = version.version_kernel(kernel, AVX2)
+    made = loop_versioning.version_kernel(kernel, AVX2)
     arrays = arrays_of(x, y)
     assert stores(made.body, arrays) == stores(kernel.body, arrays)
     (test,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]

@@ -18,7 +18,7 @@ import polytc
 from polytc.disk import folder
 from polytc.graph import ahead
 from polytc.graph.plan import Guard
-from polytc.graph.planning import guards
+from polytc.graph.planning import branch_guards
 
 N = helper.make_node
 R = np.random.default_rng(31)
@@ -201,7 +201,7 @@ def test_found_on_disk(build, reference, tmp_path: Path) -> None:
 
 def test_jumps() -> None:
     p, q = Guard("p", True), Guard("q", False)
-    assert guards.jumps([]) == []
-    assert guards.jumps([(), (p,), (p, q), (p,), (q,), ()]) == [
+    assert branch_guards.jumps([]) == []
+    assert branch_guards.jumps([(), (p,), (p, q), (p,), (q,), ()]) == [
         (0, 0), (p, 4), (1, 0), (q, 1), (2, 0), (3, 0), (q, 1), (4, 0), (5, 0)]
-    assert guards.jumps([(p, q)]) == [(p, 2), (q, 1), (0, 0)]
+    assert branch_guards.jumps([(p, q)]) == [(p, 2), (q, 1), (0, 0)]

@@ -11,7 +11,7 @@ from onnx import helper
 import polytc
 from polytc.graph.ir import Graph
 from polytc.graph.plan import Array, Plan
-from polytc.graph.planning.partition import fuse
+from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.specialisation.specialise import specialise
 
 R = np.random.default_rng(11)

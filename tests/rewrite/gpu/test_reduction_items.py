@@ -7,15 +7,15 @@ import pytest
 from polytc.lang import build
 from polytc.machine import GENERIC_GPU
 from polytc.program.program import format_expr
-from polytc.rewrite.gpu import reduction_items
-from polytc.schedule.facts.groups import partition
+from polytc.rewrite.gpu import work_group_shape
+from polytc.schedule.facts.fusion_groups import partition
 
 SOFTMAX = "M[i] max= X[i,j]; E[i,j] = exp(X[i,j] - M[i]); Z[i] += E[i,j]; Y[i,j] = E[i,j] / Z[i]"
 
 
-def team(text: str, *shape: int) -> reduction_items.Team | None:
+def team(text: str, *shape: int) -> work_group_shape.Team | None:
     program = build(text, {"X": shape})
-    return reduction_items.choose(program, partition(program, "max")[-1], GENERIC_GPU)
+    return work_group_shape.choose(program, partition(program, "max")[-1], GENERIC_GPU)
 
 
 @pytest.mark.parametrize(("columns", "size"), [(4096, 256), (1024, 256), (512, 128), (256, 64), (128, 32), (64, 32), (33, 32),
@@ -67,6 +67,6 @@ def test_others_have_no_team(text: str) -> None:
 ])
 def test_tensors_with_one_element_a_row(text: str, expected: dict[str, str]) -> None:
     (group,) = partition(build(text, {"X": (64, 1000)}), "max")
-    found = reduction_items.row_tensors(group)
+    found = work_group_shape.row_tensors(group)
     assert found is not None
     assert {t: ", ".join(map(format_expr, cell)) for t, cell in found.items()} == expected

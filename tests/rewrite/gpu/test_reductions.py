@@ -12,7 +12,7 @@ from polytc import api, compiler
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
-from polytc.rewrite.gpu import reductions
+from polytc.rewrite.gpu import work_group_reductions
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -220,4 +220,4 @@ def test_what_has_items_enough_is_left_alone(text: str, shapes: dict[str, tuple[
 @pytest.mark.parametrize(("items", "expected"), [
     (2, [2]), (16, [16]), (32, [8, 4]), (64, [8, 8]), (128, [16, 8]), (256, [16, 16])])
 def test_levels_of_the_tree(items: int, expected: list[int]) -> None:
-    assert reductions.levels(items) == expected
+    assert work_group_reductions.levels(items) == expected

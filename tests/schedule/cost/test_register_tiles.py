@@ -16,7 +16,7 @@ from polytc.program import program as pr
 from polytc.program.program import Program
 from polytc.rewrite import table
 from polytc.schedule.cost import register_tiles
-from polytc.schedule.facts.groups import coincident_indices
+from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.schedule.facts.strides import of_statement, panel_width
 from polytc.targets.llvm.target import LLVMTarget
 from tests.processor_here import target_for

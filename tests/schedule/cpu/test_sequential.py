@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from polytc import compiler, lang
 from polytc.machine import AVX2, AVX512, GENERIC_CPU
-from polytc.poly import dependences, nest, scop, symbolic
+from polytc.poly import dependences, nest, scop, symbolic_sizes
 from polytc.program import program as pr
 from polytc.schedule.cpu import sequential
 from polytc.schedule.tiling import tile_sizes
@@ -185,7 +185,7 @@ def test_the_result_for_large_sizes_is_legal_and_says_what_it_does():
 
 
 def test_numbers_become_parameters_and_neighbours_share_one():
-    known = symbolic.symbols(jacobi_2d(100, 1000, 1300).statements)
+    known = symbolic_sizes.symbols(jacobi_2d(100, 1000, 1300).statements)
     assert known.values == (1299, 999, 100)
     assert known.split(1297) == (0, 1, -2)
     assert known.split(-998) == (1, -1, 1)

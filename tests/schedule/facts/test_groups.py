@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polytc.lang import build
-from polytc.schedule.facts.groups import coincident_indices, loses_tile, partition, single
+from polytc.schedule.facts.fusion_groups import coincident_indices, loses_tile, partition, single
 
 X = {"X": (64, 96)}
 

@@ -9,8 +9,8 @@ import polytc
 from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
-from polytc.schedule.facts.groups import Group, partition
-from polytc.schedule.fusion.clusters import Cluster, beside, clusters, flowing, shared_rows
+from polytc.schedule.facts.fusion_groups import Group, partition
+from polytc.schedule.fusion.outer_fusion import Cluster, beside, clusters, flowing, shared_rows
 from polytc.targets.llvm.target import LLVMTarget
 
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"

@@ -15,7 +15,7 @@ from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.machine import GENERIC_GPU
 from polytc.program.program import Program
-from polytc.schedule.gpu import diagonals, launches
+from polytc.schedule.gpu import launches, tile_wavefronts
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.executable import Open
 from polytc.targets.opencl.target import OpenCLTarget
@@ -157,8 +157,8 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
     launch, tiles = MODES[mode]
     monkeypatch.setattr(launches, "LAUNCH", launch)
-    monkeypatch.setattr(diagonals, "_micros", lambda *_: tiles)
-    monkeypatch.setattr(diagonals, "SIDES", (4,))
+    monkeypatch.setattr(tile_wavefronts, "_micros", lambda *_: tiles)
+    monkeypatch.setattr(tile_wavefronts, "SIDES", (4,))
     given = made(np.random.default_rng(3), 7, 9)[name]
     expected = PROGRAMS[name][1](**given)
     p = program(name, given)
@@ -198,7 +198,7 @@ def test_few_iterations_are_one_group_with_barriers() -> None:
 
 
 def test_gauss_seidel_runs_in_wavefronts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagonals, "plan", lambda *_: None)
+    monkeypatch.setattr(tile_wavefronts, "plan", lambda *_: None)
     low = lowered("seidel", w=(3,), A=(4000, 4000))
     assert around(low) == [("for wave in 3:12003",)]
     assert len(low.source.launches[0].global_size) == 2
@@ -262,7 +262,7 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("tiles", [0.0, 1e12])
 @pytest.mark.parametrize("name", ["seidel", "subsequence"])
 def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
-    monkeypatch.setattr(diagonals, "_micros", lambda *_: tiles)
+    monkeypatch.setattr(tile_wavefronts, "_micros", lambda *_: tiles)
     shapes: dict[str, tuple[str, ...]] = {"w": ("T",), "A": ("N", "N")} if name == "seidel" else {
         "a": ("N",), "b": ("M",), "L": ("N1", "M1")}
     dtype = "f64" if name == "seidel" else "i32"

@@ -8,7 +8,7 @@ import pytest
 import polytc
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.schedule.facts.strides import of_statement
-from polytc.schedule.tiling import contractions
+from polytc.schedule.tiling import contraction_nests
 
 CELL = """def cell(f32[T,B,N] Z, f32[N,N] R) -> (Y) {
     H[b,k] = f32(0) where b in 0:B, k in 0:N
@@ -61,7 +61,7 @@ def test_a_tile_is_whole_vectors_whose_results_fit_the_registers(machine: Machin
     b, n, k = shape
     program = polytc.build("G[b,j] += H[b,k] * R[k,j]", {"H": (b, k), "R": (k, n)})
     s = program.statements[-1]
-    found = contractions.tiled(program, s, of_statement(program, s), machine)
+    found = contraction_nests.tiled(program, s, of_statement(program, s), machine)
     assert found is not None
     assert found.reduced == ("k",)
     (row, rows), (vector, columns) = found.sizes

@@ -9,7 +9,7 @@ from polytc.machine import AVX2
 from polytc.poly import dependences, scop
 from polytc.program import program as pr
 from polytc.program.linear import Linear
-from polytc.schedule.facts import constraints
+from polytc.schedule.facts import scheduler_constraints
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.tiling import point_loops
 
@@ -28,7 +28,7 @@ def options(text: str, rows: Rows, fixed: Rows) -> set[tuple[str, Rows]]:
     program = build(HEAD + text + " }", {"A": (32, 32), "B": (32, 32), "s": (32,)})
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
-    asked = constraints.question(facts, dependences.analyse(facts), loop.statements)
+    asked = scheduler_constraints.question(facts, dependences.analyse(facts), loop.statements)
     scene = point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, AVX2)
     found = scene.options("S1", rows, fixed)
     for o in found:

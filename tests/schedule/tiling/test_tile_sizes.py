@@ -10,7 +10,7 @@ from polytc.lang import build
 from polytc.machine import AVX2, Machine
 from polytc.poly import dependences, scheduler, scop
 from polytc.program import program as pr
-from polytc.schedule.facts import bands, constraints
+from polytc.schedule.facts import bands, scheduler_constraints
 from polytc.schedule.tiling import point_loops, tile_sizes
 
 SMALL = replace(AVX2, caches=tuple(replace(c, bytes=c.bytes // 64) for c in AVX2.caches))
@@ -35,7 +35,7 @@ def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scen
     program = build(text, {"A": (n, m), "w": (100,)})
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
-    asked = constraints.question(facts, dependences.analyse(facts), loop.statements)
+    asked = scheduler_constraints.question(facts, dependences.analyse(facts), loop.statements)
     tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
     while not isinstance(tree, bands.Band):
         assert isinstance(tree, bands.Sequence)

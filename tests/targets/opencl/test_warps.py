@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.codegen.passes import short
+from polytc.codegen.passes import unroll_hints
 from polytc.machine import DEVICES
 from polytc.program.scalars import BOOL, F32, I64
-from polytc.targets.opencl import warps
+from polytc.targets.opencl import warp_traffic
 from polytc.targets.opencl.estimate import Rates, estimate
 from tests.codegen import loop_programs as P
 
@@ -26,7 +26,7 @@ X, Y = L.Buffer("X", F32, (4096,)), L.Buffer("Y", F32, (4096,))
 @pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (8, 32), (64, 32), (0, 1)])
 def test_sectors_of_a_warp(stride: int, sectors: int) -> None:
     copy = L.Store(Y, (P.add(P.scaled("b", 64), ITEM),), P.load(X, P.scaled("item0", stride)))
-    found = warps.count(kernel(copy), (64,), 32)
+    found = warp_traffic.count(kernel(copy), (64,), 32)
     assert found is not None
     assert found.moved == 32 * 2 * (sectors + 4)
     assert found.wanted == 4 * 2 * ((32 if stride else 1) + 32)
@@ -38,7 +38,7 @@ def test_banks_of_local_memory(stride: int, passes: int) -> None:
     tile = L.Buffer("tile", F32, (32 * 64 + 64,), "local")
     store = L.Store(tile, (P.scaled("item0", stride),), L.Const(1.0, F32))
     body = L.Alloc(tile, P.loop("item0", 64, store, "thread"))
-    found = warps.count(P.module("m", [Y], ["Y"], P.loop("b", 4, body, "block")).kernels[0], (64,), 32)
+    found = warp_traffic.count(P.module("m", [Y], ["Y"], P.loop("b", 4, body, "block")).kernels[0], (64,), 32)
     assert found is not None
     assert (found.passes, found.words) == (2 * passes, 2)
 
@@ -51,11 +51,11 @@ def test_guards_loops_and_vectors() -> None:
                                                                          P.load(X, at, lanes=lanes))))
         return P.loop("k", 8, L.If(P.less(ITEM, 48), inner))
     for lanes in (1, 4):
-        found = warps.count(kernel(sum_of(lanes)), (64,), 32)
+        found = warp_traffic.count(kernel(sum_of(lanes)), (64,), 32)
         assert found is not None
         assert found.operations == 8 * 48 * lanes                      # a product and a sum are one multiply-add
         assert found.moved == found.wanted == 8 * 48 * lanes * 4 * 3   # X once, Y read and written
-        assert found.waits == 8 / warps.AHEAD
+        assert found.waits == 8 / warp_traffic.AHEAD
 
 
 CONDITIONS = {
@@ -84,8 +84,8 @@ def test_items_that_a_condition_lets_pass(name: str) -> None:
         "memory": L.binary("==", P.load(X, t), L.Const(0.0, F32)), "flags": P.load(L.Buffer("F", BOOL, (64,)), t)}
     cond = made.get(name) or L.binary(name.split()[1], t, n(40))
     once = L.Store(Y, (t,), P.add(P.load(X, t), L.Const(1.0, F32)))
-    found = warps.count(kernel(L.If(cond, once)), (64,), 32)
-    other = warps.count(kernel(L.If(cond, L.Store(Y, (t,), L.Const(1.0, F32)), once)), (64,), 32)
+    found = warp_traffic.count(kernel(L.If(cond, once)), (64,), 32)
+    other = warp_traffic.count(kernel(L.If(cond, L.Store(Y, (t,), L.Const(1.0, F32)), once)), (64,), 32)
     assert found is not None
     assert other is not None
     passed = sum(CONDITIONS[name](t) for t in range(64))
@@ -100,7 +100,7 @@ def test_items_load_the_side_that_they_choose(split: int) -> None:
 
     def moved(cond: L.Expr) -> float:
         value = L.Select(cond, P.load(X, ITEM), P.load(z, P.scaled("item0", 8)), F32)
-        found = warps.count(kernel(L.Store(Y, (ITEM,), value)), (64,), 32)
+        found = warp_traffic.count(kernel(L.Store(Y, (ITEM,), value)), (64,), 32)
         assert found is not None
         return found.moved - 64 * 4
 
@@ -112,16 +112,16 @@ def test_items_load_the_side_that_they_choose(split: int) -> None:
 
 def test_open_sizes_are_not_counted() -> None:
     store = L.Store(Y, (ITEM,), P.load(X, P.add(ITEM, L.Var("n"))))
-    assert warps.count(kernel(store), (64,), 32) is None
+    assert warp_traffic.count(kernel(store), (64,), 32) is None
 
 
 def test_the_slowest_bounds_a_kernel() -> None:
     machine, rates = DEVICES["nvidia-sm90"], Rates(1e9, 100, 1e12, 1e11, 1e-6)
-    busy = warps.Traffic(moved=1e3, operations=1e6, passes=1e3, waits=2)
+    busy = warp_traffic.Traffic(moved=1e3, operations=1e6, passes=1e3, waits=2)
     found = estimate(busy, machine.cores + 1, 1, 1000, machine, rates)
     assert (found.bound, found.seconds) == ("arithmetic", pytest.approx(2e-5))
-    assert estimate(warps.Traffic(moved=1e3, waits=2), 1, 1, 10**6, machine, rates).bound == "memory"
-    assert estimate(warps.Traffic(waits=2), 1, 1, 1000, machine, rates).bound == "waiting"
+    assert estimate(warp_traffic.Traffic(moved=1e3, waits=2), 1, 1, 10**6, machine, rates).bound == "memory"
+    assert estimate(warp_traffic.Traffic(waits=2), 1, 1, 1000, machine, rates).bound == "waiting"
 
 
 def test_short_loops_of_arithmetic_are_unrolled() -> None:
@@ -129,8 +129,8 @@ def test_short_loops_of_arithmetic_are_unrolled() -> None:
     update = L.Store(Y, (ITEM,), P.add(P.load(Y, ITEM), P.mul(P.load(X, at), P.load(X, at))))
     kinds = {}
     for extent in (16, 32, 33):
-        marked = short.mark_kernel(kernel(P.loop("k", extent, update)))
+        marked = unroll_hints.mark_kernel(kernel(P.loop("k", extent, update)))
         kinds[extent] = [s.kind for s in P.traverse.walk_stmt(marked.body) if isinstance(s, L.For)][-1]
     assert kinds == {16: "unroll", 32: "unroll", 33: "sequential"}
-    with_barrier = short.mark_kernel(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
+    with_barrier = unroll_hints.mark_kernel(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
     assert not any(isinstance(s, L.For) and s.kind == "unroll" for s in P.traverse.walk_stmt(with_barrier.body))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step, View
 from polytc.graph.operators.elements.elementwise import TYPES
-from polytc.graph.operators.spelling import spell
+from polytc.graph.operators.index_packs import spell
 from polytc.program.scalars import F32, DType, promote
 
 _SCORE = "b, g, r, i, j"

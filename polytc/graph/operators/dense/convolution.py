@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, Step
-from polytc.graph.operators.spelling import indices, ranges, scaled, spell
+from polytc.graph.operators.index_packs import indices, ranges, scaled, spell
 from polytc.graph.operators.windows import axis_list, sliding
 
 MOST_PHASES = 16

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step
-from polytc.graph.operators.spelling import spell
+from polytc.graph.operators.index_packs import spell
 
 
 @dataclass(frozen=True)

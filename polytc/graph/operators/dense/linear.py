@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step
-from polytc.graph.operators.spelling import broadcast, fits, indices, spell
+from polytc.graph.operators.index_packs import broadcast, fits, indices, spell
 
 
 def leading(site: Site, a: tuple[int, ...], b: tuple[int, ...]) -> list[str]:

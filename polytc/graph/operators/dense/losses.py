@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.spelling import indices, spell
+from polytc.graph.operators.index_packs import indices, spell
 
 
 def negative_log_likelihood(site: Site) -> Lowering:

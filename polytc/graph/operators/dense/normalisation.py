@@ -9,7 +9,7 @@ import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, Step
 from polytc.graph.operators.elements.elementwise import kept, narrowed
-from polytc.graph.operators.spelling import broadcast, fits, indices, spell
+from polytc.graph.operators.index_packs import broadcast, fits, indices, spell
 
 
 def batch(site: Site) -> Lowering:

@@ -8,7 +8,7 @@ import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, Step
 from polytc.graph.operators.elements.elementwise import narrowed
-from polytc.graph.operators.spelling import ranges, spell
+from polytc.graph.operators.index_packs import ranges, spell
 from polytc.graph.operators.windows import Windows, sliding
 from polytc.program.scalars import F32
 

@@ -10,7 +10,7 @@ import numpy as np
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step
 from polytc.graph.operators.dense.linear import leading
 from polytc.graph.operators.elements.elementwise import TYPES
-from polytc.graph.operators.spelling import broadcast, indices, spell
+from polytc.graph.operators.index_packs import broadcast, indices, spell
 from polytc.graph.operators.windows import sliding
 from polytc.program.scalars import F32, DType, promote
 

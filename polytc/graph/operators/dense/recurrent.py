@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.spelling import ranges, spell
+from polytc.graph.operators.index_packs import ranges, spell
 
 Activation: TypeAlias = Callable[[str], str]
 """The text of an argument -> the text of the function's value."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.spelling import indices, ranges, spell
+from polytc.graph.operators.index_packs import indices, ranges, spell
 from polytc.program.scalars import F32, DType, promote
 
 RULES = {"linear": "LinearAttention", "gated": "LinearAttentionGated", "delta": "LinearAttentionDelta",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site
-from polytc.graph.operators.spelling import spell
+from polytc.graph.operators.index_packs import spell
 
 DOMAIN = "ai.onnx.preview.training::"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Routine, Site, Step, View
 from polytc.graph.operators.elements.elementwise import TYPES
-from polytc.graph.operators.spelling import spell
+from polytc.graph.operators.index_packs import spell
 
 
 def _seed(site: Site) -> int | None:

@@ -6,7 +6,7 @@ import math
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, View
 from polytc.graph.operators.elements.elementwise import kept
-from polytc.graph.operators.spelling import indices, spell
+from polytc.graph.operators.index_packs import indices, spell
 
 
 def reduce(entry: str, boolean: str | None = None) -> Binder:

@@ -6,8 +6,8 @@ import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Site
 from polytc.graph.operators.elements.elementwise import TYPES
+from polytc.graph.operators.index_packs import indices, ranges, spell
 from polytc.graph.operators.movement.movement import move
-from polytc.graph.operators.spelling import indices, ranges, spell
 
 
 def gather(site: Site) -> Lowering:

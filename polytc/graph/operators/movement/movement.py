@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.spelling import broadcast, indices, ranges, scaled, spell
+from polytc.graph.operators.index_packs import broadcast, indices, ranges, scaled, spell
 from polytc.program.scalars import DType
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, View
+from polytc.graph.operators.index_packs import indices, spell
 from polytc.graph.operators.routines import selection
-from polytc.graph.operators.spelling import indices, spell
 
 FEW = 64
 """Elements of rows in which comparing each with each takes less than to leave the compiled code for the routine."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
+from polytc.graph.operators.index_packs import indices, ranges, spell
 from polytc.graph.operators.movement.movement import move
-from polytc.graph.operators.spelling import indices, ranges, spell
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.spelling import indices, ranges, spell
+from polytc.graph.operators.index_packs import indices, ranges, spell
 from polytc.graph.operators.windows import axis_list
 from polytc.program.scalars import DType
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, View
+from polytc.graph.operators.index_packs import indices, spell
 from polytc.graph.operators.movement.movement import padded
-from polytc.graph.operators.spelling import indices, spell
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from polytc.graph.operators.binding import Binder, Routine, Site
-from polytc.graph.operators.routines import selecting
+from polytc.graph.operators.routines import native_top_k
 from polytc.graph.plan import Array
 from polytc.program.scalars import I64
 
@@ -43,13 +43,13 @@ def _top(k: int, axis: int, largest: bool, x: np.ndarray) -> tuple[np.ndarray, n
 
 def _first(rows: np.ndarray, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
     """The k first elements of each row in order, and their places."""
-    if selecting.has(rows.dtype):
-        return selecting.select(rows, k, largest)
+    if native_top_k.has(rows.dtype):
+        return native_top_k.select(rows, k, largest)
     if rows.dtype == np.uint64:
         wide = (rows ^ np.uint64(1 << 63)).view(np.int64)
     else:
         wide = rows.astype(np.int64 if rows.dtype.kind in "iu" else np.float32)
-    _, places = selecting.select(wide, k, largest)
+    _, places = native_top_k.select(wide, k, largest)
     return np.take_along_axis(rows, places, -1), places
 
 

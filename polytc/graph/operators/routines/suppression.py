@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from polytc.graph.operators.binding import Binder, Routine, Site
-from polytc.graph.operators.routines import boxes as native
+from polytc.graph.operators.routines import native_suppression as native
 
 
 def non_max_suppression(site: Site) -> Routine:

@@ -19,7 +19,7 @@ from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.strides import AccessStrides
-from polytc.schedule.fusion import clusters
+from polytc.schedule.fusion import outer_fusion
 
 RESULTS = (2, 3, 4)
 """Extents of the tiles that are tried: larger ones save little more and lose digits quickly."""
@@ -80,7 +80,7 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     points = results + TAPS - 1
     tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
     fitting = min(LONGEST, machine.caches[min(1, len(machine.caches) - 1)].bytes // tile)
-    return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * clusters.FEWEST <= total)]
+    return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
 
 
 def direct_cycles(convolution: Convolution, machine: Machine) -> float:

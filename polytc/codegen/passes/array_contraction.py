@@ -1,0 +1,337 @@
+"""Storage contraction: scratch that each iteration of some loops uses for itself keeps one iteration's slice, inside them.
+
+    scratch T[64, 32]
+    for b in 0:16 { for p in 0:4, j T[4*b + p, j] = ...;  for p in 0:4, j ... T[4*b + p, j] ... }
+    ->  for b in 0:16 { alloc T_slice[4, 32];  for p, j T_slice[p, j] = ...;  for p, j ... T_slice[p, j] ... }
+
+so that fused stages hand their values on in the first caches, and threads have slices of their own. In each dimension an index
+is split into a part that the shared loops fix, the same for all accesses, and a rest within an interval. Where different
+iterations fix boxes that have no element in common, nothing flows between them. Loops of the host count as loops that are
+shared, where launches differ in what they do with the buffer (see passes.launch_invariance). (Lefebvre & Feautrier, Automatic
+Storage Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarantees: every load finds the value it
+found before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+
+from polytc.codegen import loops, traverse
+from polytc.codegen.lower import rebuilt
+from polytc.codegen.passes import launch_invariance, simplify, work_items
+from polytc.machine import Machine
+from polytc.program.names import fresh
+from polytc.program.sizes import Size
+
+PRIVATE_BYTES = 1 << 10
+"""The largest slice that one of many work-items may keep for itself."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A loop around an access: its node, to tell loops of one name apart, the interval of its variable, and whether the host
+    runs it."""
+
+    node: loops.For
+    known: simplify.Interval
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class _Access:
+    """indices: of a load or a store; path: the loops around it, outermost first; store: in a store, not in a bound or test."""
+
+    indices: tuple[loops.Expr, ...]
+    path: tuple[_Level, ...]
+    store: bool
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One dimension: index = base + rest, rest in low..low+extent-1; base: a linear form of the shared loops."""
+
+    base: simplify.Terms
+    low: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """What takes the place of a buffer inside the loops `shared` (their variables, outermost first)."""
+
+    buffer: loops.Buffer
+    sides: tuple[_Side, ...]
+    shared: tuple[str, ...]
+
+    def at(self, indices: Sequence[loops.Expr]) -> tuple[loops.Expr, ...]:
+        """Where an element of the old buffer lies."""
+        return tuple(_moved(i, side) for i, side in zip(indices, self.sides, strict=True) if side.extent > 1)
+
+
+def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Kernel], bool] = lambda k: True) -> loops.Module:
+    """The module with the scratch that only one kernel uses contracted where that is provably right and makes it smaller.
+    wanted: the kernels to look at."""
+    found = [_accesses(k.body, frozenset(b.name for b in module.scratch)) for k in module.kernels]
+    changing = frozenset(w for k in module.kernels for w in k.writes)
+    users: dict[str, list[int]] = {}
+    for n, accesses in enumerate(found):
+        for name in accesses:
+            users.setdefault(name, []).append(n)
+    kernels, gone = list(module.kernels), set[str]()
+    for n, k in enumerate(kernels):
+        mine = [b for b in module.scratch if users.get(b.name) == [n]] if wanted(k) else []
+        around = {b.name: _hosts(launch_invariance.telling(k, b.name, changing)) for b in mine}
+        slices = _slices(k, mine, {name: _inside_of(levels, found[n][name]) for name, levels in around.items()}, machine)
+        if slices:
+            kernels[n] = rebuilt(k, _rewritten(k.body, slices))
+            gone |= set(slices)
+    return replace(module, kernels=tuple(kernels), scratch=tuple(b for b in module.scratch if b.name not in gone))
+
+
+def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, list[_Access]], machine: Machine) \
+        -> dict[str, _Slice]:
+    """The slices of a kernel's scratch, by the name of the buffer, within the memory that the machine has for them."""
+    mapped = [x for x in traverse.walk_stmt(k.body) if isinstance(x, loops.For) and x.kind in ("block", "thread")]
+    groups = {x.var for x in mapped if x.kind == "block"}
+    axes = frozenset(x.var for x in mapped if x.kind == "thread")
+    taken = {b.name for b in k.args} | {x.buffer.name for x in traverse.walk_stmt(k.body) if isinstance(x, loops.Alloc)}
+    room = machine.local_bytes or float("inf")
+    result: dict[str, _Slice] = {}
+    for b in buffers:
+        name = b.name if work_items.phased(k) else fresh(f"{b.name}_slice", taken)
+        small = _own(b, name, accesses[b.name], groups, axes)
+        if small is None:
+            small = _common(b, name, accesses[b.name], groups, axes)
+            size = small.buffer.size * b.dtype.bytes if small is not None else 0
+            if small is None or size > room:
+                continue
+            room -= size
+        taken.add(small.buffer.name)
+        result[b.name] = small
+    return result
+
+
+def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:
+    """The slice that an item of a group keeps for itself, if each has its own and it is small."""
+    found = _contracted(b, accesses, whole=bool(axes)) if groups or axes else None
+    if found is None or not groups <= set(found[1]):
+        return None
+    sides, shared = found
+    small = _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "private"), sides, shared)
+    used = [work_items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path if work_items.is_several(x.node)),
+                              a.store) for a in accesses]
+    left = axes - set(shared)
+    owned = work_items.owned_dimensions(used, left)
+    if left and not owned:
+        return None
+    size = small.buffer.size // prod(small.buffer.shape[d] for d in owned) * b.dtype.bytes
+    return small if size <= PRIVATE_BYTES else None
+
+
+def _common(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:
+    """The slice that the items of a group share, or the iterations of other loops."""
+    if groups and not axes:
+        return None
+    found = _contracted(b, accesses, axes, whole=bool(axes))
+    if found is None or not groups <= set(found[1]):
+        return None
+    sides, shared = found
+    return _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "local"), sides, shared)
+
+
+# ---- facts
+
+def _accesses(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[_Access]]:
+    """All accesses to the buffers of these names."""
+    found: dict[str, list[_Access]] = {}
+    outermost: tuple[_Level, ...] = ()
+    for name, indices, path, store in traverse.accesses(s, names, outermost, _inside):
+        found.setdefault(name, []).append(_Access(indices, path, store))
+    return found
+
+
+def _hosts(around: tuple[loops.For, ...]) -> tuple[_Level, ...]:
+    """Loops of the host."""
+    found: tuple[_Level, ...] = ()
+    for s in around:
+        found = _inside(found, s)
+    return tuple(replace(level, host=True) for level in found)
+
+
+def _inside_of(around: tuple[_Level, ...], accesses: list[_Access]) -> list[_Access]:
+    """The accesses inside of more loops."""
+    paths = {id(a.path): (*around, *a.path) for a in accesses} if around else {}
+    return [replace(a, path=paths[id(a.path)]) for a in accesses] if around else accesses
+
+
+def _inside(path: tuple[_Level, ...], s: loops.For) -> tuple[_Level, ...]:
+    return *path, _Level(s, simplify.values(s, _known(path)))
+
+
+def _known(path: Sequence[_Level]) -> dict[str, simplify.Interval]:
+    return {level.node.var: level.known for level in path}
+
+
+# ---- what may be contracted, and how far
+
+def _contracted(b: loops.Buffer, accesses: list[_Access], apart: frozenset[str] = frozenset(), whole: bool = False
+                ) -> tuple[tuple[_Side, ...], tuple[str, ...]] | None:
+    """The sides of the slice inside as many loops as possible, and those of these loops that are in the kernel; None if no
+    loops make it smaller. apart: the loops over the items that share the slice, inside of which it may not be. whole: it may
+    be as large as the buffer."""
+    most = _common_depth([a.path for a in accesses])
+    names = [level.node.var for level in accesses[0].path[:most]]
+    hosts = sum(level.host for level in accesses[0].path)
+    most = next((n for n, name in enumerate(names) if name in apart), most)
+    for depth in range(most, max(hosts, 0 if whole else 1) - 1, -1):
+        shared = {level.node.var: _union([a.path[n].known for a in accesses])
+                  for n, level in enumerate(accesses[0].path[:depth])}
+        sides = tuple(_side(d, extent, accesses, shared) for d, extent in enumerate(b.shape))
+        if any(isinstance(s.extent, Size) for s in sides):
+            continue
+        if _apart(sides, shared):
+            if any(isinstance(extent, Size) for extent in b.shape):
+                return sides, tuple(shared)[hosts:]
+            size = loops.Buffer(b.name, b.dtype, tuple(s.extent for s in sides)).size
+            return (sides, tuple(shared)[hosts:]) if size < b.size or whole else None
+    return None
+
+
+def _common_depth(paths: list[tuple[_Level, ...]]) -> int:
+    """How many of the outermost loops all accesses share. Loops of one name that divide a range among them, full tiles and the
+    last one, count as one loop."""
+    distinct = list({tuple(id(level.node) for level in p): p for p in paths}.values())
+    return min((_shared_depth(a, b) for a, b in combinations(distinct, 2)), default=len(distinct[0]))
+
+
+def _shared_depth(a: tuple[_Level, ...], b: tuple[_Level, ...]) -> int:
+    apart = False
+    for n, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x.node.var != y.node.var or not (apart or x.node is y.node or _disjoint(x.known, y.known)):
+            return n
+        apart |= x.node is not y.node
+    return min(len(a), len(b))
+
+
+def _disjoint(a: simplify.Interval, b: simplify.Interval) -> bool:
+    return (a[1] is not None and b[0] is not None and a[1] < b[0]) or (b[1] is not None and a[0] is not None and b[1] < a[0])
+
+
+def _union(parts: list[simplify.Interval]) -> simplify.Interval:
+    lows, highs = [p[0] for p in parts], [p[1] for p in parts]
+    return (None if None in lows else min(x for x in lows if x is not None),
+            None if None in highs else max(x for x in highs if x is not None))
+
+
+def _side(d: int, extent: int, accesses: list[_Access], shared: dict[str, simplify.Interval]) -> _Side:
+    """Dimension d of all accesses; the whole of it where they do not agree on a base or the rest has no bounds."""
+    whole = _Side({}, 0, extent)
+    base: simplify.Terms | None = None
+    low: int | None = None
+    high = 0
+    for a in {(x.indices[d], id(x.path)): x for x in accesses}.values():
+        split = _split(a.indices[d], shared, _known(a.path))
+        if split is None or (base is not None and split[0] != base):
+            return whole
+        base = split[0]
+        low, high = (split[1], split[2]) if low is None else (min(low, split[1]), max(high, split[2]))
+    if base is None or low is None:
+        return whole
+    smaller = isinstance(extent, Size) or high - low + 1 < extent
+    return _Side(base, low, high - low + 1) if base or smaller else whole
+
+
+def _split(index: loops.Expr, shared: dict[str, simplify.Interval], known: dict[str, simplify.Interval]) \
+        -> tuple[simplify.Terms, int, int] | None:
+    """(part that the shared loops fix, smallest and largest rest) of an index; None if the rest has no bounds."""
+    ramp = index if isinstance(index, loops.Ramp) else None
+    scalar = ramp.base if ramp is not None else index
+    if scalar.lanes != 1:
+        return None
+    span = (ramp.reach - 1) * ramp.stride if ramp is not None else 0
+    terms = simplify.linear(scalar)
+    base: simplify.Terms = {atom: c for atom, c in terms.items() if isinstance(atom, loops.Var) and atom.name in shared}
+    low, high = simplify.interval(simplify.build({a: c for a, c in terms.items() if a not in base}), known)
+    if low is None or high is None or not simplify.small(terms):
+        return None
+    return base, low + min(0, span), high + max(0, span)
+
+
+def _apart(sides: tuple[_Side, ...], shared: dict[str, simplify.Interval]) -> bool:
+    """Do different iterations of the shared loops use boxes without a common element? Each loop must be told by a dimension
+    in which the steps of one loop reach beyond all that the loops of smaller steps cover, like the digits of a number."""
+    told = {var for var, (low, high) in shared.items() if low is not None and low == high}
+    for side in sides:
+        reach = side.extent - 1
+        for atom, c in sorted(side.base.items(), key=lambda term: abs(term[1])):
+            assert isinstance(atom, loops.Var)
+            low, high = shared[atom.name]
+            if abs(c) <= reach:
+                break
+            reach = reach + abs(c) * (high - low) if low is not None and high is not None else 1 << 62
+        else:
+            told |= {atom.name for atom in side.base if isinstance(atom, loops.Var)}
+    return told >= set(shared)
+
+
+# ---- the rewritten kernel
+
+def _rewritten(body: loops.Stmt, slices: dict[str, _Slice]) -> loops.Stmt:
+    """The statement with slices in place of their buffers."""
+    def on_load(e: loops.Expr) -> loops.Expr:
+        if isinstance(e, loops.Load) and e.buffer.name in slices:
+            found = slices[e.buffer.name]
+            return replace(e, buffer=found.buffer, indices=found.at(e.indices))
+        return e
+
+    def on_store(x: loops.Stmt) -> loops.Stmt:
+        if isinstance(x, loops.Store) and x.buffer.name in slices:
+            found = slices[x.buffer.name]
+            return replace(x, buffer=found.buffer, indices=found.at(x.indices))
+        return x
+
+    moved = traverse.map_stmt(body, on_store, lambda e: traverse.map_expr(e, on_load))
+    for x in slices.values():
+        moved = _allocated(moved, x.buffer, x.shared)
+    return moved
+
+
+def _allocated(s: loops.Stmt, b: loops.Buffer, shared: tuple[str, ...]) -> loops.Stmt:
+    """The statement with the buffer allocated inside the loops `shared`, around as few statements as possible."""
+    if not _uses(s, b):
+        return s
+    match s:
+        case loops.For() if shared:
+            return replace(s, body=_allocated(s.body, b, shared[1:]))
+        case loops.Block() if shared:
+            return loops.Block(tuple(_allocated(x, b, shared) for x in s.stmts))
+        case loops.Block():
+            users = [n for n, x in enumerate(s.stmts) if _uses(x, b)]
+            first, last = users[0], users[-1] + 1
+            return loops.block(*s.stmts[:first], loops.Alloc(b, loops.block(*s.stmts[first:last])), *s.stmts[last:])
+        case loops.Alloc() if shared:
+            return replace(s, body=_allocated(s.body, b, shared))
+        case loops.If() if shared:
+            other = _allocated(s.orelse, b, shared) if s.orelse is not None else None
+            return replace(s, then=_allocated(s.then, b, shared), orelse=other)
+        case _:
+            return loops.Alloc(b, s)
+
+
+def _uses(s: loops.Stmt, b: loops.Buffer) -> bool:
+    return any((isinstance(x, loops.Store) and x.buffer == b) or any(e.buffer == b for top in traverse.expressions(x)
+               for e, _ in traverse.loads(top)) for x in traverse.walk_stmt(s))
+
+
+def _moved(index: loops.Expr, side: _Side) -> loops.Expr:
+    """The index in the slice: without the part that the shared loops fix, from 0."""
+    if isinstance(index, loops.Ramp):
+        return replace(index, base=_moved(index.base, side))
+    if not side.base and not side.low:
+        return index
+    terms = simplify.linear(index)
+    rest = simplify.build({atom: c for atom, c in terms.items() if atom not in side.base})
+    return simplify.expr(loops.binary("-", rest, loops.const(side.low)), {})

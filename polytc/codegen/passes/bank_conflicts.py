@@ -1,0 +1,127 @@
+"""Local arrays whose elements neighbouring work-items want from one bank: rows get some more elements.
+
+    alloc local T[32, 32];  thread0 for x { ... = T[x, y] }   ->   alloc local T[32, 33]
+
+so that the items' words lie in different banks of local memory, which serves a bank's words one after another (Ruetsch &
+Micikevicius, Optimizing Matrix Transpose in CUDA, 2009). Where vectors are loaded or stored, rows get a whole vector more, as
+these want their alignment. Guarantees: every access finds the element it found before; the local arrays of a kernel that gets
+longer rows fit local memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import isfinite
+
+from polytc.codegen import intervals, loops, traverse
+from polytc.codegen.intervals import Interval, interval
+from polytc.codegen.passes import work_items
+from polytc.machine import Machine
+
+BANKS = 32
+"""Banks of local memory, each of words of four bytes."""
+GAIN = 0.95
+"""Longer rows must bring the turns that accesses wait for to this part."""
+SOME = 16
+"""Iterations that a loop is taken to have where its ends are not numbers."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """indices: of a load or a store; times: iterations of the loops around."""
+
+    indices: tuple[loops.Expr, ...]
+    times: int
+
+    @property
+    def lanes(self) -> int:
+        return max(i.lanes for i in self.indices)
+
+
+def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
+    """The kernel with longer rows where items meet in a bank."""
+    own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc) and s.buffer.space == "local"]
+    if machine.kind != "gpu" or not work_items.shared(kernel) or not own:
+        return kernel
+    used: dict[str, list[_Access]] = {}
+    for name, indices, times, _ in traverse.accesses(kernel.body, frozenset(b.name for b in own), 1, _times):
+        used.setdefault(name, []).append(_Access(indices, times))
+    warp = tuple(islice(_numbers(kernel), machine.warp))
+    room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
+    longer: dict[loops.Buffer, loops.Buffer] = {}
+    for b in own:
+        more = _longer(b, used.get(b.name, []), warp, room)
+        if more != b:
+            longer[b] = more
+            room -= (more.size - b.size) * b.dtype.bytes
+    return replace(kernel, body=_renamed(kernel.body, longer)) if longer else kernel
+
+
+def _times(outside: int, s: loops.For) -> int:
+    """Iterations of an item. outside: those of the loops around."""
+    if s.kind == "thread":
+        return outside
+    known = intervals.trips(s)
+    return outside * (SOME if known is None else max(1, known))
+
+
+def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:
+    """The numbers of the items of a group, in the order in which warps take them."""
+    axes: dict[str, int] = {}
+    for s in traverse.walk_stmt(kernel.body):
+        if isinstance(s, loops.For) and s.kind == "thread" and isinstance(s.upper, loops.Const):
+            axes[s.var] = max(axes.get(s.var, 1), int(s.upper.value))
+    names = sorted(work_items.shared(kernel), reverse=True)
+    for numbers in product(*(range(axes.get(n, 1)) for n in names)):
+        yield dict(zip(names, numbers, strict=True))
+
+
+def _longer(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], room: int) -> loops.Buffer:
+    """The buffer with the rows that cost the fewest turns, of those that fit `room` more bytes."""
+    if len(b.shape) < 2 or not used:
+        return b
+    whole = max(a.lanes for a in used)
+    turns = {b: _turns(b, used, warp)}
+    for extra in (whole, 2 * whole):
+        more = replace(b, shape=(*b.shape[:-1], b.shape[-1] + extra))
+        if (more.size - b.size) * b.dtype.bytes <= room:
+            turns[more] = _turns(more, used, warp)
+    best = min(turns, key=lambda x: turns[x])
+    return best if turns[best] <= GAIN * turns[b] else b
+
+
+def _turns(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...]) -> int:
+    """How often the banks must serve the accesses of a warp: as often as the one with the most words, for each access."""
+    return sum(a.times * _most(b, a, warp) for a in used)
+
+
+def _most(b: loops.Buffer, a: _Access, warp: tuple[dict[str, int], ...]) -> int:
+    """Words of one bank that a warp wants at once, in turns of so many items that their vectors are as many words as banks."""
+    firsts = [_element(b, a, numbers) for numbers in warp]
+    together = max(1, BANKS // a.lanes)
+    worst = 0
+    for start in range(0, len(firsts), together):
+        words = {(first + k) * b.dtype.bytes // 4 for first in firsts[start:start + together] for k in range(a.lanes)}
+        worst += max(Counter(w % BANKS for w in words).values())
+    return worst
+
+
+def _element(b: loops.Buffer, a: _Access, numbers: dict[str, int]) -> int:
+    """The number of the first element that an item accesses in the first iteration of all loops."""
+    first = {n: Interval(0, 0) for i in a.indices for n in traverse.variables(i)}
+    env = first | {n: Interval(v, v) for n, v in numbers.items()}
+    ends = [interval(i, env) for i in a.indices]
+    known = all(isfinite(e.low) for e in ends)
+    return sum(int(e.low) * stride for e, stride in zip(ends, b.strides, strict=True)) if known else 0
+
+
+def _renamed(body: loops.Stmt, longer: dict[loops.Buffer, loops.Buffer]) -> loops.Stmt:
+    def on_expr(e: loops.Expr) -> loops.Expr:
+        return replace(e, buffer=longer[e.buffer]) if isinstance(e, loops.Load) and e.buffer in longer else e
+
+    def on_stmt(s: loops.Stmt) -> loops.Stmt:
+        return replace(s, buffer=longer[s.buffer]) if isinstance(s, loops.Store | loops.Alloc) and s.buffer in longer else s
+    return traverse.map_stmt(body, on_stmt, lambda e: traverse.map_expr(e, on_expr))

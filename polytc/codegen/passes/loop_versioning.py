@@ -1,0 +1,322 @@
+"""Full tiles and others: where the bounds of point loops vary, full tiles get code of their own.
+
+    for i, j, k { unroll for p in 0:8 { vector for q in 0:min(16, 8*i + p - 16*j + 1) S } }
+    ->  for i, j { if 8*i - 16*j >= 15 { for k { unroll for p in 0:8 { vector for q in 0:16 S } } } else { for k ... } }
+
+The condition is that each bound equals its constant for all values of the loops inside, so that the tile of a triangle, of a
+parallelogram or at an edge runs at the speed of a box. It stands above the loops of a reduction, so that they keep the tile in
+registers; one on whose variable it depends, as it does for no value of the others, is cut in two instead:
+
+    for k in i+1:n { unroll for p in 0:min(8, k-i) S }  ->  for k in i+1:i+8 { ... };  for k in i+8:n { unroll for p in 0:8 S }
+
+Guarantees: the same instances in the same order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from polytc.codegen import loops, traverse
+from polytc.codegen.lower import conjunction
+from polytc.codegen.passes import simplify
+from polytc.codegen.passes.simplify import Interval, Terms
+from polytc.codegen.passes.vector_statements import alternatives, clamped, scalars_safe
+from polytc.machine import Machine
+
+POINT = ("unroll", "vector", "reduce")
+LARGEST = 4096
+"""Instances of a nest of point loops up to which it counts as a tile."""
+LONGEST = 512
+"""Iterations of one of its loops, likewise: bounds that reach further are hardly ever met, and make long straight code."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """terms >= 0, a linear form of the variables outside, makes the expression `alternative`, one of those whose minimum (or
+    maximum) is a bound of the point loop over `var`, no tighter than the constant `limit`. upper: which bound."""
+
+    terms: Terms
+    var: str
+    upper: bool
+    alternative: loops.Expr
+    limit: int
+
+    def coefficient(self, var: str) -> int:
+        return self.terms.get(loops.Var(var), 0)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """masks: whether the other tiles become masked vectors; numbers: for the variables of tiles, each of which gets a name of
+    its own, so that a condition means one loop."""
+
+    masks: bool
+    numbers: Iterator[int]
+
+
+def version_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
+    """The kernel with its full tiles told apart; on a machine with masks, the other tiles are ready to be unrolled as well. On
+    a GPU, where work-items had better not part, it stays as it is."""
+    if machine.kind == "gpu":
+        return kernel
+    body, _ = _visit(kernel.body, {}, _Facts(machine.masked, itertools.count()))
+    return replace(kernel, body=body)
+
+
+def _visit(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> tuple[loops.Stmt, list[Condition]]:
+    """The statement with the conditions dealt with that it can deal with, and the others."""
+    match s:
+        case loops.For() if s.kind in POINT:
+            return _tile(s, known, facts)
+        case loops.For():
+            return _loop(s, known, facts)
+        case loops.Block():
+            parts = [_visit(x, known, facts) for x in s.stmts]
+            return loops.block(*(x for x, _ in parts)), [c for _, found in parts for c in found]
+        case loops.Alloc():
+            body, found = _visit(s.body, known, facts)
+            return replace(s, body=body), found
+        case loops.If():
+            then, found = _visit(s.then, known, facts)
+            orelse, others = _visit(s.orelse, known, facts) if s.orelse is not None else (None, [])
+            return loops.If(s.cond, then, orelse), found + others
+        case _:
+            return s, []
+
+
+def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loops.Stmt, list[Condition]]:
+    inside = known | {s.var: simplify.values(s, known)}
+    body, found = _visit(s.body, inside, facts)
+    s = replace(s, body=body)
+    if not found:
+        return s, []
+    single = simplify.expr(loops.binary("-", s.upper, s.lower), {}) == loops.const(1)       # a tile loop that was split
+    if single or _stores_move(s.body, s.var):
+        return replace(s, body=loops.If(_all(found), assume(body, found), _other(body, inside, facts))), []
+    mine, rest = [c for c in found if c.coefficient(s.var)], [c for c in found if not c.coefficient(s.var)]
+    hoisted = _hoisted(mine, s, known)
+    if hoisted is not None:
+        return s, rest + hoisted
+    return (_cut(s, mine, known, facts), rest) if s.step == 1 and s.kind == "sequential" else (s, rest)
+
+
+def _stores_move(s: loops.Stmt, var: str) -> bool:
+    """Does a loop over `var` write other elements in each iteration?"""
+    stores = [x for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
+    return all(any(var in traverse.variables(i) for i in x.indices) for x in stores)
+
+
+# ---- conditions
+
+def _tile(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loops.Stmt, list[Condition]]:
+    """A nest of point loops, and the conditions under which all its bounds are constant."""
+    s = _renamed(s, next(facts.numbers))
+    found = _nest(s, known, 1)
+    if found is None:
+        return s, []
+    unmet = [c for c in found if not _holds(c, known)]
+    if any(_fails(c, known) for c in unmet):
+        return _other(s, known, facts), []
+    return s, unmet
+
+
+def _renamed(s: loops.For, number: int) -> loops.For:
+    """The nest with names of its own for the point loops."""
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if not isinstance(x, loops.For) or x.kind not in POINT:
+            return x
+        name = f"{x.var}.{number}"
+        return replace(x, var=name, body=simplify.substitute(x.body, {x.var: loops.Var(name)}))
+    renamed = traverse.map_stmt(s, on_stmt, lambda e: e)
+    assert isinstance(renamed, loops.For)
+    return renamed
+
+
+def _nest(s: loops.Stmt, known: dict[str, Interval], size: int) -> list[Condition] | None:
+    """size: instances of the loops outside; None if there are no such conditions."""
+    match s:
+        case loops.For() if s.kind in POINT and s.step == 1:
+            low, high = simplify.values(s, known)
+            if low is None or high is None or (high - low + 1) * size > LARGEST or high - low >= LONGEST:
+                return None
+            inner = _nest(s.body, known | {s.var: (low, high)}, size * (high - low + 1))
+            if inner is None:
+                return None
+            own = [Condition(_minus(a, high + 1), s.var, True, a, high + 1) for a in alternatives(s.upper, "min")]
+            own += [Condition(_scaled(_minus(a, low)), s.var, False, a, low) for a in alternatives(s.lower, "max")]
+            return [*own, *(_least(c, s.var, low, high) for c in inner)]
+        case loops.For():
+            return None
+        case loops.Block():
+            parts = [_nest(x, known, size) for x in s.stmts]
+            return None if any(p is None for p in parts) else [c for p in parts if p is not None for c in p]
+        case loops.Store():
+            return []
+        case _:
+            return None
+
+
+def _minus(e: loops.Expr, number: int) -> Terms:
+    return simplify.linear(simplify.expr(loops.binary("-", e, loops.const(number)), {}))
+
+
+def _scaled(terms: Terms) -> Terms:
+    return {a: -c for a, c in terms.items()}
+
+
+def _least(c: Condition, var: str, low: int, high: int) -> Condition:
+    """The condition for all values low..high of a variable."""
+    k = c.coefficient(var)
+    return _with(c, var, loops.const(low if k > 0 else high)) if k else c
+
+
+def _with(c: Condition, var: str, value: loops.Expr) -> Condition:
+    """The condition with an expression for a variable."""
+    e = simplify.expr(traverse.map_expr(simplify.build(c.terms), lambda x: value if x == loops.Var(var) else x), {})
+    return replace(c, terms=simplify.linear(e))
+
+
+def _holds(c: Condition, known: dict[str, Interval]) -> bool:
+    low = simplify.interval(simplify.build(c.terms), known)[0]
+    return low is not None and low >= 0
+
+
+def _fails(c: Condition, known: dict[str, Interval]) -> bool:
+    """Is it never met? Atoms that are no variables count as unmet."""
+    high = simplify.interval(simplify.build(c.terms), known)[1]
+    return (high is not None and high < 0) or not all(isinstance(a, loops.Var | loops.Const) for a in c.terms)
+
+
+def _all(found: Iterable[Condition]) -> loops.Expr:
+    tests = [loops.binary(">=", simplify.build(c.terms), loops.const(0)) for c in found]
+    return conjunction(list(dict.fromkeys(tests)))
+
+
+def _hoisted(found: Sequence[Condition], s: loops.For, known: dict[str, Interval]) -> list[Condition] | None:
+    """The conditions for all iterations of a loop; None if some then never hold."""
+    moved = []
+    for c in found:
+        bounds = alternatives(s.lower, "max") if c.coefficient(s.var) > 0 else \
+            [simplify.expr(loops.binary("-", a, loops.const(1)), {}) for a in alternatives(s.upper, "min")]
+        able = [m for m in (_with(c, s.var, b) for b in bounds) if not _fails(m, known)]
+        if not able:
+            return None
+        best = next((m for m in able if _holds(m, known)), able[0])
+        if not _holds(best, known):
+            moved.append(best)
+    return moved
+
+
+def _cut(s: loops.For, found: Sequence[Condition], known: dict[str, Interval], facts: _Facts) -> loops.Stmt:
+    """The loop in up to three parts, in one of which the conditions hold."""
+    var = loops.Var(s.var)
+    first, last = s.lower, s.upper
+    for c in found:
+        k = c.coefficient(s.var)
+        rest = simplify.build({a: n for a, n in c.terms.items() if a != var})
+        if k > 0:                                                     # var >= ceil(-rest / k)
+            start = loops.binary("//", simplify.expr(loops.binary("-", loops.const(k - 1), rest), {}), loops.const(k))
+            first = loops.Call("max", (first, start), first.dtype)
+        else:                                                         # var <= floor(rest / -k)
+            end = loops.binary("+", loops.binary("//", rest, loops.const(-k)), loops.const(1))
+            last = loops.Call("min", (last, end), last.dtype)
+    first = simplify.expr(loops.Call("min", (first, s.upper), s.lower.dtype), known)
+    last = simplify.expr(loops.Call("max", (last, first), s.lower.dtype), known)
+    full = replace(s, lower=first, upper=last, body=assume(s.body, found))
+    other = replace(s, body=_other(s.body, known | {s.var: simplify.values(s, known)}, facts))
+    return loops.block(*([replace(other, upper=first)] if first != s.lower else []), full,
+                       *([replace(other, lower=last)] if last != s.upper else []))
+
+
+def assume(s: loops.Stmt, found: Sequence[Condition]) -> loops.Stmt:
+    """The statement without the bounds that the conditions make needless."""
+    drop: dict[tuple[str, bool], dict[loops.Expr, int]] = {}
+    for c in found:
+        drop.setdefault((c.var, c.upper), {})[c.alternative] = c.limit
+
+    def bound(x: loops.For, upper: bool) -> loops.Expr:
+        old, gone = x.upper if upper else x.lower, drop.get((x.var, upper), {})
+        fn = "min" if upper else "max"
+        kept = [a for a in alternatives(old, fn) if a not in gone]
+        return _extreme(fn, [*kept, *map(loops.const, gone.values())]) if gone else old
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        return replace(x, lower=bound(x, False), upper=bound(x, True)) if isinstance(x, loops.For) else x
+
+    return traverse.map_stmt(s, on_stmt, lambda e: e)
+
+
+def _extreme(fn: str, values: Sequence[loops.Expr]) -> loops.Expr:
+    """min or max of values."""
+    result = values[0]
+    for v in values[1:]:
+        result = loops.Call(fn, (result, v), result.dtype)
+    return simplify.expr(result, {})
+
+
+# ---- the other tiles
+
+def _other(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> loops.Stmt:
+    """Tiles that are not full: ready to be unrolled into masked vectors, if the machine has them."""
+    match s:
+        case loops.For() if s.kind in POINT:
+            return square(s, known) if facts.masks else s
+        case loops.For():
+            return replace(s, body=_other(s.body, known | {s.var: simplify.values(s, known)}, facts))
+        case loops.Block():
+            return loops.block(*(_other(x, known, facts) for x in s.stmts))
+        case loops.Alloc():
+            return replace(s, body=_other(s.body, known, facts))
+        case loops.If():
+            return replace(s, then=_other(s.then, known, facts), orelse=_other(s.orelse, known, facts) if s.orelse else None)
+        case _:
+            return s
+
+
+def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
+    """A nest whose 'unroll' loops have constant bounds, around a vector loop that has no iterations where they had none.
+
+        unroll for p in max(0, a):8 { vector for q in 0:b S }
+        ->  unroll for p in 0:8 { vector for q in 0:min(b, 16*(p - a + 1)) S }                       (16: the most that b is)
+    """
+    vector = _vector_of(s)
+    if vector is None or s.kind != "unroll":
+        return s
+    limits: list[loops.Expr] = []
+    inside, outer, nest = dict(known), list[loops.For](), s
+    while nest is not vector:
+        low, high = simplify.values(nest, inside)
+        if low is None or high is None:
+            return s
+        var = loops.Var(nest.var)
+        above = [_plus_one(loops.binary("-", var, a)) for a in alternatives(nest.lower, "max") if a != loops.const(low)]
+        below = [loops.binary("-", a, var) for a in alternatives(nest.upper, "min") if a != loops.const(high + 1)]
+        limits += [*above, *below]
+        outer.append(replace(nest, lower=loops.const(low), upper=loops.const(high + 1)))
+        inside[nest.var] = low, high
+        assert isinstance(nest.body, loops.For)
+        nest = nest.body
+    low, high = simplify.values(vector, inside)
+    if low is None or high is None:
+        return s
+    wide = [loops.binary("+", loops.binary("*", x, loops.const(high + 1 - low)), loops.const(low)) for x in limits]
+    result = replace(vector, upper=_extreme("min", [vector.upper, *(simplify.expr(w, {}) for w in wide)]))
+    result = clamped(result, inside)
+    if not scalars_safe(result, inside):
+        return s
+    for x in reversed(outer):
+        result = replace(x, body=result)
+    return result
+
+
+def _plus_one(e: loops.Expr) -> loops.Expr:
+    return simplify.expr(loops.binary("+", e, loops.const(1)), {})
+
+
+def _vector_of(s: loops.Stmt) -> loops.For | None:
+    """The vector loop inside a perfect nest of 'unroll' loops."""
+    while isinstance(s, loops.For) and s.kind == "unroll" and s.step == 1:
+        s = s.body
+    return s if isinstance(s, loops.For) and s.kind == "vector" and s.step == 1 else None

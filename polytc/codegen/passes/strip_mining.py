@@ -1,0 +1,201 @@
+"""Vector loops whose bounds are not constants: a loop over whole vectors, then the rest.
+
+    vector for i in a:b { S(i) }
+    ->  for i in a:b-7:8 { S(i..i+7) };  for i in c:b:8 { S(i..i+7) where it is below b }        (c = b - (b - a) % 8)
+
+The rest is one masked vector where the machine has masks, else vectors of half the lanes, a quarter, ..., and single
+iterations. A 'reduce' loop keeps a partial result in each lane, and combines them once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from polytc.codegen import loops, traverse
+from polytc.codegen.lower import combine
+from polytc.codegen.passes import simplify
+from polytc.codegen.passes.vector_statements import Chunk, broadcast, vector_expr, vectors
+from polytc.machine import Machine
+from polytc.program.names import fresh
+from polytc.program.scalars import identity
+
+SIDE_BY_SIDE = 4
+"""Vectors in one iteration of a loop that has sums to wait for."""
+PAIR = 4
+"""Stores up to which a loop takes two vectors in an iteration, so that counting and branching do not show."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What holds for a kernel. taken: names of its buffers; stored: of those that it writes."""
+
+    machine: Machine
+    taken: set[str]
+    stored: frozenset[str]
+
+
+def within(ramp: loops.Ramp, lower: loops.Expr, upper: loops.Expr) -> loops.Expr:
+    """The lanes of a ramp that lie in lower..upper."""
+    above = loops.binary(">=", ramp, broadcast(lower, ramp.lanes))
+    return loops.binary("&&", above, loops.binary("<", ramp, broadcast(upper, ramp.lanes)))
+
+
+def strips(s: loops.For, lanes: int, masks: bool) -> loops.Stmt:
+    """A vector loop in strips. masks: of what is left, one masked vector."""
+    several = SIDE_BY_SIDE if any(isinstance(x, loops.For) for x in traverse.walk_stmt(s.body)) else \
+        2 if sum(isinstance(x, loops.Store) for x in traverse.walk_stmt(s.body)) <= PAIR else 1
+    parts: list[loops.Stmt] = []
+    start = s.lower
+    for count in dict.fromkeys((several, 1)):
+        parts.append(_whole(s, start, lanes, count))
+        start = _after(s, start, lanes * count)
+    if masks:
+        return loops.block(*parts, _rest(s, start, lanes))
+    while lanes > 2:
+        lanes //= 2
+        parts.append(_whole(s, start, lanes, 1))
+        start = _after(s, start, lanes)
+    return loops.block(*parts, replace(s, lower=start, kind="sequential"))
+
+
+def _whole(s: loops.For, start: loops.Expr, lanes: int, count: int) -> loops.For:
+    """The loop that runs `count` whole vectors in an iteration, as often as they fit."""
+    step = lanes * count * s.step
+    upper = simplify.expr(loops.binary("-", s.upper, loops.const(step - s.step)), {})
+    at = [_plus(loops.Var(s.var), n * lanes * s.step) for n in range(count)]
+    body = vectors(s.body, s.var, [Chunk(base, s.step, lanes) for base in at])
+    return loops.For(s.var, start, upper, step, body, title=s.title)
+
+
+def _after(s: loops.For, start: loops.Expr, width: int) -> loops.Expr:
+    """Where a loop over strips of `width` iterations ends, which began at `start`."""
+    span = simplify.expr(loops.binary("-", s.upper, start), {})
+    if s.step > 1:
+        span = loops.binary("//", _plus(span, s.step - 1), loops.const(s.step))
+    done = loops.binary("-", span, loops.binary("%", span, loops.const(width)))
+    end = loops.binary("+", start, loops.binary("*", done, loops.const(s.step)))
+    return simplify.expr(loops.Call("max", (start, end), start.dtype), {})
+
+
+def _rest(s: loops.For, start: loops.Expr, lanes: int) -> loops.For:
+    """The loop of at most one iteration that runs what is left as a masked vector."""
+    ramp = loops.Ramp(loops.Var(s.var), s.step, lanes)
+    mask = loops.binary("<", ramp, broadcast(s.upper, lanes))
+    masked = vectors(s.body, s.var, [Chunk(ramp.base, s.step, lanes, mask)])
+    return loops.For(s.var, start, s.upper, lanes * s.step, masked, title=s.title)
+
+
+def _plus(e: loops.Expr, number: int) -> loops.Expr:
+    return simplify.expr(loops.binary("+", e, loops.const(number)), {}) if number else e
+
+
+# ---- reductions
+
+def partial_results(s: loops.For, facts: Facts, lanes: int, masks: bool) -> loops.Stmt:
+    """A 'reduce' loop with vectors of partial results; the rest is masked, or sequential."""
+    store, conds = s.body, list[loops.Expr]()
+    while isinstance(store, loops.If) and store.orelse is None:
+        conds.append(store.cond)
+        store = store.then
+    if not isinstance(store, loops.Store):
+        return replace(s, kind="sequential")
+    old, term, op = update(store)
+    dtype = term.dtype
+    for cond in conds:
+        term = loops.Select(cond, term, loops.Const(identity(op, dtype), dtype), dtype)
+    name = fresh(f"{store.buffer.name}_lanes", facts.taken)
+    facts.taken.add(name)
+    partial = loops.Buffer(name, dtype, (SIDE_BY_SIDE, lanes), "private")
+    parts: list[loops.Stmt] = [_put(partial, n, loops.Const(identity(op, dtype), dtype, lanes)) for n in range(SIDE_BY_SIDE)]
+    start = s.lower
+    for count in (SIDE_BY_SIDE, 1):
+        parts.append(_summed(s, start, lanes, count, partial, op, term))
+        start = _after(s, start, lanes * count)
+    if masks:
+        parts.append(_masked_sum(s, start, lanes, partial, op, term))
+    total = _tree(op, [_get(partial, n) for n in range(SIDE_BY_SIDE)])
+    parts.append(replace(store, value=combine(op, old, loops.Reduce(op, total, dtype))))
+    whole: loops.Stmt = loops.Alloc(partial, loops.block(*parts))
+    if not masks:
+        whole = loops.block(whole, replace(s, lower=start, kind="sequential"))
+    return loops.If(simplify.expr(loops.binary("<", s.lower, s.upper), {}), whole)
+
+
+def _summed(s: loops.For, start: loops.Expr, lanes: int, count: int, partial: loops.Buffer, op: str, term: loops.Expr
+            ) -> loops.For:
+    """The loop that adds `count` whole vectors in an iteration."""
+    step = lanes * count * s.step
+    upper = simplify.expr(loops.binary("-", s.upper, loops.const(step - s.step)), {})
+    body = []
+    for n in range(count):
+        ramp = loops.Ramp(_plus(loops.Var(s.var), n * lanes * s.step), s.step, lanes)
+        value = broadcast(vector_expr(term, s.var, ramp), lanes)
+        body.append(_put(partial, n, combine(op, _get(partial, n), value)))
+    return loops.For(s.var, start, upper, step, loops.block(*body), title=s.title)
+
+
+def _masked_sum(s: loops.For, start: loops.Expr, lanes: int, partial: loops.Buffer, op: str, term: loops.Expr) -> loops.For:
+    """The loop of at most one iteration that adds what is left."""
+    ramp = loops.Ramp(loops.Var(s.var), s.step, lanes)
+    mask = loops.binary("<", ramp, broadcast(s.upper, lanes))
+    nothing = loops.Const(identity(op, term.dtype), term.dtype, lanes)
+    value = loops.Select(mask, broadcast(vector_expr(term, s.var, ramp), lanes), nothing, term.dtype, lanes)
+    body = _put(partial, 0, combine(op, _get(partial, 0), value))
+    return loops.For(s.var, start, s.upper, lanes * s.step, body, title=s.title)
+
+
+def _get(partial: loops.Buffer, n: int) -> loops.Load:
+    lanes = partial.shape[1]
+    return loops.Load(partial, (loops.const(n), loops.Ramp(loops.const(0), 1, lanes)), partial.dtype, lanes)
+
+
+def _put(partial: loops.Buffer, n: int, value: loops.Expr) -> loops.Store:
+    return loops.Store(partial, (loops.const(n), loops.Ramp(loops.const(0), 1, partial.shape[1])), value)
+
+
+def _tree(op: str, values: Sequence[loops.Expr]) -> loops.Expr:
+    """All values combined in pairs."""
+    while len(values) > 1:
+        values = [combine(op, *values[n:n + 2]) if len(values) > n + 1 else values[n] for n in range(0, len(values), 2)]
+    return values[0]
+
+
+def horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int]]) -> loops.Stmt:
+    """`T[x] = T[x] op f(i)` for all i of a loop of constant bounds: vectors are combined with each other first, then across
+    lanes. pieces: (first iteration, lanes, lanes) of the vectors."""
+    assert isinstance(loop.lower, loops.Const)
+    old, term, op = update(s)
+    total: loops.Expr | None = None
+    whole = pieces[0][1]
+    result: loops.Expr = old
+    for at, lanes, _ in pieces:
+        base = int(loop.lower.value) + at * loop.step
+        if lanes == 1:
+            result = combine(op, result, simplify.expr(term, {loop.var: (base, base)}))
+            continue
+        value = broadcast(vector_expr(term, loop.var, loops.Ramp(loops.const(base), loop.step, lanes)), lanes)
+        if lanes == whole:
+            total = value if total is None else combine(op, total, value)
+        else:
+            result = combine(op, result, loops.Reduce(op, value, value.dtype))
+    if total is not None:
+        result = combine(op, result, loops.Reduce(op, total, total.dtype))
+    return replace(s, value=result)
+
+
+def accumulates(s: loops.Store, var: str) -> bool:
+    """Is it `T[x] = T[x] op f(i)`? A scatter's update is not: its place depends on i, or it keeps the old value where it leaves
+    the tensor."""
+    moves = any(var in traverse.variables(i) for i in s.indices)
+    return isinstance(s.value, loops.Binary | loops.Call) and not moves
+
+
+def update(s: loops.Store) -> tuple[loops.Expr, loops.Expr, str]:
+    """(old value, new term, operator) of an update."""
+    match s.value:
+        case loops.Binary():
+            return s.value.a, s.value.b, s.value.op
+        case loops.Call():
+            return s.value.args[0], s.value.args[1], s.value.fn
+    raise AssertionError("vectorize: not an update")

@@ -1,0 +1,195 @@
+"""How the work-items of a group divide a contraction: sizes of tiles, from a machine's numbers.
+
+A group computes a tile of the result, each of its items `rows` x `columns` elements in registers, and walks the reduction in
+steps for which tiles of the operands fit local memory. The estimate weighs multiply-adds against the operands that each needs
+(Volkov, Better Performance at Lower Occupancy, GTC 2010) and rounds work up to whole rounds of all compute units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.linear import Linear, linear
+from polytc.rewrite.gpu import tile_conditions
+from polytc.schedule.facts.fusion_groups import Group, about, is_contraction, reduced_indices
+from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
+
+GROUP = 256
+"""Work-items of a group at most: more share too few registers."""
+LEAST = 128
+"""Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
+DEPTHS = (16, 32, 24, 20, 12, 8)
+"""Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
+SMALL = 6
+"""Iterations of loops along one axis or two, or steps of the reduction, below which tiles gain nothing."""
+SECTOR = 8
+"""Elements that memory delivers at once."""
+COPY, DIVISION = 2, 5
+"""What copying an element costs, in multiply-adds, and each division for finding its place."""
+SHARE = 0.5
+"""What the work of all units counts beside that of the busiest."""
+WINDOW = 64
+"""Steps of the other reduction loops that run between two barriers at most."""
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """rows: the rows of a group whose loops are divided among the items, along the axes x, y and perhaps z: x is the fastest,
+    and z uses the same operand as x does, as the rows of an image do where x walks along them. items: work-items along each;
+    points: elements of an item along each; lanes: neighbours along x that are one vector. depth: steps between two barriers of
+    the reduced indices that go on inside; the others run outside."""
+
+    rows: tuple[int, ...]
+    items: tuple[int, ...]
+    points: tuple[int, ...]
+    lanes: int
+    depth: tuple[tuple[str, int], ...]
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Elements of the group's tile along each axis."""
+        return tuple(i * p for i, p in zip(self.items, self.points, strict=True))
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What tiles are chosen for. reads: the subscripts of each operand, and bytes of an element; names, extents: of the indices
+    along the axes; others: iterations of the loops over groups alone; reduced: the extents of the reduced indices; longest: the
+    one with most."""
+
+    machine: Machine
+    reads: tuple[tuple[tuple[Linear, ...], int], ...]
+    names: tuple[str, ...]
+    extents: tuple[int, ...]
+    others: int
+    reduced: dict[str, int]
+    longest: str
+
+    def boxes(self, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+        """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
+        return [tuple(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in forms) for forms, _ in self.reads]
+
+    def footprint(self, sizes: dict[str, int]) -> int:
+        """Bytes of the elements that the reads touch meanwhile."""
+        return sum(prod(box) * width for box, (_, width) in zip(self.boxes(sizes), self.reads, strict=True))
+
+
+def heavy(group: Group) -> int | None:
+    """The position of the one contraction of a group, if the group is one: what comes before it only initialises its target,
+    what follows works on single elements of the shared loops."""
+    found = [n for n, s in enumerate(group.statements) if is_contraction(s)]
+    if len(found) != 1 or len(group.rows) < 2:
+        return None
+    at, s = found[0], group.statements[found[0]]
+    written = [x.target for x in group.statements]
+    plain = all(_element(x, group, n) for n, x in enumerate(group.statements))
+    before = all(x.target == s.target and x.op is None for x in group.statements[:at])
+    after = all(x.op is None for x in group.statements[at + 1:]) and len(set(written[at:])) == len(written[at:])
+    alone = not any(r.tensor in written for r in pr.reads(s))
+    return at if plain and before and after and at < 2 and alone else None
+
+
+def _element(s: pr.Statement, group: Group, position: int) -> bool:
+    """Does each iteration of the shared loops have an element of its own in the target, and no other loop but a reduction's?"""
+    row = [r[position] for r in group.rows]
+    forms = [linear(sub) for sub in s.subscripts]
+    inner = {r.index for r in group.inner(position)}
+    plain = {f.plain for f in forms if f is not None}
+    whole = (s.op is not None or about(s, row) == s.where) and tile_conditions.fits(s) and not s.bounds and not s.loops
+    return whole and None not in forms and set(row) <= plain and inner == set(reduced_indices(s))
+
+
+def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | None:
+    """The tiles for a group around one contraction; None if it is no such group, or too small to gain."""
+    at = heavy(group)
+    if at is None:
+        return None
+    s = group.statements[at]
+    accesses = of_statement(program, s)
+    names = [row[at] for row in group.rows]
+    alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
+    large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
+    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    if len(large) < 2 or prod(reduced.values()) < SMALL:
+        return None
+    x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))
+    reads = [a for a in accesses if not a.write]
+    partners = [r for r in large if r != x and any(a.stride(names[r]) == 0 for a in reads) and group.extents[r] >= SMALL and
+                any(a.stride(names[x]) == 0 and a.stride(names[r]) != 0 for a in reads)]
+    if not partners:
+        return None
+    y = max(partners, key=lambda r: (group.extents[r], r))
+    rows = (x, y, *[r for r in alike[x] if r not in (x, y) and group.extents[r] > 1][-1:])
+    lanes = machine.lanes(max(a.width for a in accesses))
+    extents = tuple(group.extents[r] for r in rows)
+    others = prod(group.extents) // prod(extents)
+    subscripts = tuple((tuple(f for sub in r.subscripts if (f := linear(sub)) is not None), max(4, r.dtype.bytes))
+                       for r in pr.reads(s))
+    longest = max(reduced, key=lambda i: (reduced[i], i))
+    scene = _Scene(machine, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
+    options = [Blocking(rows, items, points, lanes, ()) for items, points in _sizes(machine, lanes, extents)]
+    if not options:
+        return None
+    found = min(options, key=lambda b: _time(b, scene))
+    return replace(found, depth=_depth(scene, found.tile))
+
+
+def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
+    """Which of the reads move with an index."""
+    return tuple(a.stride(index) != 0 for a in accesses if not a.write)
+
+
+def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(items, points) along the axes that the machine's groups and registers allow."""
+    most = min(GROUP, machine.max_work_group)
+    few = (1, 2, 4, 8, 16)
+    axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
+    items = [i for i in product(*axes) if min(LEAST, most) <= prod(i) <= most]
+    ones = (1,) * (len(extents) - 2)
+    points = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
+              if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
+    return list(product(items, points or [(lanes, 1, *ones)]))
+
+
+def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
+    """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
+    square."""
+    points, tile, team = found.points, found.tile, prod(found.items)
+    groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
+    steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
+    steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
+    sizes = dict(zip(scene.names, tile, strict=True)) | steps
+    copies = sum(_copying(box) for box in scene.boxes(sizes)) / (team * prod(steps.values()))
+    each = prod(points) + sum(points[:2]) + copies
+    cores = scene.machine.cores
+    busiest = max(GROUP, ceil(groups / cores) * team) + SHARE * groups * team / cores
+    return busiest * each, abs(prod(tile) // tile[1] - tile[1])
+
+
+def _copying(box: tuple[int, ...]) -> float:
+    """Of an operand's tile of that size to local memory. Rows that are no power of two begin anywhere, and the place of an
+    element among them is found by divisions."""
+    odd = [n for n in box if n & (n - 1)]
+    beyond = (box[-1] + SECTOR - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
+    return prod(box) * (COPY + DIVISION * len(odd)) * beyond
+
+
+def _depth(scene: _Scene, tile: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Steps of the reduced indices between two barriers: all of those with few, of the longest what fits local memory."""
+    reduced, longest, tiles = scene.reduced, scene.longest, dict(zip(scene.names, tile, strict=True))
+    inner: dict[str, int] = {}
+    for index in sorted((i for i in reduced if i != longest), key=lambda i: reduced[i]):
+        if prod(inner.values()) * reduced[index] <= WINDOW:
+            inner[index] = reduced[index]
+    extent = reduced[longest]
+    steps = [extent] if extent <= DEPTHS[0] else [d for d in DEPTHS if extent % d == 0] or [DEPTHS[0]]
+    kept = [dict(list(inner.items())[:count]) for count in range(len(inner), -1, -1)]
+    whole = [(inside, step) for inside in kept[:None if extent <= DEPTHS[0] else 1] for step in steps]
+    for inside, step in [*whole, *product(kept, [d for d in (8, 4, 2, 1) if d <= extent])]:
+        if scene.footprint(tiles | inside | {longest: step}) <= scene.machine.local_bytes // 2:
+            return (*inside.items(), (longest, step))
+    return ((longest, 1),)

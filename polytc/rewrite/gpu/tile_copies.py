@@ -1,0 +1,118 @@
+"""The copy of an operand's tile to local memory by all items of a group, neighbours taking neighbouring elements.
+
+The elements of the tile, in the tensor's order, are numbered through and dealt out: item t copies t, t + items, ... A vector is
+copied at once where all that counts is a multiple of its size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.program import program as pr
+from polytc.program.linear import Linear, bounds, expression
+from polytc.program.names import Names
+from polytc.program.scalars import BOOL, I64, identity
+from polytc.program.sizes import may_be_less
+from polytc.rewrite.gpu.tiled_indices import plus, ragged, weighted
+
+ROUNDS = 4
+"""Rounds of a copy that run at once, so that their loads are under way together."""
+AT_ONCE = 16
+"""Elements of an item that are on their way at once, each in a register."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What of a tensor a group copies at once.
+
+    base: the first coordinate in each dimension, over the indices of `around`; widths: coordinates copied from there; ends:
+    those that exist, half-open; others become the read's default, or zero. order: of the dimensions in the copy; outside:
+    `for` loops whose indices are in `base`, one iteration of which a copy is for.
+    """
+
+    read: pr.Read
+    tensor: pr.Tensor
+    base: tuple[Linear, ...]
+    widths: tuple[int, ...]
+    ends: tuple[tuple[int, int], ...]
+    order: tuple[int, ...]
+    outside: tuple[pr.Range, ...] = ()
+
+    def lanes(self, most: int) -> int:
+        """Elements that one access moves: `most` if vectors start at multiples of their size and none passes an end, else 1."""
+        first, (lower, upper) = self.base[-1], self.ends[-1]
+        numbers = (self.widths[-1], self.tensor.shape[-1], lower, upper, first.constant, self.tensor.lower[-1],
+                   *(c for _, c in first.terms))
+        return 1 if any(ragged(n, most) for n in numbers) else most
+
+
+def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, ...], most: int, names: Names
+         ) -> pr.Statement:
+    """The statement that copies.
+
+    label, name: of the statement and of the copy; around: the loops outside; items: of the group along x, y, z; most: lanes of
+    a vector.
+    """
+    lanes = o.lanes(most)
+    total, team = prod(o.widths) // lanes, prod(items)
+    dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, f"thread{axis}"), prod(items[:axis]))
+                  for axis, n in reversed(tuple(enumerate(items))))
+    again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * team)
+                  for part, n, kind, step in _rounds(-(-total // team), lanes))
+    lane = pr.Range(names.index(f"{name}_lane"), 0, lanes, "vector")
+    mine = tuple(r for r, _ in (*dealt, *again))
+    number = weighted({r.index: step for r, step in (*again, *dealt)}, mine)
+    local = _coordinates(expression(number), total, (*o.widths[:-1], o.widths[-1] // lanes))
+    local[-1] = local[-1] if lanes == 1 else pr.Binary("*", local[-1], pr.Const(lanes, I64), I64)
+    whole = [plus(expression(f), c) for f, c in zip(o.base, local, strict=True)]
+    tests = _tests(o, whole, {r.index: (r.lower, r.upper) for r in (*o.outside, *around)})
+    if lanes > 1:
+        local[-1], whole[-1] = plus(local[-1], pr.Index(lane.index)), plus(whole[-1], pr.Index(lane.index))
+    value: pr.Expr = replace(o.read, subscripts=tuple(whole), default=None)
+    if tests:
+        value = pr.Select(pr.conjunction(tests), value, o.read.default or zero(o.read), o.read.dtype)
+    x = dealt[-1][0].index
+    rest = Linear(tuple((i, -c) for i, c in number.terms if i != x), total)
+    limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if prod(r.extent for r in mine) != total else ()
+    cell = (*(pr.Index(r.index) for r in around), *(local[d] for d in o.order))
+    return pr.Statement(label, name, cell, None, value, (*around, *mine, lane), bounds=limits)
+
+
+def _rounds(count: int, lanes: int) -> tuple[tuple[str, int, str, int], ...]:
+    """The loops over the rounds of a copy: the name's end, iterations, how it runs, and rounds of one iteration. A few rounds
+    run at once; more of them in a loop."""
+    few = min(ROUNDS, max(1, AT_ONCE // lanes))
+    if count <= few:
+        return (("round", count, "unroll", 1),)
+    return ("rounds", -(-count // few), "sequential", few), ("round", few, "unroll", 1)
+
+
+def _coordinates(number: pr.Expr, total: int, widths: tuple[int, ...]) -> list[pr.Expr]:
+    """The coordinates of an element by its number, the last dimension the fastest. total: elements."""
+    found: list[pr.Expr] = []
+    left = total
+    for size in reversed(widths):
+        if size == 1:
+            found.insert(0, pr.Const(0, I64))
+            continue
+        found.insert(0, number if size == left else pr.Binary("%", number, pr.Const(size, I64), I64))
+        number, left = pr.Binary("//", number, pr.Const(size, I64), I64), left // size
+    return found
+
+
+def _tests(o: Operand, at: list[pr.Expr], ranges: dict[str, tuple[int, int]]) -> tuple[pr.Expr, ...]:
+    """The conditions under which an element exists, those left out that always hold."""
+    found: list[pr.Expr] = []
+    for f, width, (lower, upper), place in zip(o.base, o.widths, o.ends, at, strict=True):
+        low, high = bounds(f, ranges)
+        if may_be_less(low, lower):
+            found.append(pr.Binary(">=", place, pr.Const(lower, I64), BOOL))
+        if may_be_less(upper, high + width):
+            found.append(pr.Binary("<", place, pr.Const(upper, I64), BOOL))
+    return tuple(found)
+
+
+def zero(read: pr.Read) -> pr.Const:
+    """What stands for elements that there are not."""
+    return pr.Const(identity("+", read.dtype), read.dtype)

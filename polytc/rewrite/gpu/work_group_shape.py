@@ -1,0 +1,133 @@
+"""Which work-items of a group divide a reduction among themselves, from a machine's numbers.
+
+A reduction whose reduced index walks memory is divided along the fastest axis, so that neighbouring items read neighbouring
+words; one of which only the results are contiguous, and few, along the second one, the fastest walking the results. Rows that
+are short share a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.linear import linear
+from polytc.schedule.facts.fusion_groups import Group, coincident_indices, reduced_indices
+from polytc.schedule.facts.occupancy import ENOUGH, GROUP
+from polytc.schedule.facts.strides import of_statement, vector_score
+
+LEAST = 16
+"""Iterations of a reduction that are worth dividing."""
+EACH = 4
+"""Elements of an item before more items share a row: each then has several reads under way."""
+COLUMNS = 32
+"""Items along the results of a reduction that does not walk memory: whole lines of the caches."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """axis: of the items that divide a reduction. items: of a group along x and y. row: the row whose iterations are the items
+    of the other axis; None where there is none. dealt: the index of each statement that the team divides, '' where a statement
+    has only rows."""
+
+    axis: int
+    items: tuple[int, int]
+    row: int | None
+    dealt: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Items that share a row."""
+        return self.items[self.axis]
+
+
+def choose(program: pr.Program, group: Group, machine: Machine) -> Team | None:
+    """The team for a group of statements around reductions; None if one item a row does as well."""
+    reductions = [n for n, s in enumerate(group.statements) if reduced_indices(s)]
+    if not reductions or not all(_fits(s, group, n) for n, s in enumerate(group.statements)):
+        return None
+    at = max(reductions, key=lambda n: group.statements[n].points)
+    s = group.statements[at]
+    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    walked = fastest(program, s, reduced)
+    rows = {row[at]: r for r, row in enumerate(group.rows)}
+    most = min(GROUP, machine.max_work_group)
+    if walked in reduced:
+        if reduced[walked] < LEAST:
+            return None
+        size = _team(reduced[walked], most)
+        row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None)
+        beside = 1 if row is None else min(most // size, _power(group.extents[row]))
+        items, axis = (size, beside), 0
+    else:
+        longest = max(reduced.values())
+        if longest < 2 * LEAST or prod(group.extents) >= ENOUGH * machine.cores * most:
+            return None
+        row = rows[walked]
+        beside = min(COLUMNS, _power(group.extents[row]))
+        items, axis = (beside, _team(longest, most // beside)), 1
+    dealt = tuple(_dealt(program, x, group, n, axis) for n, x in enumerate(group.statements))
+    return Team(axis, items, row if beside > 1 else None, dealt)
+
+
+def _fits(s: pr.Statement, group: Group, position: int) -> bool:
+    """A statement whose loops that are not shared are either all reduced, or all independent."""
+    inner = {r.index for r in group.inner(position)}
+    reduced = set(reduced_indices(s))
+    free = s.op is not None or set(coincident_indices(s)) == set(s.indices)
+    return not (s.bounds or s.loops or pr.scatters(s)) and free and reduced in (set(), inner)
+
+
+def fastest(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> str:
+    """The index along which the accesses of an update are contiguous, else the last one that it reduces."""
+    accesses = of_statement(program, s)
+    score = {i: vector_score(accesses, i) for i in s.indices}
+    best = max(s.indices, key=lambda i: (score[i], i in reduced))
+    return best if score[best] > 0 else list(reduced)[-1]
+
+
+def _team(extent: int, most: int) -> int:
+    """Items for so many iterations: a power of two, EACH iterations for each, but a whole warp of 32 if there are as many."""
+    size = most
+    while size > LEAST and size * EACH > max(extent, EACH * 32) or size > max(2, extent):
+        size //= 2
+    return size
+
+
+def _power(n: int) -> int:
+    """The smallest power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _dealt(program: pr.Program, s: pr.Statement, group: Group, position: int, axis: int) -> str:
+    inner = group.inner(position)
+    if not inner:
+        return ""
+    if axis == 1:
+        return max(inner, key=lambda r: r.extent).index
+    accesses = of_statement(program, s)
+    return max(inner, key=lambda r: (vector_score(accesses, r.index), r.extent)).index
+
+
+def row_tensors(group: Group) -> dict[str, tuple[pr.Expr, ...]] | None:
+    """The tensors that the group makes of which each row has one element, and its place over the first statement's indices;
+    None if a reduction has another target, or a row is not the same wherever it is used."""
+    places: dict[str, set[tuple[pr.Expr, ...]]] = {}
+    for n, s in enumerate(group.statements):
+        names: dict[str, pr.Expr] = {row[n]: pr.Index(row[0]) for row in group.rows}
+        for tensor, cell in ((s.target, s.subscripts), *((r.tensor, r.subscripts) for r in pr.reads(s))):
+            own = [e.name for sub in cell for e in pr.walk(sub) if isinstance(e, pr.Index) and e.name in s.indices]
+            alone = all(i in names for i in own)
+            known = places.setdefault(tensor, set())
+            known.add(tuple(pr.substitute(sub, names) for sub in cell) if alone else (pr.Index(""),))
+    written = {s.target for s in group.statements}
+    found = {t: next(iter(cells)) for t, cells in places.items() if t in written and len(cells) == 1}
+    found = {t: cell for t, cell in found.items() if cell != (pr.Index(""),) and _tells(group, cell)}
+    return found if all(s.target in found for s in group.statements if reduced_indices(s)) else None
+
+
+def _tells(group: Group, cell: tuple[pr.Expr, ...]) -> bool:
+    """Does each row have an element of its own?"""
+    forms = [linear(sub) for sub in cell]
+    return {row[0] for row in group.rows} <= {f.plain for f in forms if f is not None}

@@ -1,0 +1,181 @@
+"""Fusion at the outer loops alone: groups, each with loops and tiles of its own, under the coincident loops that they share.
+
+    for c, h, w: P[c,h,w] = pad(X);   for c, h, w: O[c,h,w] += P[c,h+r,w+s]*W[c,r,s]
+    ->  for c { for h, w: P[c,h,w] = pad(X);   for h, w: O[c,h,w] += P[c,h+r,w+s]*W[c,r,s] }
+
+What one group makes for the next is then a slice that stays in the caches (codegen.passes.array_contraction keeps only that),
+and there is one parallel region where there were several. Groups are clustered if each reads what the others made in the same
+iteration of the shared loops, if that is worth keeping in cache and fits there, and if no contraction loses the reuse of an
+operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.scalars import I64
+from polytc.schedule.facts.fusion_groups import Group, aligned, hides, is_contraction
+from polytc.schedule.facts.strides import of_statement
+
+FEWEST = 8
+"""Iterations of a loop that give an operand enough reuse, and shared iterations that a cluster keeps at least for threads."""
+LARGEST = 96
+"""Statements of a cluster."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """groups: in order, as they were. rows[r]: for each group the number of its row that is shared loop r, outermost first; no
+    rows for a group alone."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def whole(self) -> Group:
+        """All statements under the shared loops alone."""
+        first = self.groups[0]
+        return Group(tuple(s for g in self.groups for s in g.statements),
+                     tuple(tuple(i for g, r in zip(self.groups, row, strict=True) for i in g.rows[r]) for row in self.rows),
+                     tuple(first.ranges[row[0]] for row in self.rows))
+
+    @property
+    def without_last(self) -> Cluster:
+        """All groups but the last."""
+        groups = self.groups[:-1]
+        return Cluster(groups, tuple(row[:-1] for row in self.rows)) if len(groups) > 1 else Cluster(groups)
+
+    def part(self, position: int) -> Group:
+        """A group as it is inside the shared loops: its statements with the shared indices fixed, its other rows."""
+        group = self.groups[position]
+        shared = [row[position] for row in self.rows]
+        fixed = tuple(_fixed(s, {group.rows[r][n]: group.ranges[r][0] for r in shared}) for n, s in enumerate(group.statements))
+        kept = [r for r in range(len(group.rows)) if r not in shared]
+        return Group(fixed, tuple(group.rows[r] for r in kept), tuple(group.ranges[r] for r in kept))
+
+
+def _fixed(s: pr.Statement, values: dict[str, int]) -> pr.Statement:
+    """The statement for one value of some indices."""
+    numbers: dict[str, pr.Expr] = {name: pr.Const(value, I64) for name, value in values.items()}
+    return replace(s, value=pr.substitute(s.value, numbers), subscripts=tuple(pr.substitute(x, numbers) for x in s.subscripts),
+                   where=tuple(pr.substitute(x, numbers) for x in s.where),
+                   bounds=tuple(replace(b, lower=pr.substitute(b.lower, numbers), upper=pr.substitute(b.upper, numbers))
+                                for b in s.bounds if b.index not in values),
+                   ranges=tuple(r for r in s.ranges if r.index not in values))
+
+
+def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, around: int = 1) -> tuple[Cluster, ...]:
+    """Neighbouring groups joined greedily, in order. around: iterations of the loops that the groups share already."""
+    found: list[Cluster] = []
+    for group in groups:
+        choices = _choices(program, found[-2:], group, machine, around)
+        if choices:
+            gains = [_gain(program, c[-1]) for c in choices]
+            found[-2:] = choices[gains.index(max(gains))]
+        else:
+            found.append(Cluster((group,)))
+    return tuple(found)
+
+
+def _choices(program: pr.Program, last: list[Cluster], group: Group, machine: Machine, around: int) -> list[list[Cluster]]:
+    """What may take the place of the last clusters to take the group in: it joins the last one, or that before it, if the last
+    one may run before that, or leads the last group of the last one away from a cluster in which it gained less."""
+    choices: list[list[Cluster]] = []
+    near = _join(program, last[-1], group, machine, around) if last else None
+    if near is not None:
+        choices.append([*last[:-1], near])
+    if len(last) == 2 and beside(_with_rows(last[0]).whole, _with_rows(last[1]).whole):
+        far = _join(program, last[0], group, machine, around)
+        choices += [[last[1], far]] if far is not None else []
+    if near is None and last and last[-1].rows:
+        apart = _join(program, Cluster(last[-1].groups[-1:]), group, machine, around)
+        if apart is not None and _gain(program, apart) > _gain(program, last[-1]):
+            choices.append([*last[:-1], last[-1].without_last, apart])
+    return choices
+
+
+def _gain(program: pr.Program, joined: Cluster) -> int:
+    """Bytes that the last group reads of what the others made."""
+    wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
+    made = {s.target for g in joined.groups[:-1] for s in g.statements} & wanted
+    return sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in made)
+
+
+def beside(a: Group, b: Group) -> bool:
+    """May the groups change places? Neither touches what the other writes."""
+    written = [{s.target for s in g.statements} for g in (a, b)]
+    touched = [names | {r.tensor for s in g.statements for r in pr.reads(s)} for names, g in zip(written, (a, b), strict=True)]
+    return not (touched[0] & written[1] or touched[1] & written[0])
+
+
+def flowing(program: pr.Program, groups: tuple[Group, ...]) -> set[str]:
+    """The temporaries that one group makes and another one reads."""
+    made = [{s.target for s in g.statements} for g in groups]
+    read = [{r.tensor for s in g.statements for r in pr.reads(s)} for g in groups]
+    between = {n for k, names in enumerate(made) for m, wanted in enumerate(read) if m != k for n in names & wanted}
+    return between & set(program.temporaries)
+
+
+def _with_rows(cluster: Cluster) -> Cluster:
+    """A group alone shares all of its rows with itself."""
+    return cluster if cluster.rows else Cluster(cluster.groups, tuple((r,) for r in range(len(cluster.groups[0].rows))))
+
+
+def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
+    """The shared loops of a cluster that a group has, too: it uses what the others made in the same iteration."""
+    cluster = _with_rows(cluster)
+    whole = cluster.whole
+    if len(whole.statements) + len(new.statements) > LARGEST or hides(whole, new):
+        return ()
+    written = {s.target: n for n, s in enumerate(whole.statements)}
+    shared: list[tuple[int, ...]] = []
+    for r, row in enumerate(cluster.rows):
+        taken = {x[-1] for x in shared}
+        match = next((n for n in range(len(new.rows)) if n not in taken and aligned(whole, r, new, n, written)), None)
+        if match is not None:
+            shared.append((*row, match))
+    return tuple(shared)
+
+
+def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine, around: int) -> Cluster | None:
+    """The cluster with one group more, under as many shared loops as pay."""
+    whole = _with_rows(cluster).whole
+    along = {row for r, row in enumerate(_with_rows(cluster).rows) if _along_memory(program, whole, r)}
+    shared = [row for row in shared_rows(cluster, new) if row[:-1] not in along]
+    candidates = (Cluster((*cluster.groups, new), tuple(shared[:depth])) for depth in range(len(shared), 0, -1))
+    return next((c for c in candidates if _pays(program, cluster, c, machine, around)), None)
+
+
+def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:
+    """Does some access walk contiguously in this loop? Then it had better be a vector loop inside."""
+    return whole.extents[row] >= FEWEST and any(a.stride(whole.rows[row][n]) == 1 for n, s in enumerate(whole.statements)
+                                                for a in of_statement(program, s))
+
+
+def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machine, around: int) -> bool:
+    """Is what flows from the groups to the new one too large for the first cache, but its slice small enough for the second?
+    And does every contraction keep a loop in which it reuses what the shared loops do not change?"""
+    count = prod(joined.whole.extents)
+    wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
+    sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in flowing(program, joined.groups)}
+    ready = {s.target for g in before.groups for s in g.statements}
+    flow = max((sizes[name] for name in sizes.keys() & wanted & ready), default=0)
+    first, second = machine.caches[0].bytes, machine.caches[min(1, len(machine.caches) - 1)].bytes
+    if count < FEWEST or 2 * flow <= first or sum(sizes.values()) > second * count:
+        return False
+    return all(_keeps_reuse(g, {row[n] for row in joined.rows}) for n, g in enumerate(joined.groups))
+
+
+def _keeps_reuse(group: Group, shared: set[int]) -> bool:
+    """Each operand that a contraction reads again in a shared loop has another loop of its own that does."""
+    kept = [r for r in range(len(group.rows)) if r not in shared and group.extents[r] >= FEWEST]
+    for n, s in enumerate(group.statements):
+        if is_contraction(s):
+            for read in pr.reads(s):
+                names = {e.name for e in pr.walk(read) if isinstance(e, pr.Index)}
+                if any(group.rows[r][n] not in names for r in shared) and all(group.rows[r][n] in names for r in kept):
+                    return False
+    return True

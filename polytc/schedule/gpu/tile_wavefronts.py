@@ -1,0 +1,72 @@
+"""Wavefronts of tiles for GPUs: bands that may be permuted but carry dependences in all their loops.
+
+    for i { for j { S } }   ->   host: for w { group of tile (w - J, J): for u { items j: S[u - j, j]; barrier } }
+
+Every dependence goes forward in some loop and in none back, so that tiles whose coordinates have the same sum do not depend on
+each other, nor do the instances of a tile whose rows have the same sum (Irigoin & Triolet, Supernode Partitioning, POPL 1988).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil, prod
+
+from polytc.poly.nest import Band, Member, Nest
+from polytc.program.linear import Linear
+from polytc.schedule.facts import bands
+from polytc.schedule.facts.conflicts import text
+from polytc.schedule.gpu import kernel_loops
+from polytc.schedule.gpu.kernel_loops import BARRIER, STEP, Plan
+from polytc.schedule.tiling import tile_sizes
+from polytc.schedule.tiling.point_loops import Scene
+
+SIDES = (8, 16, 32, 64, 128)
+"""Iterations of a tile's loops."""
+HIDDEN = 4
+"""Groups of a compute unit that run at once."""
+
+
+def plan(scene: Scene, band: bands.Band, launch: float, name: str) -> Plan | None:
+    """The band as launches of tiles, of the sizes with the smallest estimate; None for bands of other kinds. launch:
+    microseconds of one."""
+    if len(band.loops) not in (2, 3) or any(loop.coincident for loop in band.loops):
+        return None
+    extents = [tile_sizes.extent(scene, loop) for loop in band.loops]
+    sides = [[n for n in SIDES if n <= max(SIDES[0], e)] for e in extents]
+    limit = min(256, scene.machine.max_work_group or 256)
+    work = sum(scene.statements[s].points for s in bands.statements(band)) / prod(extents)
+    found = [(_micros(scene, extents, chosen, launch, max(1.0, work)), chosen)
+             for chosen in product(*sides) if prod(chosen[1:]) <= limit]
+    if not found:
+        return None
+    micros, chosen = min(found)
+    return Plan(_nest(scene, band, chosen, name), micros)
+
+
+def _micros(scene: Scene, extents: list[int], sides: tuple[int, ...], launch: float, work: float) -> float:
+    """work: instances that an item has in a step."""
+    counts = [ceil(e / n) for e, n in zip(extents, sides, strict=True)]
+    waves = sum(counts) - len(counts) + 1
+    steps = sum(sides) - len(sides) + 1
+    rounds = ceil(prod(counts) / waves / (HIDDEN * scene.machine.cores))
+    return waves * (launch + rounds * steps * (BARRIER + STEP * work))
+
+
+def _nest(scene: Scene, band: bands.Band, sides: tuple[int, ...], name: str) -> Nest:
+    within = list(enumerate(zip(reversed(band.loops[1:]), reversed(sides[1:]), strict=True)))[::-1]
+    blocks = tuple(kernel_loops.member(scene, loop, f"block{axis}", n) for axis, (loop, n) in within)
+    threads = tuple(kernel_loops.member(scene, loop, f"thread{axis}", modulus=n) for axis, (loop, n) in within)
+    tiles = [kernel_loops.member(scene, loop, divisor=n) for loop, n in zip(band.loops, sides, strict=True)]
+    wave = tuple((s, " + ".join(dict(m.rows)[s] for m in tiles)) for s, _ in tiles[0].rows)
+    step = tuple((scene.statements[s].name, text(_sum(band, s))) for s, _ in band.loops[0].rows)
+    inside = kernel_loops.serial(scene, band.child, f"{name}.in")
+    items = Band(f"{name}.step", (Member(step),), Band(f"{name}.thread", threads, inside, whole=True), whole=True)
+    return Band(f"{name}.wave", (Member(wave),), Band(name, blocks, items, whole=True), whole=True)
+
+
+def _sum(band: bands.Band, statement: str) -> Linear:
+    """The sum of a statement's rows."""
+    rows = [loop.row(statement) for loop in band.loops]
+    indices = sorted({i for row in rows for i, _ in row.terms})
+    terms = ((i, sum(row.coefficient(i) for row in rows)) for i in indices)
+    return Linear(tuple((i, c) for i, c in terms if c), sum(row.constant for row in rows))
