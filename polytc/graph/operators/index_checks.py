@@ -1,4 +1,5 @@
-"""Calls that find indices outside of what they index, beside the calls of the nodes that have them (see running/index_checks.py)."""
+"""Calls that find indices outside of what they index, beside the calls of the nodes that have them (see
+running/index_checks.py)."""
 
 from __future__ import annotations
 
