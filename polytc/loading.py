@@ -12,7 +12,7 @@ from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
 from polytc.runtime.arrays import argument_error
-from polytc.runtime.call_fast_path import QuickCall
+from polytc.runtime.call_fast_path import CallFastPath
 from polytc.runtime.checked import Checked
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
@@ -24,14 +24,14 @@ class Specialisation:
     """Compiled code for one combination of shapes.
 
     order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
-    quick: the call for arrays that need neither conversion nor diagnosis.
+    fast_path: the call for arrays that need neither conversion nor diagnosis.
     """
 
     program: Program
     executable: Executable
     order: tuple[str, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
-    quick: QuickCall
+    fast_path: CallFastPath
 
 
 def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:

@@ -33,10 +33,9 @@ class Machine:
     caches: L1 first; cores: hardware threads that may be used.
     masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
     max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target). warp: work-items that run in lockstep;
-    item_registers: 32-bit registers of a work-item where a group of 256 still fits; staging: local memory is faster than the
-    caches, so that tiles of operands are worth copying there.
-    cpu, features: LLVM's names, '' for a device that LLVM does not see.
-    faults: what the device's driver compiles wrongly (see targets/opencl/driver/conformance.py).
+    item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
+    than the caches, so that tiles of operands are worth copying there. cpu, features: LLVM's names, '' for a device that LLVM
+    does not see. faults: what the device's driver compiles wrongly (see targets/opencl/driver/conformance.py).
     """
 
     kind: str
@@ -52,7 +51,7 @@ class Machine:
     local_bytes: int = 0
     warp: int = 1
     item_registers: int = 0
-    staging: bool = False
+    fast_local_memory: bool = False
     cpu: str = ""
     features: str = ""
     faults: frozenset[str] = frozenset()
@@ -103,31 +102,31 @@ NEON = Machine("cpu", 16, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 6
 SVE = Machine("cpu", 32, 32, 4, 2, (Cache(64 << 10, 4, 64), Cache(1 << 20, 8, 64), Cache(32 << 20, 16, 64)), 4,
               masked=True, cpu="neoverse-v1", features="+neon,+sve")
 GENERIC_GPU = Machine("gpu", 16, 128, 4, 1, (Cache(32 << 10, 4, 128), Cache(4 << 20, 16, 128)), 32,
-                      max_work_group=256, local_bytes=32 << 10, warp=32, item_registers=128, staging=True)
+                      max_work_group=256, local_bytes=32 << 10, warp=32, item_registers=128, fast_local_memory=True)
 """Descriptions for tests and for generating code without the machine."""
 
 
-def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, registers: int = 128, staging: bool = True
-         ) -> Machine:
+def _gpu(cores: int, warp: int, local: int, group: int, line: int, l2: int, *, registers: int = 128,
+         fast_local_memory: bool = True) -> Machine:
     """A GPU: compute units, work-items in lockstep, bytes of local memory of a group, items of a group, bytes of a cache line
     and of the second cache."""
     return Machine("gpu", 16, registers, 4, 1, (Cache(32 << 10, 4, line), Cache(l2, 16, line)), cores, max_work_group=group,
-                   local_bytes=local, warp=warp, item_registers=registers, staging=staging)
+                   local_bytes=local, warp=warp, item_registers=registers, fast_local_memory=fast_local_memory)
 
 
 DEVICES = {
     "generic-gpu": GENERIC_GPU,
     "nvidia-sm90": _gpu(132, 32, 48 << 10, 1024, 128, 50 << 20),
     "amd-gfx90a": _gpu(104, 64, 64 << 10, 1024, 128, 8 << 20),
-    "intel-xe": _gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, staging=False),
-    "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, staging=False),
+    "intel-xe": _gpu(32, 16, 64 << 10, 1024, 64, 16 << 20, fast_local_memory=False),
+    "mali": _gpu(10, 16, 32 << 10, 512, 64, 2 << 20, registers=64, fast_local_memory=False),
     "adreno": _gpu(6, 64, 32 << 10, 1024, 64, 1 << 20, registers=64),
     "pocl-cpu": Machine("cpu", 64, 32, 4, 2, AVX512.caches, 2, max_work_group=4096, local_bytes=1 << 20),
 }
 """OpenCL devices by name, for code that is made without them. Sources: NVIDIA's H100 white paper (132 SMs; 48 KiB of static
 shared memory a block), AMD's CDNA 2 white paper (104 of 110 compute units of one die, wavefronts of 64, 64 KiB LDS), Intel's
 and Arm's programming guides (Xe cores with sub-groups of 16; Mali keeps local memory in the caches). On Xe and Mali the tuned
-kernels of CLBlast's database read operands from the caches, so that nothing is staged there."""
+kernels of CLBlast's database read operands from the caches, so that nothing is copied to local memory there."""
 
 
 def _is_arm() -> bool:

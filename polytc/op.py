@@ -35,7 +35,7 @@ from polytc.program.program import Program
 from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.rewrite.index_checks import decides
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
-from polytc.runtime.call_fast_path import no_quick_call, quick_call
+from polytc.runtime.call_fast_path import fast_path, no_fast_path
 from polytc.runtime.inplace import arranged
 from polytc.runtime.lru_cache import Recent
 from polytc.schedule.automatic import REQUESTS
@@ -117,7 +117,7 @@ class Op:
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
         if self._last is not None and not named and len(args) == len(self.inputs):
-            result = self._last.quick(args, out)
+            result = self._last.fast_path(args, out)
             if result is not None:
                 return result
         if named or len(args) != len(self.inputs):
@@ -135,7 +135,7 @@ class Op:
         if found is None:
             return self._call_converted(args, out)
         self._last = found
-        result = found.quick(args, out)
+        result = found.fast_path(args, out)
         if result is not None:
             return result
         if found.order != self.inputs:
@@ -228,8 +228,8 @@ class Op:
                 outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
                 inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
                 straight = program.inputs == self.inputs and not program.inouts
-                quick = quick_call(executable, inputs, outputs, self._result) if straight else no_quick_call
-                found = Specialisation(program, executable, program.inputs, outputs, quick)
+                call = fast_path(executable, inputs, outputs, self._result) if straight else no_fast_path
+                found = Specialisation(program, executable, program.inputs, outputs, call)
                 self._ready.put(key, found)
             self._latest = found.program
         return found

@@ -35,7 +35,7 @@ TYPICAL = (512, 96, 24)
 APART = 64
 """So far are the typical values of different sizes apart, the first size being the largest."""
 
-LEAST = 48
+SMALLEST_TYPICAL = 48
 """Code made at a first call is made for sizes from here."""
 
 KERNELS = 8
@@ -134,7 +134,7 @@ class OpenSizes:
                 return compiled(program)
             if terms(k.options, sizes) <= LIMIT:
                 return sized(k.executable, k.options, sizes)
-        base = {n: max(v, LEAST) for n, v in sizes.items()} | ({} if agreeing else self.typical)
+        base = {n: max(v, SMALLEST_TYPICAL) for n, v in sizes.items()} | ({} if agreeing else self.typical)
         if len(self._kernels) < KERNELS:
             general = self._try(build, base, program, sizes) or self._try(build, sizes, program, sizes)
             if general is not None:

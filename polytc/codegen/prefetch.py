@@ -50,12 +50,12 @@ SHIFT = 24
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Prefetch:
     """What to fetch in each iteration of the loop `inner`: `each` lines, as far into what begins `distance` elements behind
     `start` as the iteration is among all of the loop over tiles of rows.
 
-    passed: the elements that came before this iteration, all tiles together; turns: of that loop, each of which passes by all
-    elements; an expression where sizes are open. write: they are fetched to be written.
+    passed: the elements that came before this iteration, all tiles together; repetitions: of that loop, each of which passes
+    by all elements; an expression where sizes are open. write: they are fetched to be written.
     """
 
     inner: loops.For
@@ -63,41 +63,41 @@ class Ahead:
     start: affine.Affine
     distance: int
     passed: affine.Affine
-    turns: int | loops.Expr
+    repetitions: int | loops.Expr
     each: int
     write: bool = False
 
     @property
     def rate(self) -> int:
         """Lines for each element that came before, with SHIFT binary places; for one turn where their number is open."""
-        turns = self.turns if isinstance(self.turns, int) else 1
-        return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * turns))
+        repetitions = self.repetitions if isinstance(self.repetitions, int) else 1
+        return -(-(self.buffer.dtype.bytes << SHIFT) // (LINE * repetitions))
 
 
 @dataclass(frozen=True)
-class Around:
+class EnclosingLoops:
     """The sequential loops that a statement stands in, outermost first, and what they want to be fetched."""
 
     outer: tuple[loops.For, ...] = ()
-    ahead: tuple[Ahead, ...] = ()
+    prefetches: tuple[Prefetch, ...] = ()
 
-    def into(self, s: loops.For, written: frozenset[str], machine: Machine) -> tuple[Around, tuple[Ahead, ...]]:
+    def into(self, s: loops.For, written: frozenset[str], machine: Machine) -> tuple[EnclosingLoops, tuple[Prefetch, ...]]:
         """The same for the body of the loop `s`, and what to fetch in each of its iterations. written: see `plan`."""
-        own = tuple(a for a in self.ahead if a.inner is s) or stream(s, self.outer, written, machine)
+        own = tuple(a for a in self.prefetches if a.inner is s) or stream(s, self.outer, written, machine)
         own += stores(s, machine)
-        return Around((*self.outer, s), self.ahead + plan(s, self.outer, written, machine)), own
+        return EnclosingLoops((*self.outer, s), self.prefetches + plan(s, self.outer, written, machine)), own
 
 
-NOWHERE = Around()
+OUTSIDE_LOOPS = EnclosingLoops()
 """Outside of all loops."""
 
 
-def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
+def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Prefetch, ...]:
     """The prefetches for a loop over tiles of rows. around: the loops outside of it, outermost first; written: names of
     buffers that the kernel writes. Where the number of tiles depends on open sizes, one line an iteration at most."""
-    times = _turns(rows)
-    turns = times if times is not None else _open_turns(rows)
-    if turns is None or times is not None and times < 2 or len(machine.caches) < 2:
+    times = _repetitions(rows)
+    repetitions = times if times is not None else _open_repetitions(rows)
+    if repetitions is None or times is not None and times < 2 or len(machine.caches) < 2:
         return ()
     found = []
     for nest in _nests(rows.body, (), whole=times is None):
@@ -109,12 +109,12 @@ def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str]
             each = -(-lines // times) if times is not None else 1
             if each <= MOST:
                 start, passed = _parts(form, nest)
-                passed = passed.plus(_turn(rows).times(span // rows.step))
-                found.append(Ahead(nest[-1], buffer, start, _next(form, around, span), passed, turns, each))
+                passed = passed.plus(_repetition(rows).times(span // rows.step))
+                found.append(Prefetch(nest[-1], buffer, start, _next(form, around, span), passed, repetitions, each))
     return tuple(found)
 
 
-def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Ahead, ...]:
+def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Prefetch, ...]:
     """The prefetches for an innermost loop that walks through an operand of which each element is read once: what comes
     DISTANCE bytes later. around: the loops outside of it."""
     if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
@@ -124,16 +124,16 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
         moves = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around)
         if form.coefficient(loop.var) * loop.step == width and moves:
             size = buffer.dtype.bytes
-            found.append(Ahead(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
+            found.append(Prefetch(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
     return tuple(found)
 
 
-def stores(loop: loops.For, machine: Machine) -> tuple[Ahead, ...]:
+def stores(loop: loops.For, machine: Machine) -> tuple[Prefetch, ...]:
     """The prefetches for an innermost loop that writes vectors to lines far apart in an array that the second cache does not
     hold: those of the next iteration."""
     if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
         return ()
-    found: dict[tuple[object, ...], Ahead] = {}
+    found: dict[tuple[object, ...], Prefetch] = {}
     for s in traverse.walk_stmt(loop.body):
         if isinstance(s, loops.Store) and s.value.lanes > 1 and s.buffer.space == "global" and (
                 s.buffer.size * s.buffer.dtype.bytes > machine.caches[1].bytes and _is_part(s, loop)):
@@ -142,11 +142,11 @@ def stores(loop: loops.For, machine: Machine) -> tuple[Ahead, ...]:
             if form is not None and abs(step) * size >= FAR and form.lanes == tuple(range(s.value.lanes)):
                 start = affine.Affine(form.terms, form.offset)
                 found.setdefault((s.buffer, form.terms, form.offset * size // LINE),
-                                 Ahead(loop, s.buffer, start, step, affine.Affine(), 1, 1, write=True))
+                                 Prefetch(loop, s.buffer, start, step, affine.Affine(), 1, 1, write=True))
     return tuple(found.values()) if len(found) >= ROWS and _fit(found.values(), machine.caches[0]) else ()
 
 
-def _fit(found: Iterable[Ahead], cache: Cache) -> bool:
+def _fit(found: Iterable[Prefetch], cache: Cache) -> bool:
     """Does a cache hold the lines of two iterations? Rows a multiple of its sets apart share a few places."""
     sets = cache.bytes // (cache.ways * cache.line)
     shared = Counter(a.start.offset * a.buffer.dtype.bytes // cache.line % sets for a in found)
@@ -225,7 +225,7 @@ def _next(form: affine.Affine, around: tuple[loops.For, ...], span: int) -> int:
     return next((step for step in steps if step), span)
 
 
-def _turns(loop: loops.For) -> int | None:
+def _repetitions(loop: loops.For) -> int | None:
     """Iterations of a loop over tiles, also where it is one of two that became one parallel loop:
 
         for cd in 0:12 { for c in cd//4 : cd//4+1 { for d in cd%4 : cd%4+1 { ... } } }
@@ -238,13 +238,13 @@ def _turns(loop: loops.For) -> int | None:
             return intervals.trips(loop)
 
 
-def _open_turns(loop: loops.For) -> loops.Expr | None:
+def _open_repetitions(loop: loops.For) -> loops.Expr | None:
     """Iterations of a loop from 0 to a formula of sizes."""
     whole = isinstance(loop.lower, loops.Const) and loop.lower.value == 0 and loop.step == 1
     return loop.upper if whole and not isinstance(loop.upper, loops.Const) else None
 
 
-def _turn(loop: loops.For) -> affine.Affine:
+def _repetition(loop: loops.For) -> affine.Affine:
     """The number of an iteration of such a loop, from 0, times its step."""
     first = int(loop.lower.value) if isinstance(loop.lower, loops.Const) else 0
     return affine.Affine(((loops.Var(loop.var), 1),), -first)

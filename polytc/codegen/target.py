@@ -99,10 +99,10 @@ class Executable(Protocol):
 
 
 @runtime_checkable
-class Quick(Protocol):
+class FastPath(Protocol):
     """An executable that recognises the arrays of a call by itself."""
 
-    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+    def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
         """A function of the arrays, inputs then outputs: whether they are numpy arrays of just these shapes and dtypes that
         kernels may use as they are; then it has run on them, else nothing has happened. None: there is no such function."""
         ...

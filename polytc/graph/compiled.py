@@ -15,7 +15,7 @@ from polytc import processors
 from polytc.arguments import check_target
 from polytc.graph.ir import Graph
 from polytc.graph.operators.binding import NeedsValue
-from polytc.graph.parts import Options, Ready, Staged
+from polytc.graph.parts import Options, PartitionedModel, Ready
 from polytc.graph.plan import Array
 from polytc.graph.running import profiling
 from polytc.graph.running.executables import compiler_for, machine_for, tests_on_host
@@ -37,19 +37,19 @@ class Compiled:
         self.options = Options(start if self.kernels is None else self.kernels.compile, c.licence, c.fusion,
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
                                guards=tests_on_host(c.target), checked=c.checked)
-        self.staged = Staged(graph, self.options)
+        self.partitioned = PartitionedModel(graph, self.options)
 
     def again(self) -> Compiled:
         """The same with memory of its own."""
         other = object.__new__(Compiled)
         other.__dict__.update(self.__dict__)
-        other.staged = Staged(self.graph, self.options)
+        other.partitioned = PartitionedModel(self.graph, self.options)
         return other
 
     def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Ready:
         """See `Model.prepare`."""
         types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes[v.name])) for v in self.graph.inputs}
-        return self.staged.prepare(types, arrays)
+        return self.partitioned.prepare(types, arrays)
 
     def prepare_early(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Compile for these shapes, if that is all one needs to know, and keep it for other processes."""
@@ -61,4 +61,4 @@ class Compiled:
     def profile(self, arrays: Mapping[str, Any], runs: int) -> Profile:
         """See `Model.profile`."""
         threads = self.choices.threads or default_threads(processors.usable())
-        return profiling.profile(list(self.staged.through(arrays)), threads, runs, roofs=self.choices.target == "cpu")
+        return profiling.profile(list(self.partitioned.through(arrays)), threads, runs, roofs=self.choices.target == "cpu")

@@ -23,7 +23,7 @@ from polytc.options import check_checked, check_licence, check_threads, check_ty
 if TYPE_CHECKING:
     from polytc.codegen.target import Target
     from polytc.graph.compiled import Compiled
-    from polytc.graph.parts import Ready, Staged
+    from polytc.graph.parts import PartitionedModel, Ready
     from polytc.graph.running.profiling import Profile
     from polytc.runtime.lru_cache import Recent
 
@@ -62,8 +62,8 @@ class Model:
         return made
 
     @property
-    def _staged(self) -> Staged:
-        return self._compiled.staged
+    def _partitioned(self) -> PartitionedModel:
+        return self._compiled.partitioned
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is made of the graph and options; its code comes from the cache."""
@@ -83,7 +83,7 @@ class Model:
 
     @property
     def _instances(self) -> Recent[object, Ready]:
-        return self._staged.known
+        return self._partitioned.known
 
     # ---- compiling
 
@@ -143,7 +143,7 @@ class Model:
         """
         if output_names is None and type(feeds) is dict:
             with self._lock:
-                found = self._staged.quickly(feeds) if self._start is None else self._start.quickly(feeds)
+                found = self._partitioned.try_fast_path(feeds) if self._start is None else self._start.try_fast_path(feeds)
             if found is not None:
                 return found
         arrays = self._checked(feeds)
@@ -161,7 +161,7 @@ class Model:
             self._check_dims(shapes)
             if self._start is not None and self._start.fits(arrays):
                 return self._start.instance.run(arrays, wanted)
-            return self._staged.run(arrays, wanted)
+            return self._partitioned.run(arrays, wanted)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         names = [v.name for v in self.inputs]
@@ -214,7 +214,7 @@ class Model:
 
     def fallbacks(self) -> list[str]:
         """The nodes that onnx's evaluator runs in what was compiled so far, each with the reason."""
-        hosts = (h for _, ready in self._staged.parts() for h in ready.part.hosts)
+        hosts = (h for _, ready in self._partitioned.parts() for h in ready.part.hosts)
         return list(dict.fromkeys(f"{h.label}: {h.why}" for h in hosts if h.why))
 
     def report(self) -> str:
@@ -222,7 +222,7 @@ class Model:
         between the parts of a model whose data decide shapes; and every node left to onnx's evaluator, with the reason."""
         lines = [f"model {self.graph.name} for {self.target if isinstance(self.target, str) else self.target.name}"]
         kernels = self._compiled.kernels
-        for depth, ready in self._staged.parts():
+        for depth, ready in self._partitioned.parts():
             lines += ["  " * (depth + 1) + line for line in _described(ready)]
         if kernels is not None:
             lines.append(f"  {kernels.kernels} kernels for all sizes")

@@ -27,7 +27,7 @@ from polytc.graph.running.executables import Compile, compiler_for
 from polytc.graph.running.instance import Instance, Progress
 from polytc.graph.running.loop_operators import repeating
 from polytc.graph.running.open_kernels import OpenKernels
-from polytc.graph.running.run_fast_path import QuickRun, quick_run
+from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.specialisation.specialise import Part, specialise
 from polytc.machine import Machine
 from polytc.options import NONE, Licence
@@ -69,8 +69,8 @@ class Ready:
     part: Part
     instance: Instance | None
     works: tuple[Work, ...]
-    inner: tuple[Staged, ...]
-    rest: Staged | None
+    inner: tuple[PartitionedModel, ...]
+    rest: PartitionedModel | None
 
     @property
     def plan(self) -> Plan:
@@ -78,9 +78,9 @@ class Ready:
         return self.instance.plan if self.instance is not None else self.part.plan
 
     @cached_property
-    def quick(self) -> QuickRun | None:
-        """The quick run of its code."""
-        return quick_run(self.instance) if self.instance is not None else None
+    def fast_path(self) -> RunFastPath | None:
+        """The fast path of its code."""
+        return fast_path(self.instance) if self.instance is not None else None
 
     def chain(self) -> Iterator[Ready]:
         """This part and those that followed it last."""
@@ -90,7 +90,7 @@ class Ready:
             yield from known[-1][1].chain()
 
 
-class Staged:
+class PartitionedModel:
     """A graph for any inputs. Not to be used by two threads at once."""
 
     def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True,
@@ -100,8 +100,8 @@ class Staged:
         after runs on the language's evaluator, so that a loop whose shapes change does not compile without end."""
         self.graph, self.options = graph, options
         self.known: Recent[object, Ready] = Recent(INSTANCES)
-        self._quick: Recent[object, Ready] = Recent(INSTANCES)
-        self._last: QuickRun | None = None
+        self._recent: Recent[object, Ready] = Recent(INSTANCES)
+        self._last: RunFastPath | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
         self._derived = derived
@@ -111,12 +111,12 @@ class Staged:
         """Code for these inputs."""
         arrays = [values[n] for n in self._inputs]
         key = self._key(arrays, values)
-        found = self._quick.get(key)
+        found = self._recent.get(key)
         if found is not None:
             return found
         fixed = len(self._fixed)
         found = self.prepare({n: type_of(a) for n, a in zip(self._inputs, arrays, strict=True)}, values)
-        return self._quick.put(key, found) if fixed == len(self._fixed) else found
+        return self._recent.put(key, found) if fixed == len(self._fixed) else found
 
     def _key(self, arrays: Sequence[Any], values: Mapping[str, Any]) -> object:
         return (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
@@ -192,22 +192,22 @@ class Staged:
             self._left -= 1
             if self._left < 0:
                 o = replace(o, compile=compiler_for("evaluate", None))
-        plan = part.plan if o.kernels is not None else banded_constants.computed(part.plan)
+        plan = part.plan if o.kernels is not None else banded_constants.compute_bands(part.plan)
         plan = layouts.choose(plan, machine) if machine is not None else plan
         plan = fuse(plan) if o.fusion else plan
         made = instance.build(plan, o.compile, o.licence, o.progress) if plan.lasting else None
         pairs = [self._work(h) for h in part.hosts]
-        rest = Staged(part.rest, o, part.late, derived=False) if part.rest is not None else None
+        rest = PartitionedModel(part.rest, o, part.late, derived=False) if part.rest is not None else None
         if rest is not None and part.ahead is not None and not part.late:
             with suppress(NeedsValue):
                 rest.prepare(part.ahead)
         return Ready(part, made, tuple(w for w, _ in pairs), tuple(b for _, b in pairs if b is not None), rest)
 
-    def _work(self, host: Host) -> tuple[Work, Staged | None]:
+    def _work(self, host: Host) -> tuple[Work, PartitionedModel | None]:
         """What runs a host, and the body that it repeats."""
         if not isinstance(host.work, Repeat):
             return host.work, None
-        body = Staged(host.work.body, self.options, derived=False, most=INSTANCES)
+        body = PartitionedModel(host.work.body, self.options, derived=False, most=INSTANCES)
         return repeating(host.work, body.call, body.compiled), body
 
     # ---- running
@@ -217,7 +217,7 @@ class Staged:
         names = self._names() if wanted is None else wanted
         ready = self.ready(values)
         if whole(ready) and ready.instance is not None:
-            self._last = ready.quick if not self._fixed else None
+            self._last = ready.fast_path if not self._fixed else None
             return ready.instance.run(values, names)
         self._last = None
         return _run(ready, dict(values), names)
@@ -232,7 +232,7 @@ class Staged:
         ready = self.ready(dict(zip(self._inputs, arrays, strict=True)))
         return ready.instance if whole(ready) and not self._fixed and ready.plan.inputs == tuple(self._inputs) else None
 
-    def quickly(self, values: Mapping[str, Any]) -> list[Any] | None:
+    def try_fast_path(self, values: Mapping[str, Any]) -> list[Any] | None:
         """All outputs, as `run` gives them; None, with nothing done, where the inputs are not of the types of some earlier run,
         or not arrays that code can use as they are."""
         if len(values) != len(self._inputs):
@@ -244,7 +244,7 @@ class Staged:
         found = self._last(arrays) if self._last is not None else None
         if found is not None or not all(type(a) is np.ndarray for a in arrays):
             return found
-        ready = self._quick.get(self._key(arrays, values))
+        ready = self._recent.get(self._key(arrays, values))
         if ready is None or whole(ready):
             return None
         return _run(ready, dict(values), self._names())
@@ -299,7 +299,7 @@ def _part(ready: Ready, values: dict[str, Any]) -> None:
     """Run a part: its results join the values."""
     if ready.instance is not None:
         plan = ready.instance.plan
-        found = ready.quick([values[n] for n in plan.inputs]) if ready.quick is not None else None
+        found = ready.fast_path([values[n] for n in plan.inputs]) if ready.fast_path is not None else None
         values.update(zip(plan.outputs, ready.instance.run(values, plan.outputs) if found is None else found, strict=True))
     for host, work in zip(ready.part.hosts, ready.works, strict=True):
         results = _worked(host, work, [values[n] if n else None for n in host.inputs])

@@ -333,7 +333,7 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
             check.check_written(s, None, own, report)
         assigned = s.lowered.op is None and not (s.scattered or s.lowered.limits or s.lowered.masks)
         if assigned or s.lowered.source.reset:  # other updates write only what is written already
-            own.add_region(s.forms, s.domain)
+            own.add_domain(s.forms, s.domain)
             own.add(written)
     for n in d.outputs if complete else ():
         check.check_complete(n, coverage[n], d.spans.get(n), report)

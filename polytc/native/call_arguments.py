@@ -1,4 +1,5 @@
-"""Quick calls: one native function that looks at numpy arrays and takes their addresses, in a fraction of a microsecond each.
+"""The fast path of calls: one native function that looks at numpy arrays and takes their addresses, in a fraction of a
+microsecond each.
 
 `expect` says what a call's arrays must be: numpy.ndarray itself, of a dtype and shape, C-contiguous and aligned; outputs
 writable and apart from everything else in memory. The function compares, and fills the table of addresses that kernels take;
@@ -8,7 +9,7 @@ Note [Layout of arrays]. The function reads the fields of PyArrayObject as numpy
 read them: data, nd, dimensions, strides, base, descr, flags, behind the head that all objects have, and of the dtype the word
 of kind, character, byte order and type number: arrays that were pickled have a dtype of their own. Their places are part of
 numpy's ABI. Even so they are tried on a few arrays before they are relied upon; where they are not what we think, and on
-Pythons other than CPython and with 32 bits, there are no quick calls.
+Pythons other than CPython and with 32 bits, there is no fast path.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Expected:
 
 
 def expect(inputs: Types, outputs: Types) -> Expected | None:
-    """For arrays of these shapes and dtypes; None where there are no quick calls for them."""
+    """For arrays of these shapes and dtypes; None where there is no fast path for them."""
     functions = _functions()
     return _expect(functions, inputs, outputs) if functions and len(inputs) + len(outputs) else None
 

@@ -19,9 +19,9 @@ from polytc.native.aligned import LARGE, aligned_bytes
 
 HUGE = 2 << 20
 """Bytes of a huge page, on x86-64 and with pages of 4 KiB on aarch64."""
-REGION = 32 << 20
+MAPPING_BYTES = 32 << 20
 """Bytes of a region that arrays share. What nobody touched takes no memory."""
-OWN = 8 << 20
+OWN_MAPPING_BYTES = 8 << 20
 """Bytes of an array from which on it has a region of its own."""
 
 
@@ -38,7 +38,7 @@ class _Region:
         with self.lock:
             whole = self.whole() if self.whole is not None else None
             if whole is None or self.end + size > len(whole):
-                whole = _mapping(REGION)
+                whole = _mapping(MAPPING_BYTES)
                 self.whole, self.end = weakref.ref(whole), _start(whole)
             start, self.end = self.end, self.end + -(-size // ALIGNMENT) * ALIGNMENT
             return np.frombuffer(whole, np.uint8)[start:start + size]
@@ -51,7 +51,7 @@ def lasting_bytes(size: int) -> np.ndarray:
     """Memory on a cache line, zeroed."""
     if size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return aligned_bytes(size)
-    if size < OWN:
+    if size < OWN_MAPPING_BYTES:
         return _SHARED.take(size)
     whole = _mapping(size + HUGE)
     start = _start(whole)

@@ -27,10 +27,10 @@ Attempts: TypeAlias = tuple[tuple[int, float], ...]
 """Operations, and seconds of processor time in which they must be done, one attempt after another."""
 FIRST = 6_000
 """isl operations of the attempt in this process: some milliseconds, seldom a tenth of a second."""
-QUICK: Attempts = ((75_000, 0.15), (260_000, 1.0))
+SYMBOLIC_ATTEMPTS: Attempts = ((75_000, 0.15), (260_000, 1.0))
 """For sizes that are symbols: five times what they take where numbers stay short. (PolyBench: 67,000 in 0.02 seconds, and, in
 one nest, 250,000 in 0.2.)"""
-SLOW: Attempts = ((260_000, 2.0),)
+NUMERIC_ATTEMPTS: Attempts = ((260_000, 2.0),)
 """For sizes that are numbers, so that all numbers are long."""
 PATIENCE = 20.0
 """Seconds of the clock after which the fork is given up, whatever it waits for."""

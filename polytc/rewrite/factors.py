@@ -23,7 +23,7 @@ from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.long_sums import summed
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.fusion_groups import about, is_contraction
+from polytc.schedule.facts.fusion_groups import conditions_on, is_contraction
 
 PRODUCTS = 16
 """Terms of a sum of products at least, for a mere multiplication to leave it: in plain sums, which wait for memory, it costs
@@ -84,7 +84,7 @@ def _parts(program: pr.Program, s: pr.Statement, reduced: tuple[pr.Range, ...], 
         why.declines(s.name, f"`{told}`: beside a sum of {terms} terms a multiplication costs nothing")
         return None
     kept = tuple(r for r in s.ranges if r.index not in over)
-    applied = replace(s, ranges=kept, where=about(s, [r.index for r in kept]))
+    applied = replace(s, ranges=kept, where=conditions_on(s, [r.index for r in kept]))
     if not all_have_terms(program, s, applied):
         why.declines(s.name, f"`{told}`: some results may have no term, and would become 0/0")
         return None

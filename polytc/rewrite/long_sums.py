@@ -28,7 +28,7 @@ from polytc.program.sizes import Size, rest_start
 from polytc.program.words import DOTS
 from polytc.rewrite.gpu.work_group_reductions import combined
 from polytc.rewrite.step import Decision, Reasons
-from polytc.schedule.facts.fusion_groups import about, coincident_indices, is_contraction
+from polytc.schedule.facts.fusion_groups import coincident_indices, conditions_on, is_contraction
 from polytc.schedule.facts.strides import of_statement
 
 LIMIT = 4096
@@ -258,7 +258,7 @@ class _Split:
         kept = [r for r in self.kept if r not in self.around]
         made.append(replace(self.s, name=self.names.label(f"{self.s.name}_total"), value=value,
                             ranges=(*self.around, *kept, *(r for r in parts if r is not last)),
-                            where=about(self.s, [r.index for r in (*self.around, *self.kept)])))
+                            where=conditions_on(self.s, [r.index for r in (*self.around, *self.kept)])))
         return made
 
     def _level(self, parts: list[pr.Range], part: pr.Range, above: tuple[pr.Range, ...]) -> pr.Statement:

@@ -1,4 +1,4 @@
-"""Calls of an op that need neither conversion nor diagnosis: arrays of just the right kind, which the executable recognises."""
+"""The fast path of an op, for arrays of just the right kind: it needs neither conversion nor diagnosis."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polytc.codegen.target import Executable, Quick, Types
+from polytc.codegen.target import Executable, FastPath, Types
 from polytc.runtime import arrays
 
-QuickCall: TypeAlias = Callable[[tuple[Any, ...], Any], Any]
+CallFastPath: TypeAlias = Callable[[tuple[Any, ...], Any], Any]
 """(inputs, out) -> the result of the call; or None, with nothing done, where it takes the general way."""
 
 
-def no_quick_call(args: tuple[Any, ...], out: Any) -> None:
-    """The quick call where there is none."""
+def no_fast_path(args: tuple[Any, ...], out: Any) -> None:
+    """The fast path where there is none."""
 
 
-def quick_call(executable: Executable, inputs: Types, outputs: Types, result: Callable[..., Any] | None) -> QuickCall:
+def fast_path(executable: Executable, inputs: Types, outputs: Types, result: Callable[..., Any] | None) -> CallFastPath:
     """inputs, outputs: shapes and dtypes, in the executable's order. result: what makes one value of several outputs."""
     memory = sum(math.prod(shape) * dtype.itemsize for shape, dtype in outputs)
     affordable = arrays.MEMORY is None or memory <= arrays.MEMORY
-    call = executable.quick(inputs, outputs) if affordable and isinstance(executable, Quick) else None
+    call = executable.fast_path(inputs, outputs) if affordable and isinstance(executable, FastPath) else None
     if call is None:
-        return no_quick_call
+        return no_fast_path
     return _one(call, *outputs[0]) if result is None else _several(call, outputs, result)
 
 
-def _one(call: Callable[..., bool], shape: tuple[int, ...], dtype: np.dtype) -> QuickCall:
+def _one(call: Callable[..., bool], shape: tuple[int, ...], dtype: np.dtype) -> CallFastPath:
     empty = np.empty
 
     def run(args: tuple[Any, ...], out: Any) -> Any:
@@ -41,7 +41,7 @@ def _one(call: Callable[..., bool], shape: tuple[int, ...], dtype: np.dtype) -> 
     return run
 
 
-def _several(call: Callable[..., bool], outputs: Types, result: Callable[..., Any]) -> QuickCall:
+def _several(call: Callable[..., bool], outputs: Types, result: Callable[..., Any]) -> CallFastPath:
     empty = np.empty
 
     def run(args: tuple[Any, ...], out: Any) -> Any:

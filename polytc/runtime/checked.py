@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.codegen.target import Bound, Executable, Held, Quick, Types
+from polytc.codegen.target import Bound, Executable, FastPath, Held, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
 from polytc.program import evaluator, type_promotion
 from polytc.program import program as pr
@@ -52,9 +52,9 @@ class Checked:
         """`run` on these arrays as a function."""
         return Held(self.run, buffers)
 
-    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
-        """See `codegen.target.Quick`; it raises as `run` does."""
-        call = self.executable.quick(inputs, (*outputs, *self._own)) if isinstance(self.executable, Quick) else None
+    def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See `codegen.target.FastPath`; it raises as `run` does."""
+        call = self.executable.fast_path(inputs, (*outputs, *self._own)) if isinstance(self.executable, FastPath) else None
         if call is None:
             return None
 

@@ -103,7 +103,7 @@ Copy: TypeAlias = tuple[int, int, int, int]
 """Addresses of target and source, bytes, bytes that the target moves on from one round to the next."""
 
 
-def rounds(chain: Chain, first: int, most: int, counter: int, going: int, advances: Sequence[Row],
+def repeat_chain(chain: Chain, first: int, most: int, counter: int, going: int, advances: Sequence[Row],
            copies: Sequence[Copy]) -> int:
     """Run a native chain at most so many rounds, the first with the number `first`; how many there were. Not beside other runs
     of the chain.

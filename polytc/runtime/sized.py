@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Bound, Executable, Quick, Resizable, Types
+from polytc.codegen.target import Bound, Executable, FastPath, Resizable, Types
 from polytc.program.scalars import DTYPES
 from polytc.program.sizes import at, data, from_data
 
@@ -71,12 +71,12 @@ class Sized:
             at += _rounded(n * dtype.itemsize)
         return self.executable.bind([*buffers, *parts, self.sizes])
 
-    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
-        """See codegen.target.Quick."""
-        if not isinstance(self.executable, Quick):
+    def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See codegen.target.FastPath."""
+        if not isinstance(self.executable, FastPath):
             return None
         rest = [*(((n,), dtype) for dtype, n in self.workspace), (self.sizes.shape, self.sizes.dtype)]
-        call = self.executable.quick(inputs, [*outputs, *rest])
+        call = self.executable.fast_path(inputs, [*outputs, *rest])
         if call is None:
             return None
         take, free = self._take, self._free

@@ -22,7 +22,7 @@ def schedule(scop: Scop, deps: Dependences) -> Schedule:
     constraints = (islpy.ScheduleConstraints.on_domain(scop.domain).set_validity(deps.order)
                    .set_coincidence(deps.all).set_proximity(deps.flow))
     try:
-        found = Schedule(scheduler.find(constraints, scheduler.SLOW), "isl's scheduler, outer bands tiled")
+        found = Schedule(scheduler.find(constraints, scheduler.NUMERIC_ATTEMPTS), "isl's scheduler, outer bands tiled")
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: checked(transforms.tile_outer_bands(found, TILE), deps))
     except isl.QuotaExceeded as e:
         return Schedule(scop.original, f"program order: isl's scheduler needs {e}")

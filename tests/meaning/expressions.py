@@ -61,12 +61,12 @@ def reads(e: sx.Expr, tensors: Mapping[str, Any]) -> bool:
     return any(isinstance(n, sx.Access) or isinstance(n, sx.Name) and n.id in tensors for n in walk(e))
 
 
-def chained(e: sx.Chain) -> list[sx.Expr]:
+def chained(e: sx.ChainedComparison) -> list[sx.Expr]:
     """`a < b <= c` as `a < b`, `b <= c`."""
     return [sx.Binary(op, a, b, e.span) for op, a, b in zip(e.ops, e.operands, e.operands[1:])]
 
 
-def whole(e: sx.Chain) -> sx.Expr:
+def whole(e: sx.ChainedComparison) -> sx.Expr:
     """The same as one condition."""
     return functools.reduce(lambda a, b: sx.Binary("&&", a, b, e.span), chained(e))
 
@@ -102,7 +102,7 @@ class Expressions:
                 return self.unary(e.op, self.value(e.a))
             case sx.Binary():
                 return self.binary(e)
-            case sx.Chain():
+            case sx.ChainedComparison():
                 return self.value(whole(e))
             case sx.Ternary():
                 return self.ternary(e)

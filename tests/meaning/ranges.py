@@ -172,7 +172,7 @@ def conjuncts(e: sx.Expr) -> Iterator[sx.Expr]:
     if isinstance(e, sx.Binary) and e.op == "&&":
         yield from conjuncts(e.a)
         yield from conjuncts(e.b)
-    elif isinstance(e, sx.Chain):
+    elif isinstance(e, sx.ChainedComparison):
         yield from chained(e)
     else:
         yield e

@@ -11,9 +11,9 @@ import pytest
 
 from polytc.machine import ALIGNMENT
 from polytc.native.aligned import LARGE
-from polytc.native.huge_pages import HUGE, OWN, REGION, lasting_bytes
+from polytc.native.huge_pages import HUGE, MAPPING_BYTES, OWN_MAPPING_BYTES, lasting_bytes
 
-SIZES = (1, LARGE - 1, LARGE, LARGE + 1, OWN - 1, OWN, OWN + 5, REGION + 1)
+SIZES = (1, LARGE - 1, LARGE, LARGE + 1, OWN_MAPPING_BYTES - 1, OWN_MAPPING_BYTES, OWN_MAPPING_BYTES + 5, MAPPING_BYTES + 1)
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:
@@ -47,7 +47,7 @@ def test_arrays_share_a_region() -> None:
 
 
 def test_large_arrays_start_on_a_huge_page() -> None:
-    assert lasting_bytes(OWN).ctypes.data % HUGE == 0
+    assert lasting_bytes(OWN_MAPPING_BYTES).ctypes.data % HUGE == 0
 
 
 def resident() -> int:
@@ -58,13 +58,13 @@ def resident() -> int:
 
 def test_what_nobody_uses_is_given_back() -> None:
     before = resident()
-    arrays = [lasting_bytes(OWN // 2) for _ in range(40)]
+    arrays = [lasting_bytes(OWN_MAPPING_BYTES // 2) for _ in range(40)]
     for a in arrays:
         a[:] = 1
-    assert resident() - before >= 19 * OWN
+    assert resident() - before >= 19 * OWN_MAPPING_BYTES
     del arrays, a
     gc.collect()
-    assert resident() - before <= 2 * OWN
+    assert resident() - before <= 2 * OWN_MAPPING_BYTES
 
 
 def test_threads_get_memory_of_their_own() -> None:

@@ -63,7 +63,7 @@ def test_a_schedule_that_needs_many_operations_comes_from_the_fork() -> None:
     here = str(isl.schedule(asked))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduler, "FIRST", 100)
-        assert str(scheduler.find(asked, scheduler.SLOW)) == here
+        assert str(scheduler.find(asked, scheduler.NUMERIC_ATTEMPTS)) == here
         with pytest.raises(isl.QuotaExceeded, match="more than 200 isl operations"):
             scheduler.find(asked, ((200, 1.0),))
     assert children() <= before
@@ -80,7 +80,7 @@ def test_that_isl_gives_up_is_said_by_the_fork_too() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(isl, "schedule", gives_up)
         with pytest.raises(isl.Unschedulable, match="unable to carry dependences"):
-            scheduler.find(asked, scheduler.SLOW)
+            scheduler.find(asked, scheduler.NUMERIC_ATTEMPTS)
 
 
 @pytest.mark.parametrize("sleeps", [False, True])
@@ -98,7 +98,7 @@ def test_a_fork_that_dies_or_sleeps_is_given_up(sleeps: bool, monkeypatch: pytes
     monkeypatch.setattr(scheduler, "PATIENCE", 0.3)
     start = time.monotonic()
     with pytest.raises(isl.QuotaExceeded, match="more time"):
-        scheduler.find(asked, scheduler.SLOW)
+        scheduler.find(asked, scheduler.NUMERIC_ATTEMPTS)
     assert time.monotonic() - start < 10
     assert children() <= before
 

@@ -55,7 +55,7 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
     if not (isinstance(first, loops.For) and isinstance(second, loops.For)) or not _alike(first, second):
         return None
     inside = known | {first.var: simplify.values(first, known)}
-    mine, other = alias_analysis.of(first.body, inside), alias_analysis.of(second.body, inside)
+    mine, other = alias_analysis.accesses_of(first.body, inside), alias_analysis.accesses_of(second.body, inside)
     if not {u.buffer for u in mine if u.store} & {u.buffer for u in other if not u.store}:
         return None
     if not all(_same_iteration(a, b, first.var) for a in mine for b in other if a.buffer == b.buffer and (a.store or b.store)):
@@ -63,10 +63,11 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
     before: list[loops.Stmt] = []
     after: list[loops.Stmt] = []
     for x in done[at + 1:]:
-        touched = alias_analysis.of(x, known)
-        if not alias_analysis.conflict(touched, other):
+        touched = alias_analysis.accesses_of(x, known)
+        if not alias_analysis.may_conflict(touched, other):
             after.append(x)
-        elif any(alias_analysis.conflict(touched, x) for x in (mine, *(alias_analysis.of(y, known) for y in after))):
+        elif any(alias_analysis.may_conflict(touched, y)
+                 for y in (mine, *(alias_analysis.accesses_of(z, known) for z in after))):
             return None
         else:
             before.append(x)
@@ -84,7 +85,7 @@ def _alike(a: loops.For, b: loops.For) -> bool:
 
 def _same_iteration(x: alias_analysis.Access, y: alias_analysis.Access, var: str) -> bool:
     """Do two accesses meet in no element, or in elements that one iteration alone touches through both?"""
-    return alias_analysis.apart(x, y) or any(_steps(i, j, var) for i, j in zip(x.indices, y.indices, strict=True))
+    return alias_analysis.are_disjoint(x, y) or any(_steps(i, j, var) for i, j in zip(x.indices, y.indices, strict=True))
 
 
 def _steps(i: loops.Expr, j: loops.Expr, var: str) -> bool:

@@ -15,7 +15,7 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.passes import reciprocal, simplify
 
 
-def shorten_kernel(kernel: loops.Kernel) -> loops.Kernel:
+def shorten_recurrences(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with the sums in its innermost loops so ordered."""
     if not kernel.fast:
         return kernel

@@ -20,7 +20,7 @@ from polytc.program.scalars import BOOL, I64, DType
 
 
 @dataclass(frozen=True)
-class Band:
+class DiagonalBand:
     """In the last two dimensions, i and j: `inside` where lower <= j - i <= upper, else `outside`; None: no such bound."""
 
     lower: int | None
@@ -41,10 +41,10 @@ def _plus(e: pr.Expr, number: int) -> pr.Expr:
     return pr.Binary("+", e, pr.Const(number, I64), I64) if number else e
 
 
-def computed(plan: Plan) -> Plan:
+def compute_bands(plan: Plan) -> Plan:
     """The plan with the bands among its constants as conditions where element-wise statements read them."""
     used = {n for c in plan.calls for n in c.inputs}
-    found = {n: b for n, a in plan.constants.items() if n in used and (b := band(a)) is not None}
+    found = {n: b for n, a in plan.constants.items() if n in used and (b := diagonal_band(a)) is not None}
     if not found:
         return plan
     calls = tuple(_call(c, found) for c in plan.calls)
@@ -52,7 +52,7 @@ def computed(plan: Plan) -> Plan:
     return replace(plan, calls=calls, constants={n: a for n, a in plan.constants.items() if n in kept or n not in found})
 
 
-def band(a: np.ndarray) -> Band | None:
+def diagonal_band(a: np.ndarray) -> DiagonalBand | None:
     """The band that an array of floats or truth values is; all matrices in it are equal."""
     if a.ndim < 2 or min(a.shape[-2:]) < 2 or a.dtype.kind not in "fb" or a.size == 0:
         return None
@@ -70,7 +70,7 @@ def band(a: np.ndarray) -> Band | None:
     if not np.array_equal(held, (lower <= distance) & (distance <= upper)):
         return None
     ends = int(distance.min()), int(distance.max())
-    return Band(None if lower == ends[0] else lower, None if upper == ends[1] else upper, inside.item(), outside.item())
+    return DiagonalBand(None if lower == ends[0] else lower, None if upper == ends[1] else upper, inside.item(), outside.item())
 
 
 def _bits(x: np.generic) -> bytes:
@@ -87,7 +87,7 @@ def _same(matrices: np.ndarray, first: np.ndarray) -> bool:
     return all(m.tobytes() == first.tobytes() for m in matrices[1:])
 
 
-def _call(call: Call, found: Mapping[str, Band]) -> Call:
+def _call(call: Call, found: Mapping[str, DiagonalBand]) -> Call:
     """The call without the bands that only element-wise statements read where they stand."""
     p = call.program
     bands = {t: found[n] for t, n in zip(p.inputs, call.inputs, strict=True) if n in found}

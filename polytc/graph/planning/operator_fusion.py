@@ -26,7 +26,7 @@ from polytc.program.compose import Part, concatenate
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
-LARGEST_CHAIN = 32
+LARGEST_PRODUCT_CHAIN = 32
 """Statements of a chain of products."""
 
 
@@ -34,7 +34,7 @@ LARGEST_CHAIN = 32
 class Group:
     """Calls that will be one program. light: all reductions in it read each element once (softmax, means), or there are none.
 
-    size: elements of the largest domain of a light group. chain: products one after another, see _Fusion.link.
+    size: elements of the largest domain of a light group. product_chain: products one after another, see _Fusion.link.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Group:
     light: bool = True
     reduces: bool = False
     size: int = 0
-    chain: bool = False
+    product_chain: bool = False
 
     @property
     def statements(self) -> int:
@@ -107,7 +107,7 @@ class _Fusion:
         makers = {self.maker[n].number: self.maker[n] for n in call.inputs if n in self.maker}
         for number in sorted(makers, reverse=True):
             group = makers[number]
-            most = LARGEST_CHAIN if group.chain else LARGEST_GROUP
+            most = LARGEST_PRODUCT_CHAIN if group.product_chain else LARGEST_GROUP
             full = group.statements + len(call.program.statements) > most
             if not full and self.suits(call, shape, group) and not self.circular(call, group):
                 return group
@@ -117,7 +117,7 @@ class _Fusion:
         inner = [n for n in call.inputs if self.maker.get(n) is group]
         if shape.pointwise and all(self.same_place(call, n, group) for n in inner):
             return True
-        if group.chain and moves(call.program) and all(self.readers[n] == 1 and n not in self.kept for n in inner):
+        if group.product_chain and moves(call.program) and all(self.readers[n] == 1 and n not in self.kept for n in inner):
             return True
         rows = group.light and group.reduces and shape.light
         return rows and shape.size in (group.size, *(self.elements(n) for n in inner)) and all(
@@ -203,11 +203,11 @@ class _Fusion:
             inner = dict.fromkeys(n for c in rows.calls for n in c.inputs if n in self.maker and self.maker[n] is not rows)
             scores = [n for n in inner if not self.maker[n].light and self.private(n, self.maker[n])]
             total = group.statements + rows.statements + sum(self.maker[n].statements for n in scores)
-            if len(scores) != 1 or total > LARGEST_CHAIN or len(self.maker[scores[0]].products) != 1:
+            if len(scores) != 1 or total > LARGEST_PRODUCT_CHAIN or len(self.maker[scores[0]].products) != 1:
                 continue
             self.take(group, rows)
             self.take(group, self.maker[scores[0]])
-            group.chain, group.light = True, False
+            group.product_chain, group.light = True, False
             self.take_moves(group)
             return
 
@@ -216,7 +216,7 @@ class _Fusion:
         for name in dict.fromkeys(n for c in group.calls if not shape_of(c.program).light for n in c.inputs):
             maker = self.maker.get(name)
             if maker is not None and maker is not group and all(moves(c.program) for c in maker.calls) \
-                    and self.private(name, maker) and group.statements + maker.statements <= LARGEST_CHAIN:
+                    and self.private(name, maker) and group.statements + maker.statements <= LARGEST_PRODUCT_CHAIN:
                 self.take(group, maker)
 
     def leaves(self, name: str, group: Group) -> bool:

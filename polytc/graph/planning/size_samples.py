@@ -13,7 +13,7 @@ from polytc.errors import CompileError
 from polytc.graph.ir import Value
 from polytc.graph.plan import Array, Plan
 
-LEAST = 16
+SMALLEST_TYPICAL = 16
 """Code is made to be fast for sizes from here, whatever sizes the first run has."""
 
 FAR = (960, 240, 96, 32)
@@ -81,14 +81,14 @@ def plans(sizes: Mapping[str, int], typical: Mapping[str, int], build: Build) ->
     raise CompileError. [] where the sizes are all 1, or no others are allowed.
     """
     free = [n for n, v in sizes.items() if v > 1]
-    wanted = {n: typical.get(n, max(v, LEAST)) if n in free else v for n, v in sizes.items()}
+    wanted = {n: typical.get(n, max(v, SMALLEST_TYPICAL)) if n in free else v for n, v in sizes.items()}
     base, start = _start(free, [wanted, sizes], build)
     if start is None:
         return []
     ways = _ways(free, base, start, build)
     if base != wanted:  # sizes that depend on each other can only be raised together
         wanted = _sum(base, {way: max((typical[n] - base[n] for n in way if n in typical),
-                                      default=max(0, LEAST - min(base[n] for n in way))) for way, _ in ways})
+                                      default=max(0, SMALLEST_TYPICAL - min(base[n] for n in way))) for way, _ in ways})
         higher = _built(build, wanted, start) if wanted != base else None
         if higher is not None:
             base, start, ways = wanted, higher, _ways(free, wanted, higher, build)

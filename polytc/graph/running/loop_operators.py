@@ -14,7 +14,7 @@ from polytc.graph.hosts import ENDLESS, Repeat, Work, keeps_going
 from polytc.graph.ir import Value
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance
-from polytc.graph.running.native_loops import Rounds, bound, fits
+from polytc.graph.running.native_loops import NativeLoop, bind_loop, has_types
 from polytc.runtime.lru_cache import Recent
 
 FEW = 3
@@ -29,26 +29,26 @@ Compiled: TypeAlias = "Callable[[Sequence[Any]], Instance | None]"
 
 
 @dataclass(frozen=True)
-class Inside:
+class LoopBody:
     """A body with the values that it captures. known: the rounds of its code, as far as they were asked for."""
 
     body: Body
     compiled: Compiled
     outside: Sequence[Any]
-    known: Recent[int, tuple[Instance, Rounds | None]]
+    known: Recent[int, tuple[Instance, NativeLoop | None]]
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         return self.body([*given, *self.outside])
 
-    def rounds(self, given: Sequence[Any], states: range, condition: bool) -> Rounds | None:
+    def native_loop(self, given: Sequence[Any], states: range, condition: bool) -> NativeLoop | None:
         """See graph.running.native_loops: ready for the iteration that is given these values, or None."""
         arrays = [*given, *self.outside]
         instance = self.compiled(arrays)
-        if instance is None or not fits(instance, arrays):
+        if instance is None or not has_types(instance, arrays):
             return None
         found = self.known.get(id(instance))
         if found is None or found[0] is not instance:
-            found = self.known.put(id(instance), (instance, bound(instance, states, condition)))
+            found = self.known.put(id(instance), (instance, bind_loop(instance, states, condition)))
         if found[1] is not None:
             found[1].begin(arrays)
         return found[1]
@@ -58,16 +58,16 @@ def repeating(work: Repeat, body: Body, compiled: Compiled = lambda arrays: None
     """The function that runs all iterations."""
     runs = {"Loop": loop, "Scan": batched_scan if work.batched else scan, "SequenceMap": sequence_map}[work.kind]
 
-    known: Recent[int, tuple[Instance, Rounds | None]] = Recent(4)
+    known: Recent[int, tuple[Instance, NativeLoop | None]] = Recent(4)
 
     def run(*values: Any) -> list[Any]:
         split = len(values) - len(work.captured)
         own, outside = values[:split], values[split:]
-        return runs(work, Inside(body, compiled, outside, known), own)
+        return runs(work, LoopBody(body, compiled, outside, known), own)
     return run
 
 
-def loop(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
+def loop(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
     """Trip count, condition, states; results: the last states, and what each iteration gave, stacked."""
     trip, condition, *states = values
     last = sys.maxsize if trip is None else int(np.asarray(trip).item())
@@ -76,12 +76,12 @@ def loop(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
         raise fail("E608", f"the loop {work.body.name!r} never ends: it has {last} iterations, and its condition stays true",
                    kind=ModelError)
     rows: list[list[np.ndarray]] = []
-    native: Rounds | None = None
+    native: NativeLoop | None = None
     k = size = 0
     while more and k < last:
         given = [np.array(k, np.int64), np.array(True), *states]
         if k == 1 and last - k > FEW:
-            native = body.rounds(given, range(2, 2 + len(states)), True)
+            native = body.native_loop(given, range(2, 2 + len(states)), True)
         if native is not None:
             count, found = native.run(k, last - k, {})
             more, states = bool(native.going), native.last()
@@ -116,7 +116,7 @@ def joined(declared: Sequence[Value], rows: Sequence[Sequence[np.ndarray]], axes
     return found
 
 
-def scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
+def scan(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
     """States, then arrays that are read slice by slice."""
     split = len(values) - work.scanned
     states, arrays = list(values[:split]), values[split:]
@@ -124,13 +124,13 @@ def scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
     moved = [np.moveaxis(a, axis, 0)[::-1 if back else 1]
              for a, axis, back in zip(arrays, work.in_axes, work.in_backwards, strict=True)]
     rows: list[list[np.ndarray]] = []
-    native: Rounds | None = None
+    native: NativeLoop | None = None
     slices: dict[int, np.ndarray] = {}
     k = 0
     while k < length:
         given = [*states, *(np.ascontiguousarray(a[k]).reshape(a.shape[1:]) for a in moved)]
         if k == 1 and length - k > FEW:
-            native = body.rounds(given, range(split), False)
+            native = body.native_loop(given, range(split), False)
             slices = {split + i: np.ascontiguousarray(a) for i, a in enumerate(moved)}
         if native is not None:
             count, found = native.run(k, length - k, slices)
@@ -144,7 +144,7 @@ def scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
     return [*states, *joined(work.body.outputs[split:], rows, work.out_axes, work.out_backwards)]
 
 
-def batched_scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
+def batched_scan(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
     """As before opset 9: a batch axis first, and optionally the length of each sequence; results end in zeros."""
     lengths, *arrays = values
     split = len(arrays) - work.scanned
@@ -158,7 +158,7 @@ def batched_scan(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]
     return [np.stack(column) for column in zip(*parts, strict=True)]
 
 
-def sequence_map(work: Repeat, body: Inside, values: Sequence[Any]) -> list[Any]:
+def sequence_map(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
     """The body on each element of the first sequence, with those of the other sequences, and with whole tensors."""
     rows = [body([v[k] if isinstance(v, list) else v for v in values]) for k in range(len(values[0]))]
     return [[row[i] for row in rows] for i in range(len(work.body.outputs))]

@@ -13,14 +13,14 @@ from polytc.graph.plan import Array
 from polytc.graph.running.instance import Instance, aligned_empty
 from polytc.runtime import repeated_chains
 
-MOST = 4096
+MAX_ITERATIONS = 4096
 """Iterations of one native call, so that Python can be interrupted in between."""
-BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 """Of the rows of results of one native call."""
 
 
 @dataclass(frozen=True)
-class Rounds:
+class NativeLoop:
     """A body that is bound to memory of its own, for one loop at a time.
 
     own: input -> its array, for those that are written between iterations, and a place for copies of all others; states:
@@ -57,13 +57,13 @@ class Rounds:
         """Iterations from the number `first` on, at most so many, fewer if they stop or would need much memory: how many there
         were, and their results along a new first axis. slices: inputs that are read slice by slice, C-contiguous."""
         size = sum(t.bytes for t, _ in self.results)
-        count = max(1, min(most, MOST, BYTES // max(1, size)))
+        count = max(1, min(most, MAX_ITERATIONS, MAX_BYTES // max(1, size)))
         rows = [np.empty((count, *t.shape), t.dtype.numpy) for t, _ in self.results]
         given = [(row.ctypes.data, source, t.bytes, t.bytes) for row, (t, source) in zip(rows, self.results, strict=True)]
         names = self.instance.plan.inputs
         moves = [(ctypes.addressof(slot), a[first:].ctypes.data, a.strides[0])
                  for i, a in slices.items() for slot in self.instance.slots.get(names[i], ())]
-        done = repeated_chains.rounds(self.instance.chain, first, count, self.counter, self.going.ctypes.data, moves,
+        done = repeated_chains.repeat_chain(self.instance.chain, first, count, self.counter, self.going.ctypes.data, moves,
                              [*given, *self.copies])
         return done, [row[:done] for row in rows]
 
@@ -72,14 +72,14 @@ class Rounds:
         return [self.own[i].copy() for i in self.states]
 
 
-def fits(instance: Instance, arrays: Sequence[Any]) -> bool:
+def has_types(instance: Instance, arrays: Sequence[Any]) -> bool:
     """Are these arrays of the types of the body's inputs?"""
     types = instance.plan.types
     return all(type(a) is np.ndarray and a.shape == types[n].shape and a.dtype == types[n].dtype.numpy
                for n, a in zip(instance.plan.inputs, arrays, strict=True))
 
 
-def bound(instance: Instance, states: range, condition: bool) -> Rounds | None:
+def bind_loop(instance: Instance, states: range, condition: bool) -> NativeLoop | None:
     """The body of a loop with memory for its iterations; None where these need Python: code that is not native, indices that
     are looked at after each, or states whose types change or which change places.
 
@@ -114,5 +114,5 @@ def bound(instance: Instance, states: range, condition: bool) -> Rounds | None:
     moved = tuple((k, instance.slots.get(n, ())) for k, n in enumerate(plan.inputs) if k not in written)
     results = tuple((types[n], source(n).ctypes.data) for n in plan.outputs[first + len(states):])
     counter, going = (own[plan.inputs[0]], source(plan.outputs[0])) if condition else (np.zeros((), np.int64), np.array(True))
-    return Rounds(instance, tuple(own.values()), states, moved, fixed, counter.ctypes.data, going, tuple(copies), results,
+    return NativeLoop(instance, tuple(own.values()), states, moved, fixed, counter.ctypes.data, going, tuple(copies), results,
                   (counter, made))

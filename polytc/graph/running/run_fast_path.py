@@ -1,4 +1,4 @@
-"""Runs of a model on arrays of just the right kind: nothing is converted, compared in Python or copied.
+"""The fast path of a model, for arrays of just the right kind: nothing is converted, compared in Python or copied.
 
 What `Instance.run` does for any arrays takes Python some twenty microseconds, more than small models need. Where a graph is one
 native chain and the arrays are what it was compiled for, one native function looks at them (native/call_arguments.py) and what
@@ -17,13 +17,13 @@ from polytc.graph.running.instance import Instance
 from polytc.machine import ALIGNMENT
 from polytc.native import call_arguments
 
-QuickRun: TypeAlias = Callable[[Sequence[Any]], "list[np.ndarray] | None"]
+RunFastPath: TypeAlias = Callable[[Sequence[Any]], "list[np.ndarray] | None"]
 """(the graph's inputs) -> all its outputs as fresh arrays; None, with nothing done, if the arrays are of another kind. One
 thread at a time, and not beside Instance.run."""
 
 
-def quick_run(instance: Instance) -> QuickRun | None:
-    """The quick run of an instance; None where there is none: for code that is not native."""
+def fast_path(instance: Instance) -> RunFastPath | None:
+    """The fast path of an instance; None where there is none: for code that is not native."""
     plan = instance.plan
     named: dict[str, str] = {}
     for n in plan.outputs:

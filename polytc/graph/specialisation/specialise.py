@@ -107,7 +107,7 @@ class Specialisation:
                            kind=ModelError)
         check_outputs(promised(self.graph), self.promises, self.types, self.known)
         if self.hosts or self.deferred or self.opaque:
-            return self.staged()
+            return self.partitioned()
         return Part(self.plan([v.name for v in self.graph.outputs]))
 
     def walk(self, nodes: Iterable[Node]) -> None:
@@ -126,7 +126,7 @@ class Specialisation:
         return Plan(self.graph.name, tuple(self.calls), inputs, tuple(outputs), self.types, self.aliases, constants,
                     tuple(self.watches.values()))
 
-    def staged(self) -> Part:
+    def partitioned(self) -> Part:
         """The part with what crosses its borders as outputs of its plan."""
         outputs = [v for v in self.graph.outputs if v.name in self.waiting]
         rest = without_dead_nodes(Graph(self.graph.name, tuple(self.deferred), (), tuple(outputs), self.known))

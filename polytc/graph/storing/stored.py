@@ -30,7 +30,7 @@ from polytc.graph.ir import Graph, Unread, Value
 from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance, Link, Progress, bind
-from polytc.graph.running.run_fast_path import QuickRun, quick_run
+from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.user_operators import OWN_TEXTS
 from polytc.graph.weight_sources import Places
 from polytc.native.aligned import aligned_copy
@@ -174,12 +174,12 @@ def _digest(*parts: Any) -> str:
 # ---- the model
 
 class Start:
-    """A model for one set of shapes, ready to run. quick: see running/run_fast_path.py."""
+    """A model for one set of shapes, ready to run. fast_path: see running/run_fast_path.py."""
 
     def __init__(self, plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.Arena) -> None:
         self._parts = plan, links, codes, arena
         self.instance: Instance = bind(plan, links, codes, arena)
-        self.quick: QuickRun | None = quick_run(self.instance)
+        self.fast_path: RunFastPath | None = fast_path(self.instance)
 
     def again(self) -> Start:
         """The same with memory of its own for intermediate values."""
@@ -189,12 +189,12 @@ class Start:
         """Is it for inputs of these shapes?"""
         return all(self.instance.plan.types[n].shape == tuple(shape) for n, shape in shapes.items())
 
-    def quickly(self, feeds: Mapping[str, Any]) -> list[np.ndarray] | None:
+    def try_fast_path(self, feeds: Mapping[str, Any]) -> list[np.ndarray] | None:
         """All outputs as fresh arrays; None, with nothing done, where the arrays are of another kind."""
         names = self.instance.plan.inputs
-        if self.quick is None or len(feeds) != len(names) or not all(n in feeds for n in names):
+        if self.fast_path is None or len(feeds) != len(names) or not all(n in feeds for n in names):
             return None
-        return self.quick([feeds[n] for n in names])
+        return self.fast_path([feeds[n] for n in names])
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Are the arrays of the types that it is for?"""

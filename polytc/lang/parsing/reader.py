@@ -270,10 +270,10 @@ class Reader:
     def read_binary(self, tree: Any, c: list[Any]) -> syntax.Binary:
         return syntax.Binary(str(c[1]), self.visit(c[0]), self.visit(c[2]), self.span(tree))
 
-    def read_comparison(self, tree: Any, c: list[Any]) -> syntax.Binary | syntax.Chain:
+    def read_comparison(self, tree: Any, c: list[Any]) -> syntax.Binary | syntax.ChainedComparison:
         if len(c) == 3:
             return self.read_binary(tree, c)
-        return syntax.Chain(tuple(map(self.visit, c[::2])), tuple(map(str, c[1::2])), self.span(tree))
+        return syntax.ChainedComparison(tuple(map(self.visit, c[::2])), tuple(map(str, c[1::2])), self.span(tree))
 
     def read_unary(self, tree: Any, c: list[Any]) -> syntax.Unary:
         return syntax.Unary(str(c[0]), self.visit(c[1]), self.span(tree))

@@ -67,7 +67,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Chain:
+class ChainedComparison:
     """`a < b <= c`: every operand compared with the next one, ops[k] between operands k and k + 1. One comparison alone is a
     Binary."""
 
@@ -129,7 +129,8 @@ class Interval:
     span: Span
 
 
-Expr: TypeAlias = Number | Name | Access | Guarded | Extent | Unary | Binary | Chain | Ternary | Call | Pack | Interval
+Expr: TypeAlias = (Number | Name | Access | Guarded | Extent | Unary | Binary | ChainedComparison | Ternary | Call | Pack
+                   | Interval)
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,7 @@ def operands(e: Expr) -> tuple[Expr, ...]:
             return (e.a,)
         case Binary():
             return (e.a, e.b)
-        case Chain():
+        case ChainedComparison():
             return e.operands
         case Interval():
             return (e.lower, e.upper)
@@ -324,7 +325,7 @@ def rebuild(e: Expr, changed: tuple[Expr, ...]) -> Expr:
             return replace(e, a=changed[0])
         case Binary():
             return replace(e, a=changed[0], b=changed[1])
-        case Chain():
+        case ChainedComparison():
             return replace(e, operands=changed)
         case Ternary():
             return replace(e, condition=changed[0], a=changed[1], b=changed[2])

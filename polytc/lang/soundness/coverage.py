@@ -109,7 +109,7 @@ class Coverage:
         self.hull = hull
         self.boxes: list[Hull] = []
         self.images: list[Image] = []
-        self.regions: list[tuple[tuple[str, ...], Domain]] = []
+        self.domains: list[tuple[tuple[str, ...], Domain]] = []
         self.vague = False
 
     def add(self, written: Image | None) -> None:
@@ -121,22 +121,22 @@ class Coverage:
         else:
             self.boxes.append(written.hull)
 
-    def add_region(self, forms: Sequence[Affine], domain: Domain) -> None:
+    def add_domain(self, forms: Sequence[Affine], domain: Domain) -> None:
         """Remember a writer with plain indices on its left side as it stands: readers with the same conditions match it."""
         names = tuple(f.index or "" for f in forms)
         if all(names) and len(set(names)) == len(names) and domain.conditions:
-            self.regions.append((names, domain))
+            self.domains.append((names, domain))
 
     def matches(self, forms: Sequence[Affine | None], domain: Domain) -> bool:
         """Does a reader with plain subscripts stay inside one writer, condition by condition?"""
         names = tuple(f.index or "" if f is not None else "" for f in forms)
         if not all(names):
             return False
-        for own, region in self.regions:
+        for own, writer in self.domains:
             renamed: dict[str, pr.Expr] = {w: pr.Index(r) for w, r in zip(own, names, strict=True)}
-            inside = all(region.box[w][0] <= domain.box[r][0] and domain.box[r][1] <= region.box[w][1]
+            inside = all(writer.box[w][0] <= domain.box[r][0] and domain.box[r][1] <= writer.box[w][1]
                          for w, r in zip(own, names, strict=True))
-            if inside and all(pr.substitute(c, renamed) in domain.conditions for c in region.conditions):
+            if inside and all(pr.substitute(c, renamed) in domain.conditions for c in writer.conditions):
                 return True
         return False
 

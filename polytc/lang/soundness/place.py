@@ -41,7 +41,7 @@ class Placing:
         looped = any(s is not None and s.loops for s in self.lowered)
         for _ in range(_ROUNDS):
             trial, before = Report(report.source), self.hulls
-            self.round(before, trial)
+            self.place_once(before, trial)
             self.hulls = self.bounds()
             if self.hulls == before or not looped:
                 break
@@ -53,7 +53,7 @@ class Placing:
         report.found += [x for x in trial.found if x not in report.found]
         return self
 
-    def round(self, before: Mapping[str, ranges.Hull], report: Report) -> None:
+    def place_once(self, before: Mapping[str, ranges.Hull], report: Report) -> None:
         """Domains, statement by statement; what a statement writes bounds the later ones that read it. before: bounds of what
         is not written yet."""
         hulls: dict[str, ranges.Hull] = {n: tuple((0, x - 1) for x in self.d.shapes[n]) for n in self.d.inputs}

@@ -90,7 +90,7 @@ class Expressions:
             case sx.Binary():
                 a, b = self.both(e.a, e.b)
                 return type_promotion.binary(e.op, a, b)
-            case sx.Chain():
+            case sx.ChainedComparison():
                 values = self.both(*e.operands)
                 links = [type_promotion.binary(op, *pair) for op, pair in zip(e.ops, pairwise(values), strict=True)]
                 return reduce(partial(type_promotion.binary, "&&"), links)

@@ -15,12 +15,11 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import Linear, linear
 from polytc.rewrite.gpu import tile_conditions
-from polytc.schedule.facts.fusion_groups import Group, about, is_contraction, reduced_indices
+from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
 
-GROUP = 256
-"""Work-items of a group at most: more share too few registers."""
-LEAST = 128
+MIN_WORK_GROUP = 128
 """Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
@@ -99,7 +98,7 @@ def _element(s: pr.Statement, group: Group, position: int) -> bool:
     forms = [linear(sub) for sub in s.subscripts]
     inner = {r.index for r in group.inner(position)}
     plain = {f.plain for f in forms if f is not None}
-    whole = (s.op is not None or about(s, row) == s.where) and tile_conditions.fits(s) and not s.bounds and not s.loops
+    whole = (s.op is not None or conditions_on(s, row) == s.where) and tile_conditions.fits(s) and not s.bounds and not s.loops
     return whole and None not in forms and set(row) <= plain and inner == set(reduced_indices(s))
 
 
@@ -145,10 +144,10 @@ def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
 
 def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(items, points) along the axes that the machine's groups and registers allow."""
-    most = min(GROUP, machine.max_work_group)
+    most = min(MAX_WORK_GROUP, machine.max_work_group)
     few = (1, 2, 4, 8, 16)
     axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
-    items = [i for i in product(*axes) if min(LEAST, most) <= prod(i) <= most]
+    items = [i for i in product(*axes) if min(MIN_WORK_GROUP, most) <= prod(i) <= most]
     ones = (1,) * (len(extents) - 2)
     points = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
               if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
@@ -158,15 +157,15 @@ def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple
 def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
     square."""
-    points, tile, team = found.points, found.tile, prod(found.items)
+    points, tile, items = found.points, found.tile, prod(found.items)
     groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
     steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
     steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
     sizes = dict(zip(scene.names, tile, strict=True)) | steps
-    copies = sum(_copying(box) for box in scene.boxes(sizes)) / (team * prod(steps.values()))
+    copies = sum(_copying(box) for box in scene.boxes(sizes)) / (items * prod(steps.values()))
     each = prod(points) + sum(points[:2]) + copies
     cores = scene.machine.cores
-    busiest = max(GROUP, ceil(groups / cores) * team) + SHARE * groups * team / cores
+    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + SHARE * groups * items / cores
     return busiest * each, abs(prod(tile) // tile[1] - tile[1])
 
 

@@ -9,7 +9,7 @@ from polytc.schedule.facts.fusion_groups import Group
 
 
 @dataclass(frozen=True)
-class Around:
+class Enclosing:
     """ranges: of the `for` loops around, outermost first; statements: all others of the program."""
 
     ranges: tuple[pr.Range, ...] = ()

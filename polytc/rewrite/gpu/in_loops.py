@@ -26,13 +26,13 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.gpu import local_tiles
-from polytc.rewrite.gpu.enclosing import Around
+from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.schedule.gpu import kernel_loops, launches
 from polytc.schedule.gpu import strategy as gpu
 
 
-def stage(program: pr.Program, machine: Machine) -> pr.Program:
+def map_to_work_groups(program: pr.Program, machine: Machine) -> pr.Program:
     """The program with what its loops hold cut for the machine."""
     if program.dynamic or program.precise:
         return program
@@ -45,7 +45,7 @@ def stage(program: pr.Program, machine: Machine) -> pr.Program:
         else:
             statements += cut.statements
             tensors = cut.tensors
-    return local_tiles.used(replace(program, tensors=tensors, statements=tuple(statements)))
+    return local_tiles.without_unused_tensors(replace(program, tensors=tensors, statements=tuple(statements)))
 
 
 def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine, names: Names) -> pr.Program:
@@ -54,7 +54,8 @@ def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine
     for around, run in _runs(chosen):
         others = tuple(s for s in program.statements if s not in run)
         inside = tuple(_inside(s) for s in run)
-        made = local_tiles.divided(replace(program, tensors=tensors, statements=inside), machine, names, Around(around, others))
+        alone = replace(program, tensors=tensors, statements=inside)
+        made = local_tiles.map_statements(alone, machine, names, Enclosing(around, others))
         if any(gpu.is_cut(s) for s in made.statements):
             tensors = made.tensors
             run = tuple(replace(s, ranges=(*around, *s.ranges), loops=run[0].loops) for s in made.statements)

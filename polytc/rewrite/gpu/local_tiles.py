@@ -35,32 +35,32 @@ from polytc.rewrite.gpu import (
     work_group_shape,
 )
 from polytc.rewrite.gpu.contraction_tiles import Blocking
-from polytc.rewrite.gpu.enclosing import Around
-from polytc.rewrite.gpu.local_transpose import Turned
+from polytc.rewrite.gpu.enclosing import Enclosing
+from polytc.rewrite.gpu.local_transpose import TransposedGroup
 from polytc.rewrite.gpu.tile_copies import Operand
 from polytc.rewrite.gpu.tiled_indices import Cut, ragged, substituted
 from polytc.rewrite.gpu.work_group_reductions import Reduction
 from polytc.rewrite.step import Reason, Reasons
-from polytc.schedule.facts.fusion_groups import Group, about, of_sizes, partition, reduced_indices
+from polytc.schedule.facts.fusion_groups import Group, conditions_on, of_sizes, partition, reduced_indices
 
 AXES = ("block0", "block1", "block2")
 
 
-def stage(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
+def map_to_work_groups(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
     """The program with its contractions cut for the machine. policy: of fusion, see schedule.facts.fusion_groups."""
     if program.sequential or program.dynamic or program.precise:
         return program
-    return used(divided(program, machine, Names.of(program), Around(), policy))
+    return without_unused_tensors(map_statements(program, machine, Names.of(program), Enclosing(), policy))
 
 
 def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
     """How the items of work-groups divide each group of statements, and why."""
     why = Reasons()
-    divided(program, machine, Names.of(program), Around(), why=why)
+    map_statements(program, machine, Names.of(program), Enclosing(), why=why)
     return tuple(why.rows)
 
 
-def divided(program: pr.Program, machine: Machine, names: Names, around: Around, policy: str = "smart",
+def map_statements(program: pr.Program, machine: Machine, names: Names, around: Enclosing, policy: str = "smart",
             why: Reasons | None = None) -> pr.Program:
     """The program, which all `around` goes round, with its contractions and reductions cut."""
     program, runs = split_reduction.split(program, machine, names)
@@ -75,13 +75,13 @@ def divided(program: pr.Program, machine: Machine, names: Names, around: Around,
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def used(program: pr.Program) -> pr.Program:
+def without_unused_tensors(program: pr.Program) -> pr.Program:
     """The program without the tensors that nothing uses."""
     names = {s.target for s in program.statements} | {r.tensor for s in program.statements for r in pr.reads(s)}
     return replace(program, tensors=tuple(t for t in program.tensors if t.name in names | set(program.arrays)))
 
 
-def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Around,
+def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Enclosing,
              why: Reasons) -> tuple[list[pr.Statement], list[pr.Tensor]]:
     """The statements of a group, divided among the items of work-groups where that pays, and the tensors that are new.
 
@@ -97,36 +97,36 @@ def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Ma
 
 
 def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
-         ) -> Callable[[pr.Program, Group, Names, Around], _Staged | Turned | Reduction] | None:
+         ) -> Callable[[pr.Program, Group, Names, Enclosing], _TiledContraction | TransposedGroup | Reduction] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     told = ", ".join(s.name for s in group.statements)
-    tiles = contraction_tiles.choose(program, group, machine) if machine.staging else None
+    tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
     if tiles is not None:
         extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
         why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
-        return lambda p, g, names, around: _Staged(p, g, tiles, names, around)
-    turn = local_transpose.choose(program, group, machine) if machine.staging else None
+        return lambda p, g, names, around: _TiledContraction(p, g, tiles, names, around)
+    turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
     if turn is not None:
         why.acts(told, "transposed through local memory: no index walks along all that it touches")
-        return lambda p, g, names, around: Turned(p, g, turn, names, around)
-    team = work_group_shape.choose(program, group, machine)
-    rows = work_group_shape.row_tensors(group) if team is not None else None
-    if team is None or rows is None:
-        unstaged = "" if machine.staging else "; this device's local memory is no faster than its caches"
-        why.declines(told, f"divided: each instance is an item's, which does as well{unstaged}")
+        return lambda p, g, names, around: TransposedGroup(p, g, turn, names, around)
+    shape = work_group_shape.choose(program, group, machine)
+    rows = work_group_shape.row_tensors(group) if shape is not None else None
+    if shape is None or rows is None:
+        slow = "" if machine.fast_local_memory else "; this device's local memory is no faster than its caches"
+        why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
         return None
     why.acts(told, "the items of a group reduce together")
-    return lambda p, g, names, around: Reduction(p, g, team, rows, names, around)
+    return lambda p, g, names, around: Reduction(p, g, shape, rows, names, around)
 
 
-class _Staged:
+class _TiledContraction:
     """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names, outside: Around) -> None:
+    def __init__(self, program: pr.Program, group: Group, blocking: Blocking, names: Names, outside: Enclosing) -> None:
         self.program, self.group, self.blocking, self.names, self.outside = program, group, blocking, names, outside
         self.tensors: list[pr.Tensor] = []
         at = contraction_tiles.heavy(group)
-        assert at is not None, "staging: no contraction"
+        assert at is not None, "local tiles: no contraction"
         self.at, self.main = at, group.statements[at]
         self.cuts = self._cuts()
 
@@ -262,7 +262,7 @@ class _Staged:
 
     def _region(self, position: int) -> tuple[pr.Expr, ...]:
         """The conditions of a statement that tell which elements there are."""
-        return about(self.group.statements[position], [row[position] for row in self.group.rows])
+        return conditions_on(self.group.statements[position], [row[position] for row in self.group.rows])
 
     def _reached(self) -> tuple[pr.Expr, ...]:
         """The conditions under which a group has elements."""

@@ -21,7 +21,7 @@ from polytc.program.linear import Linear, bounds, expression, linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import I64
 from polytc.rewrite.gpu import tile_copies
-from polytc.rewrite.gpu.enclosing import Around
+from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tile_copies import Operand
 from polytc.rewrite.gpu.tiled_indices import Cut, moves, ragged, substituted
 from polytc.schedule.facts.fusion_groups import Group
@@ -36,25 +36,25 @@ SMALL = 8
 
 
 @dataclass(frozen=True)
-class Turn:
+class TransposedRows:
     """x, y: the rows of a group along which its results, and its turned operands, are contiguous."""
 
     x: int
     y: int
 
 
-def choose(program: pr.Program, group: Group, machine: Machine) -> Turn | None:
+def choose(program: pr.Program, group: Group, machine: Machine) -> TransposedRows | None:
     """The rows to turn for a group of elementwise statements; None if it needs no turning."""
     if any(s.op is not None or s.where or s.bounds or s.loops or pr.scatters(s) or group.inner(n)
            for n, s in enumerate(group.statements)) or machine.max_work_group < prod(ITEMS):
         return None
-    found: set[Turn] = set()
+    found: set[TransposedRows] = set()
     for n, s in enumerate(group.statements):
         names = [row[n] for row in group.rows]
         target = of_statement(program, s)[0]
         x = next((r for r, i in enumerate(names) if target.stride(i) == 1), None)
         turned = [y for read in pr.reads(s) if x is not None and (y := _turned(program, group, read, names, x)) is not None]
-        found |= {Turn(x, y) for y in turned if x is not None}
+        found |= {TransposedRows(x, y) for y in turned if x is not None}
     large = [t for t in found if min(group.extents[t.x], group.extents[t.y]) >= SMALL]
     return large[0] if len(large) == 1 else None
 
@@ -71,10 +71,10 @@ def _turned(program: pr.Program, group: Group, read: pr.Read, names: list[str], 
     return y if far is not None and abs(far) >= SMALL and plain else None
 
 
-class Turned:
+class TransposedGroup:
     """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, turn: Turn, names: Names, outside: Around) -> None:
+    def __init__(self, program: pr.Program, group: Group, turn: TransposedRows, names: Names, outside: Enclosing) -> None:
         self.program, self.group, self.turn, self.names, self.outside = program, group, turn, names, outside
         self.typical = numeric(program)
         self.tensors: list[pr.Tensor] = []

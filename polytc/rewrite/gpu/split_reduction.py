@@ -33,11 +33,17 @@ from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
 from polytc.rewrite.gpu.tiled_indices import Cut
-from polytc.rewrite.gpu.work_group_shape import COLUMNS, EACH, fastest
-from polytc.schedule.facts.fusion_groups import MINIMAL_PARALLELISM, about, coincident_indices, is_contraction, reduced_indices
-from polytc.schedule.facts.occupancy import ENOUGH, GROUP
+from polytc.rewrite.gpu.work_group_shape import COLUMNS, ELEMENTS_PER_ITEM, fastest
+from polytc.schedule.facts.fusion_groups import (
+    MINIMAL_PARALLELISM,
+    coincident_indices,
+    conditions_on,
+    is_contraction,
+    reduced_indices,
+)
+from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
 
-LEAST = 2048
+MIN_ELEMENTS = 2048
 """Elements of a group: fewer are not worth a second kernel."""
 TILE = 64 * 64
 """Results of a contraction that a group computes, about."""
@@ -103,13 +109,13 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
         return None
-    count = -(-ENOUGH * machine.cores // groups)
+    count = -(-GROUPS_PER_UNIT * machine.cores // groups)
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    wanted = count if open_ & reduced.keys() else min(count, elements // LEAST)
+    wanted = count if open_ & reduced.keys() else min(count, elements // MIN_ELEMENTS)
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
     count = count if index.index in open_ else min(wanted, index.extent // 2)
-    each = 1 if outer and walked in reduced else GROUP * EACH
+    each = 1 if outer and walked in reduced else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
     return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
 
 
@@ -118,7 +124,8 @@ def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine
     longest = max(reduced.values(), key=lambda r: r.extent)
     most = min(PARTS, machine.cores * TILE // results, prod(r.extent for r in reduced.values()) // STEPS)
     sizes = {n: longest.extent // n for n in range(2, most + 1) if longest.extent % n == 0}
-    counts = [n for n, size in sizes.items() if size % DEPTHS[0] == 0 and (size <= GROUP or size % GROUP == 0)]
+    counts = [n for n, size in sizes.items()
+              if size % DEPTHS[0] == 0 and (size <= MAX_WORK_GROUP or size % MAX_WORK_GROUP == 0)]
     return _Split(longest.index, max(counts), 1, True) if counts else None
 
 
@@ -142,7 +149,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
     where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
     made = (pr.Statement(names.label(f"{label}_init"), name, cell, None, neutral, around, span=s.span),
             pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
-    outside = about(s, [x.index for x in kept])
+    outside = conditions_on(s, [x.index for x in kept])
     return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
 
 
@@ -158,6 +165,6 @@ def _pieces(r: pr.Range, by: _Split, names: Names
         each = pr.Range(at, 0, by.each)
         return parts, (turns, each), (*whole, (each, 1))
     size = -(-r.extent // by.count)
-    size = -(-size // GROUP) * GROUP if size > GROUP else size
+    size = -(-size // MAX_WORK_GROUP) * MAX_WORK_GROUP if size > MAX_WORK_GROUP else size
     parts, each = pr.Range(part, 0, -(-r.extent // size)), pr.Range(at, 0, size)
     return parts, (each,), ((parts, size), (each, 1))

@@ -43,7 +43,7 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, Cut]) -> tuple[pr.
     found: list[pr.Expr] = []
     for c in conditions:
         form = _form(c)
-        assert form is not None, "regions: no comparison"
+        assert form is not None, "tile conditions: no comparison"
         assert isinstance(c, pr.Binary)
         base, rest = substituted(form, cuts, "base"), substituted(form, cuts, "rest", constant=False)
         low, high = bounds(rest, ranges)

@@ -16,9 +16,9 @@ from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
 from polytc.rewrite.gpu.tiled_indices import plus, ragged, weighted
 
-ROUNDS = 4
+COPIES_IN_FLIGHT = 4
 """Rounds of a copy that run at once, so that their loads are under way together."""
-AT_ONCE = 16
+ELEMENTS_IN_FLIGHT = 16
 """Elements of an item that are on their way at once, each in a register."""
 
 
@@ -55,11 +55,11 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     a vector.
     """
     lanes = o.lanes(most)
-    total, team = prod(o.widths) // lanes, prod(items)
+    total, count = prod(o.widths) // lanes, prod(items)
     dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, f"thread{axis}"), prod(items[:axis]))
                   for axis, n in reversed(tuple(enumerate(items))))
-    again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * team)
-                  for part, n, kind, step in _rounds(-(-total // team), lanes))
+    again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * count)
+                  for part, n, kind, step in _rounds(-(-total // count), lanes))
     lane = pr.Range(names.index(f"{name}_lane"), 0, lanes, "vector")
     mine = tuple(r for r, _ in (*dealt, *again))
     number = weighted({r.index: step for r, step in (*again, *dealt)}, mine)
@@ -82,7 +82,7 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
 def _rounds(count: int, lanes: int) -> tuple[tuple[str, int, str, int], ...]:
     """The loops over the rounds of a copy: the name's end, iterations, how it runs, and rounds of one iteration. A few rounds
     run at once; more of them in a loop."""
-    few = min(ROUNDS, max(1, AT_ONCE // lanes))
+    few = min(COPIES_IN_FLIGHT, max(1, ELEMENTS_IN_FLIGHT // lanes))
     if count <= few:
         return (("round", count, "unroll", 1),)
     return ("rounds", -(-count // few), "sequential", few), ("round", few, "unroll", 1)

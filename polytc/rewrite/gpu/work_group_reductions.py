@@ -24,10 +24,10 @@ from polytc.program.linear import Linear, expression, linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import I64, DType, identity
 from polytc.program.sizes import may_be_less
-from polytc.rewrite.gpu.enclosing import Around
+from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tiled_indices import Cut, moves, ragged
-from polytc.rewrite.gpu.work_group_shape import Team
-from polytc.schedule.facts.fusion_groups import Group, about, reduced_indices
+from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
+from polytc.schedule.facts.fusion_groups import Group, conditions_on, reduced_indices
 
 BRANCHES = 16
 """Results that one item puts together at once."""
@@ -38,15 +38,15 @@ KEPT = 16
 class Reduction:
     """What a group becomes. tensors: the new ones."""
 
-    def __init__(self, program: pr.Program, group: Group, team: Team, rows: dict[str, tuple[pr.Expr, ...]],
-                 names: Names, outside: Around) -> None:
-        self.program, self.group, self.team, self.names, self.outside = program, group, team, names, outside
+    def __init__(self, program: pr.Program, group: Group, shape: WorkGroupShape, rows: dict[str, tuple[pr.Expr, ...]],
+                 names: Names, outside: Enclosing) -> None:
+        self.program, self.group, self.shape, self.names, self.outside = program, group, shape, names, outside
         self.tensors: list[pr.Tensor] = []
         self.places = rows
         self.cuts = self._row_cuts()
         self.blocks = tuple(r for c in self.cuts for r, _ in c.outer) or (
             pr.Range(self.names.index("group"), 0, 1, "block0"),)
-        member = pr.Range(self.names.index("item"), 0, team.size, f"thread{team.axis}")
+        member = pr.Range(self.names.index("item"), 0, shape.size, f"thread{shape.axis}")
         self.items = tuple(sorted((member, *(r for c in self.cuts for r, _ in c.inner)), key=lambda r: r.kind, reverse=True))
         self.rounds: dict[int, pr.Range] = {}
         self.own: dict[str, str] = {}                                # tensor of the group -> that of the items
@@ -59,11 +59,11 @@ class Reduction:
         """The cut of each shared loop."""
         cuts = []
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
-            name, other = row[0], 1 - self.team.axis
-            if r != self.team.row:
+            name, other = row[0], 1 - self.shape.axis
+            if r != self.shape.row:
                 cuts.append(Cut(lower, ((pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, "block0"), 1),), ()))
                 continue
-            beside = self.team.items[other]
+            beside = self.shape.items[other]
             outer = pr.Range(self.names.index(f"{name}_group"), 0, -(-(upper - lower) // beside), "block0")
             inner = pr.Range(self.names.index(f"{name}_item"), 0, beside, f"thread{other}")
             cuts.append(Cut(lower, ((outer, beside),), ((inner, 1),)))
@@ -72,27 +72,27 @@ class Reduction:
     def _round(self, extent: int) -> pr.Range:
         """The loop over what one item does of so many iterations."""
         if extent not in self.rounds:
-            count = -(-extent // self.team.size)
+            count = -(-extent // self.shape.size)
             kind = "sequential" if may_be_less(KEPT, count) else "unroll"
             self.rounds[extent] = pr.Range(self.names.index("round"), 0, count, kind)
         return self.rounds[extent]
 
     @property
     def _member(self) -> pr.Range:
-        """The items of a team."""
-        return next(r for r in self.items if r.kind == f"thread{self.team.axis}")
+        """The items that reduce together."""
+        return next(r for r in self.items if r.kind == f"thread{self.shape.axis}")
 
     def _values(self, position: int) -> dict[str, pr.Expr]:
         """A statement's indices over the cut ones."""
         values = {row[position]: expression(c.whole) for row, c in zip(self.group.rows, self.cuts, strict=True)}
         dealt = self._dealt(position)
         if dealt is not None:
-            cut = Cut(dealt.lower, ((self._round(dealt.extent), self.team.size),), ((self._member, 1),))
+            cut = Cut(dealt.lower, ((self._round(dealt.extent), self.shape.size),), ((self._member, 1),))
             values[dealt.index] = expression(cut.whole)
         return values
 
     def _dealt(self, position: int) -> pr.Range | None:
-        name = self.team.dealt[position]
+        name = self.shape.dealt[position]
         return next((r for r in self.group.inner(position) if r.index == name), None)
 
     def _guards(self, position: int | None) -> tuple[pr.Bound, ...]:
@@ -103,9 +103,9 @@ class Reduction:
                 (group, size), (item, _) = c.outer[0], c.inner[0]
                 found.append(_below(item, {group.index: size} if moves(group) else {}, upper - lower))
         dealt = self._dealt(position) if position is not None else None
-        if dealt is not None and ragged(dealt.extent, self.team.size):
+        if dealt is not None and ragged(dealt.extent, self.shape.size):
             round_ = self._round(dealt.extent)
-            found.append(_below(self._member, {round_.index: self.team.size} if moves(round_) else {}, dealt.extent))
+            found.append(_below(self._member, {round_.index: self.shape.size} if moves(round_) else {}, dealt.extent))
         return tuple(found)
 
     # ---- tensors
@@ -195,7 +195,7 @@ class Reduction:
                    where=self._region())
 
     def _store(self, tensor: str) -> None:
-        """One item of a team writes a result."""
+        """One of the items that reduce together writes a result."""
         value = pr.Read(self.own[tensor], self._cell(), self.program.tensor(tensor).dtype)
         items = [replace(r, upper=1) if r is self._member else r for r in self.items]
         self._emit(self.names.label(f"{tensor}_store"), tensor, self._place(tensor), None, value, (), self._guards(None), items,
@@ -208,7 +208,7 @@ class Reduction:
     def _region(self) -> tuple[pr.Expr, ...]:
         """The conditions under which a row has results, which are the same for all statements."""
         s = self.group.statements[0]
-        return tuple(self._moved(c, 0) for c in about(s, [row[0] for row in self.group.rows]))
+        return tuple(self._moved(c, 0) for c in conditions_on(s, [row[0] for row in self.group.rows]))
 
     def _where(self, position: int) -> tuple[pr.Expr, ...]:
         """The conditions of a statement."""
@@ -254,7 +254,7 @@ class Reduction:
                    where=self._where(position))
         name = self._tensor(f"{s.target}_part", dtype, shape)
         self._emit(self.names.label(f"{s.name}_part"), name, self._cell(), None, pr.Read(mine, self._cell(), dtype), ())
-        width = self.team.size
+        width = self.shape.size
         if len(levels(width)) == 1:
             self._meet()
         for branches in levels(width)[:-1]:

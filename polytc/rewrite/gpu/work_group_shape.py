@@ -14,22 +14,22 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, reduced_indices
-from polytc.schedule.facts.occupancy import ENOUGH, GROUP
+from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement, vector_score
 
-LEAST = 16
+MIN_ITERATIONS = 16
 """Iterations of a reduction that are worth dividing."""
-EACH = 4
+ELEMENTS_PER_ITEM = 4
 """Elements of an item before more items share a row: each then has several reads under way."""
 COLUMNS = 32
 """Items along the results of a reduction that does not walk memory: whole lines of the caches."""
 
 
 @dataclass(frozen=True)
-class Team:
+class WorkGroupShape:
     """axis: of the items that divide a reduction. items: of a group along x and y. row: the row whose iterations are the items
-    of the other axis; None where there is none. dealt: the index of each statement that the team divides, '' where a statement
-    has only rows."""
+    of the other axis; None where there is none. dealt: the index of each statement that these items divide, '' where a
+    statement has only rows."""
 
     axis: int
     items: tuple[int, int]
@@ -42,8 +42,8 @@ class Team:
         return self.items[self.axis]
 
 
-def choose(program: pr.Program, group: Group, machine: Machine) -> Team | None:
-    """The team for a group of statements around reductions; None if one item a row does as well."""
+def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShape | None:
+    """The shape of the work-groups for a group of statements around reductions; None if one item a row does as well."""
     reductions = [n for n, s in enumerate(group.statements) if reduced_indices(s)]
     if not reductions or not all(_fits(s, group, n) for n, s in enumerate(group.statements)):
         return None
@@ -52,23 +52,23 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Team | None:
     reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
     walked = fastest(program, s, reduced)
     rows = {row[at]: r for r, row in enumerate(group.rows)}
-    most = min(GROUP, machine.max_work_group)
+    most = min(MAX_WORK_GROUP, machine.max_work_group)
     if walked in reduced:
-        if reduced[walked] < LEAST:
+        if reduced[walked] < MIN_ITERATIONS:
             return None
-        size = _team(reduced[walked], most)
+        size = _items_for(reduced[walked], most)
         row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None)
         beside = 1 if row is None else min(most // size, _power(group.extents[row]))
         items, axis = (size, beside), 0
     else:
         longest = max(reduced.values())
-        if longest < 2 * LEAST or prod(group.extents) >= ENOUGH * machine.cores * most:
+        if longest < 2 * MIN_ITERATIONS or prod(group.extents) >= GROUPS_PER_UNIT * machine.cores * most:
             return None
         row = rows[walked]
         beside = min(COLUMNS, _power(group.extents[row]))
-        items, axis = (beside, _team(longest, most // beside)), 1
+        items, axis = (beside, _items_for(longest, most // beside)), 1
     dealt = tuple(_dealt(program, x, group, n, axis) for n, x in enumerate(group.statements))
-    return Team(axis, items, row if beside > 1 else None, dealt)
+    return WorkGroupShape(axis, items, row if beside > 1 else None, dealt)
 
 
 def _fits(s: pr.Statement, group: Group, position: int) -> bool:
@@ -87,10 +87,10 @@ def fastest(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> st
     return best if score[best] > 0 else list(reduced)[-1]
 
 
-def _team(extent: int, most: int) -> int:
+def _items_for(extent: int, most: int) -> int:
     """Items for so many iterations: a power of two, EACH iterations for each, but a whole warp of 32 if there are as many."""
     size = most
-    while size > LEAST and size * EACH > max(extent, EACH * 32) or size > max(2, extent):
+    while size > MIN_ITERATIONS and size * ELEMENTS_PER_ITEM > max(extent, ELEMENTS_PER_ITEM * 32) or size > max(2, extent):
         size //= 2
     return size
 

@@ -48,11 +48,11 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
           ) -> tuple[Nest, list[str]]:
     """One loop nest; in the order of the text if isl's scheduler finds nothing in time."""
     program = scop.program
-    if total_order.is_chain(program, loop):
+    if total_order.is_totally_ordered(program, loop):
         return nest.in_order((loop,), 0), [f"loop {loop.label}: each instance needs the one before"]
     try:
         asked = scheduler_constraints.question(scop, deps, loop.statements)
-        tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+        tree = asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
     except (isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable) as e:
         return nest.in_order((loop,), 0), [f"loop {loop.label}: program order, as isl's scheduler gives up: {e}"]
     scene = point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine)

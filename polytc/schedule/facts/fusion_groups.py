@@ -156,24 +156,24 @@ def _same_domain(init: pr.Statement, update: pr.Statement) -> bool:
     """Do the conditions let both write the same elements, as far as they are about the target's indices alone? Tiles of a
     triangle would have to tell what is written from what is only initialised."""
     pairs = [(index, other) for index in coincident_indices(update) if (other := _counterpart(update, index, init)) is not None]
-    return region(update, [a for a, _ in pairs]) == region(init, [b for _, b in pairs])
+    return numbered_conditions(update, [a for a, _ in pairs]) == numbered_conditions(init, [b for _, b in pairs])
 
 
-def region(s: pr.Statement, indices: Sequence[str]) -> frozenset[pr.Expr]:
+def numbered_conditions(s: pr.Statement, indices: Sequence[str]) -> frozenset[pr.Expr]:
     """The conditions of a statement that are about these indices alone, which are numbered."""
     numbers: dict[str, pr.Expr] = {name: pr.Index(str(n)) for n, name in enumerate(indices)}
-    return frozenset(pr.substitute(c, numbers) for c in about(s, indices))
+    return frozenset(pr.substitute(c, numbers) for c in conditions_on(s, indices))
 
 
-def about(s: pr.Statement, indices: Sequence[str]) -> tuple[pr.Expr, ...]:
+def conditions_on(s: pr.Statement, indices: Sequence[str]) -> tuple[pr.Expr, ...]:
     """The conditions of a statement in which none of its indices stands but these."""
     others = set(s.indices) - set(indices)
     return tuple(c for c in s.where if not any(e.name in others for e in pr.walk(c) if isinstance(e, pr.Index)))
 
 
-def _same_region(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
+def _same_iterations(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     """Do all statements run for the same iterations of the shared loops?"""
-    regions = {region(s, [part.rows[r][n] for r in rows])
+    regions = {numbered_conditions(s, [part.rows[r][n] for r in rows])
                for part, rows in ((group, [a for a, _ in shared]), (new, [b for _, b in shared]))
                for n, s in enumerate(part.statements)}
     return len(regions) == 1
@@ -196,7 +196,7 @@ def _join(group: Group, new: Group, policy: str) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or hides(group, new) or not _same_region(group, new, shared):
+    if not related or hides(group, new) or not _same_iterations(group, new, shared):
         return None
     if policy == "smart" and not _pays(group, new, shared):
         return None

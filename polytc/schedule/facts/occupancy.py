@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-GROUP = 256
-"""Work-items of a group at most."""
-ENOUGH = 2
+MAX_WORK_GROUP = 256
+"""Work-items of a group at most: more share too few registers."""
+GROUPS_PER_UNIT = 2
 """Groups of one compute unit that hide each other's waiting."""

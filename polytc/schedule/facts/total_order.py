@@ -11,7 +11,7 @@ from polytc.poly.scop import ordered
 from polytc.program import program as pr
 
 
-def is_chain(program: pr.Program, loop: pr.Loop) -> bool:
+def is_totally_ordered(program: pr.Program, loop: pr.Loop) -> bool:
     """Is there a statement all of whose instances read one element and write it again, and does every other one, in some of the
     same loops, touch this element too? (Statements with indices of their own are not looked at: those may run as vectors.)"""
     return all(s.depth == len(s.ranges) for s in loop.statements) and any(

@@ -18,7 +18,7 @@ from polytc.program import program as pr
 from polytc.schedule.cost import footprints
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, loses_tile, partition, splits_square
 from polytc.schedule.fusion.outer_fusion import clusters
-from polytc.schedule.tiling.tile_sizes import REGION
+from polytc.schedule.tiling.tile_sizes import PARALLEL_REGION
 
 POLICIES = ("min", "smart", "max")
 DEFAULT = "smart"
@@ -119,4 +119,5 @@ def _cycles(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[st
     if machine.cores == 1 or sum(s.points for s in group.statements) < SMALL:
         return work
     iterations = prod(group.extents)
-    return min(work, work * ceil(iterations / machine.cores) / iterations + REGION)  # threads are no reason to split a group
+    shared = work * ceil(iterations / machine.cores) / iterations + PARALLEL_REGION
+    return min(work, shared)  # threads are no reason to split a group

@@ -99,7 +99,7 @@ def _asked(scop: Scop, asked: Question, coincident: bool) -> Tree:
     can be. Raises isl.QuotaExceeded, isl.Unschedulable, bands.Unreadable."""
     scop.ctx.set_schedule_outer_coincidence(int(coincident))
     try:
-        return asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+        return asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
     finally:
         scop.ctx.set_schedule_outer_coincidence(0)
 
@@ -135,7 +135,7 @@ class _Mapping:
     def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
         """Statements that are cut: a launch of their own. Instances of an item that do not wait for each other count as one."""
         count = sum(waits(s, ITEMS * self.scene.machine.cores) for s in statements)
-        return Planned(gpu.staged(statements, name), LAUNCH + STEP * count / around, True)
+        return Planned(gpu.nest_of_ranges(statements, name), LAUNCH + STEP * count / around, True)
 
     def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""

@@ -35,7 +35,7 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
     notes: list[str] = []
     for statements in kernels(typical.statements):
         if is_cut(statements[0]):
-            parts.append(staged(statements, f"{prefix}K{len(parts)}"))
+            parts.append(nest_of_ranges(statements, f"{prefix}K{len(parts)}"))
             continue
         shared = policies.choose(replace(typical, statements=statements), machine, policy)
         notes += [str(shared)] if len(statements) > 1 else []
@@ -66,7 +66,7 @@ def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Sta
         yield tuple(run)
 
 
-def staged(statements: tuple[pr.Statement, ...], name: str) -> Nest:
+def nest_of_ranges(statements: tuple[pr.Statement, ...], name: str) -> Nest:
     """The nest of statements whose ranges say how their loops run, in the order of the loops: neighbours share the outermost
     loops that they have in common. Their `for` loops are around it."""
     return _shared([(s, s.ranges[s.depth:]) for s in statements], name)

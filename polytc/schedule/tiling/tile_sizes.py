@@ -19,9 +19,9 @@ from polytc.schedule.tiling.point_loops import Own, Parts, Points, Scene, Shared
 NOMINAL = 64
 """Iterations of a tile's member while its structure is looked for."""
 SIDES = (8, 16, 32, 64, 128, 256)
-REGION = 9000.0
+PARALLEL_REGION = 9000.0
 """Cycles to start threads and wait for the last."""
-ROUNDS = 3
+SWEEPS = 3
 """Rounds over the members in which their sizes are improved one by one."""
 
 
@@ -46,7 +46,7 @@ def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
         return best
     for start in _starts(len(whole)):
         here = model.plan(model.clipped(start))
-        for _ in range(ROUNDS):
+        for _ in range(SWEEPS):
             before = here
             for m in range(len(whole)):
                 options = [model.plan((*here.sizes[:m], n, *here.sizes[m + 1:])) for n in (*model.sides(m), None)]
@@ -147,7 +147,7 @@ class _Model:
         tiles = max(1.0, self.scene.statements[heavy].points / volume)
         memory = tiles * (tile * footprints.rate(machine, everything) + (steps - 1) * step * footprints.rate(machine, tile))
         speed, regions, wave, where = self.parallel(sizes, inner, compute + memory, steps)
-        return Plan(sizes, inner, (compute + memory) / speed + regions * REGION, wave, where)
+        return Plan(sizes, inner, (compute + memory) / speed + regions * PARALLEL_REGION, wave, where)
 
     def parallel(self, sizes: tuple[int | None, ...], inner: Points, work: float, steps: float
                  ) -> tuple[float, float, tuple[int, int] | None, str]:
@@ -165,7 +165,7 @@ class _Model:
             busy = sum(ceil(min(w, a, a + b - w) / cores) for w in range(1, a + b))
             return a * b / busy, float(a + b), (tiled[0], second), "tiles"
         regions = steps * sum(1 for own in point_loops.owns(inner) if any(own.free))
-        if not tiled and cores > 1 and regions and work / cores + regions * REGION < work:
+        if not tiled and cores > 1 and regions and work / cores + regions * PARALLEL_REGION < work:
             return float(cores), regions, None, "inside"
         return 1.0, 0.0, None, ""
 

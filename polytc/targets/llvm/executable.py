@@ -74,8 +74,8 @@ class Executable:
         self._entry(frame.table_address, frame.arena_address, launch, state, self._team)
         self._frames.append(frame)
 
-    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
-        """See codegen.target.Quick. Several Python threads may call the function at once."""
+    def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See codegen.target.FastPath. Several Python threads may call the function at once."""
         expected = call_arguments.expect(inputs, outputs)
         if expected is None:
             return None

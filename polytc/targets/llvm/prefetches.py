@@ -6,7 +6,7 @@ from polytc.codegen import prefetch
 from polytc.targets.llvm import expressions, ir
 
 
-def emit(body: expressions.Body, ahead: prefetch.Ahead) -> None:
+def emit(body: expressions.Body, ahead: prefetch.Prefetch) -> None:
     """The prefetches of one iteration, at the start of its loop's body."""
     fn, size = body.fn, ahead.buffer.dtype.bytes
     fn.text.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
@@ -14,8 +14,8 @@ def emit(body: expressions.Body, ahead: prefetch.Ahead) -> None:
     first = None
     if ahead.passed.terms:
         rate = ir.constant(ahead.rate, "i64")
-        if not isinstance(ahead.turns, int):
-            rate = fn.binary("udiv", rate, expressions.emit(body, ahead.turns))
+        if not isinstance(ahead.repetitions, int):
+            rate = fn.binary("udiv", rate, expressions.emit(body, ahead.repetitions))
         done = fn.binary("mul", expressions.offset(body, ahead.passed), rate)
         first = fn.binary("mul", fn.binary("lshr", done, ir.constant(prefetch.SHIFT, "i64")), ir.constant(prefetch.LINE, "i64"))
     for k in range(ahead.each):

@@ -73,14 +73,15 @@ def _argument(b: loops.Buffer, written: bool, captured: bool) -> str:
 @dataclass
 class Writer:
     """Writes the statements of one function. used: bytes of the arena that enclosing allocations take; parallel: whether
-    we are inside of a parallel loop already; team: whose function this is, if it is one; around: the loops that we are in."""
+    we are inside of a parallel loop already; team: whose function this is, if it is one; enclosing: the loops that we are
+    in."""
 
     emission: Emission
     body: Body
     used: int
     parallel: bool
     team: thread_teams.Team | None = None
-    around: prefetch.Around = prefetch.NOWHERE
+    enclosing: prefetch.EnclosingLoops = prefetch.OUTSIDE_LOOPS
 
     def statement(self, s: loops.Stmt) -> None:
         match s:
@@ -103,7 +104,7 @@ class Writer:
             case loops.Barrier():
                 raise AssertionError("a barrier needs work-items; this target has none")
 
-    def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
+    def _scoped(self, s: loops.Stmt, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
         self.body.scopes.append({})
         for a in ahead:
             prefetches.emit(self.body, a)
@@ -113,7 +114,7 @@ class Writer:
     def _block(self, s: loops.Block) -> None:
         zeros: list[loops.Store] = []
         outermost = not self.parallel and self.team is None
-        for run in alias_analysis.together(s.stmts) if outermost else ((x,) for x in s.stmts):
+        for run in alias_analysis.independent_runs(s.stmts) if outermost else ((x,) for x in s.stmts):
             x = run[0]
             if isinstance(x, loops.Store) and amx.is_zero(x):
                 zeros.append(x)
@@ -145,13 +146,13 @@ class Writer:
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         bounds = expressions.known(self.body.bounds, s.lower, s.upper)
-        around = self.around
-        self.around, ahead = around.into(s, frozenset(self.emission.kernel.writes), self.emission.machine)
+        around = self.enclosing
+        self.enclosing, ahead = around.into(s, frozenset(self.emission.kernel.writes), self.emission.machine)
         self._count(s.var, lower, upper, s.step, bounds, s.body, ahead)
-        self.around = around
+        self.enclosing = around
 
     def _count(self, var: str, lower: ir.Value, upper: ir.Value, step: int, bounds: intervals.Interval,
-               inside: loops.Stmt, ahead: tuple[prefetch.Ahead, ...] = ()) -> None:
+               inside: loops.Stmt, ahead: tuple[prefetch.Prefetch, ...] = ()) -> None:
         """for (var = lower; var < upper; var += step) inside. ahead: what to fetch in each iteration."""
         fn = self.body.fn
         head, begin, end = fn.fresh("head"), fn.fresh("body"), fn.fresh("exit")

@@ -119,8 +119,8 @@ class OpenCLExecutable:
         except cl.Error as e:
             raise self.failure(e) from e
 
-    def quick(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
-        """See codegen.target.Quick; for the arrays of the last run. Several Python threads may call the function at once."""
+    def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
+        """See codegen.target.FastPath; for the arrays of the last run. Several Python threads may call the function at once."""
         expected = call_arguments.expect(inputs, outputs) if self._session.addresses and not self._repeats else None
         if expected is None:
             return None

@@ -37,7 +37,7 @@ class KernelWriter(Statements):
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.places = Memory(kernel, names.buffer, machine.kind == "gpu")
         self.machine = machine
-        self.around = prefetch.NOWHERE
+        self.enclosing = prefetch.OUTSIDE_LOOPS
         super().__init__(kernel, names, self.places, preamble, "int" if open_ else index_type(kernel, "long"), open_, notes)
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
@@ -116,18 +116,18 @@ class KernelWriter(Statements):
                 self.line("#pragma unroll")
             elif s.kind == "rolled":
                 self.line("#pragma unroll 1")
-            around = self.around
+            around = self.enclosing
             if self.machine.kind == "cpu":
-                self.around, ahead = around.into(s, frozenset(self.kernel.writes), self.machine)
+                self.enclosing, ahead = around.into(s, frozenset(self.kernel.writes), self.machine)
                 self.loop(s, lambda: self.fetch(ahead))
             else:
                 self.loop(s)
             if s.kind == "rolled":  # nor is the loop around made vectors
                 self.line("mem_fence(CLK_LOCAL_MEM_FENCE);")
-            self.around = around
+            self.enclosing = around
         self.enter(outer)
 
-    def fetch(self, ahead: Iterable[prefetch.Ahead]) -> None:
+    def fetch(self, ahead: Iterable[prefetch.Prefetch]) -> None:
         """Ask for what comes later."""
         for a in ahead:
             for line in prefetches.lines(self.expressions, self.places.place(a.buffer).name, a):

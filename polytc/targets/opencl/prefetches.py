@@ -32,16 +32,16 @@ MACROS = {False: (NAME, _macro(NAME, "0, 2")), True: (f"{NAME}_to_write", _macro
 compiler cannot. Without optimisation there is none either: oclgrind, which never optimises, does not know the instruction."""
 
 
-def lines(write: Expressions, name: str, ahead: prefetch.Ahead) -> Iterator[str]:
+def lines(write: Expressions, name: str, ahead: prefetch.Prefetch) -> Iterator[str]:
     """The statements at the start of an iteration. name: of the array's pointer; terms are added to it one by one, since their
     sum may leave the range of the index type."""
     line = prefetch.LINE // ahead.buffer.dtype.bytes
     place = [name, *(bare(write.index(_product(atom, c)), "+") for atom, c in ahead.start.terms)]
     if ahead.passed.terms:
-        if not isinstance(ahead.turns, int) or ahead.distance * ahead.turns >= 2**31:
+        if not isinstance(ahead.repetitions, int) or ahead.distance * ahead.repetitions >= 2**31:
             return                                                     # a division by a variable costs more than it saves
-        turns = loops.binary("//", _sum(ahead.passed), loops.const(line * ahead.turns))
-        place.append(bare(write.index(_product(turns, line)), "+"))
+        repetitions = loops.binary("//", _sum(ahead.passed), loops.const(line * ahead.repetitions))
+        place.append(bare(write.index(_product(repetitions, line)), "+"))
     for k in range(ahead.each):
         told = " + ".join([*place, str(ahead.start.offset + ahead.distance + line * k)])
         yield f"{write.preamble.add(*MACROS[ahead.write])}({told});"

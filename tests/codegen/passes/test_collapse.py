@@ -88,7 +88,7 @@ def rows(to: L.Buffer, source: L.Buffer, lower: int, upper: int, shift: int = 0)
 
 
 def runs(*stmts: L.Stmt) -> list[int]:
-    return [len(run) for run in alias_analysis.together(stmts)]
+    return [len(run) for run in alias_analysis.independent_runs(stmts)]
 
 
 def test_loops_that_never_meet_run_together() -> None:

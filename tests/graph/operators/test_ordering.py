@@ -76,7 +76,7 @@ def test_short_rows_are_part_of_the_one_native_call(build, targets, dtype, numbe
         y, i = model.run(None, {"x": x})
         np.testing.assert_array_equal(i, wanted, err_msg=target)
         np.testing.assert_array_equal(y, v * v)
-        assert [depth for depth, _ in model._staged.parts()] == [0]
+        assert [depth for depth, _ in model._partitioned.parts()] == [0]
 
 
 def test_one_result_alone(build) -> None:
@@ -111,7 +111,7 @@ def test_a_mixture_of_experts_is_one_native_call(build, runtime, tmp_path: Path)
     x = R.standard_normal((5, WIDTH)).astype(np.float32)
     expected = runtime(source, {"x": x})[0]
     np.testing.assert_allclose(model(x), expected, rtol=1e-4, atol=1e-5)
-    (_, ready), = model._staged.parts()
+    (_, ready), = model._partitioned.parts()
     assert ready.instance is not None
     assert ready.instance.chain.native
     if CC is None:

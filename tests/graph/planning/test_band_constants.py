@@ -12,7 +12,7 @@ from onnx import helper
 import polytc
 from polytc.graph.plan import Array
 from polytc.graph.planning import banded_constants
-from polytc.graph.planning.banded_constants import Band
+from polytc.graph.planning.banded_constants import DiagonalBand
 from polytc.graph.specialisation.specialise import specialise
 
 N = helper.make_node
@@ -28,15 +28,15 @@ def added(seen: np.ndarray, fill: float = -np.inf) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("array", "band"), [
-    (lower(5, 5), Band(None, 0, True, False)),
-    (~lower(5, 7, 2), Band(None, 2, False, True)),
-    (added(lower(4, 9, 3))[None, None], Band(None, 3, 0.0, -np.inf)),
-    (added(lower(6, 6) & ~lower(6, 6, -3), LEAST), Band(-2, 0, 0.0, LEAST)),
-    (np.stack([added(lower(3, 3))] * 4), Band(None, 0, 0.0, -np.inf)),
-    (np.eye(3, dtype=np.float16), Band(0, 0, 1.0, 0.0)),
+    (lower(5, 5), DiagonalBand(None, 0, True, False)),
+    (~lower(5, 7, 2), DiagonalBand(None, 2, False, True)),
+    (added(lower(4, 9, 3))[None, None], DiagonalBand(None, 3, 0.0, -np.inf)),
+    (added(lower(6, 6) & ~lower(6, 6, -3), LEAST), DiagonalBand(-2, 0, 0.0, LEAST)),
+    (np.stack([added(lower(3, 3))] * 4), DiagonalBand(None, 0, 0.0, -np.inf)),
+    (np.eye(3, dtype=np.float16), DiagonalBand(0, 0, 1.0, 0.0)),
 ])
-def test_bands(array: np.ndarray, band: Band) -> None:
-    assert banded_constants.band(array) == band
+def test_bands(array: np.ndarray, band: DiagonalBand) -> None:
+    assert banded_constants.diagonal_band(array) == band
 
 
 @pytest.mark.parametrize("array", [
@@ -48,12 +48,12 @@ def test_bands(array: np.ndarray, band: Band) -> None:
     np.stack([added(lower(3, 3)), added(lower(3, 3, 1))]),               # matrices that differ
     lower(1, 5), np.tri(4, dtype=np.int64), np.zeros((0, 4, 4), np.float32), np.float32(1)])
 def test_other_arrays(array: np.ndarray) -> None:
-    assert banded_constants.band(np.asarray(array)) is None
+    assert banded_constants.diagonal_band(np.asarray(array)) is None
 
 
 def test_zeros_keep_their_signs() -> None:
     signs = np.where(lower(3, 3), np.float32(0), np.float32(-0.0))
-    found = banded_constants.band(signs)
+    found = banded_constants.diagonal_band(signs)
     assert found is not None
     assert (np.signbit(found.inside), np.signbit(found.outside)) == (False, True)
 
@@ -92,7 +92,7 @@ def planned(model: onnx.ModelProto):
 def test_masks_are_no_arrays_any_more(build) -> None:
     plan = planned(attention(build, added(lower(64, 64))))
     assert "mask" in plan.constants
-    after = banded_constants.computed(plan)
+    after = banded_constants.compute_bands(plan)
     assert not set(after.constants) & {"mask"}
     assert not any("mask" in c.inputs for c in after.calls)
 
@@ -100,7 +100,7 @@ def test_masks_are_no_arrays_any_more(build) -> None:
 def test_operands_of_products_and_outputs_stay_arrays(build) -> None:
     ones = np.tri(16, dtype=np.float32)
     plan = planned(build([N("MatMul", ["x", "sums"], ["y"])], {"x": (np.float32, [4, 16])}, ["y"], {"sums": ones}))
-    assert banded_constants.computed(plan) == plan
+    assert banded_constants.compute_bands(plan) == plan
     model = build([N("Add", ["x", "mask"], ["y"]), N("Identity", ["mask"], ["z"])], {"x": (np.float32, [16, 16])}, ["y", "z"],
                   {"mask": ones})
     x = np.ones((16, 16), np.float32)

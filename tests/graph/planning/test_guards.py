@@ -106,7 +106,7 @@ def test_all_ways_through(build, reference, targets, name) -> None:
                 assert (mine.dtype, mine.shape) == (wanted.dtype, wanted.shape)
                 np.testing.assert_allclose(mine, wanted, rtol=2e-5, atol=1e-5, err_msg=target)
         if target == "cpu":
-            assert [depth for depth, _ in model._staged.parts()] == [0]
+            assert [depth for depth, _ in model._partitioned.parts()] == [0]
 
 
 def test_only_the_branch_that_is_taken_runs(build) -> None:
@@ -114,7 +114,7 @@ def test_only_the_branch_that_is_taken_runs(build) -> None:
     for sign, idle in ((1, ["Mul", "MatMul"]), (-1, ["MatMul_Relu"])):
         x = np.full((4, 6), sign, np.float32)
         model.run(None, {"x": x})
-        (_, ready), = model._staged.parts()
+        (_, ready), = model._partitioned.parts()
         assert ready.instance is not None
         assert ready.instance.chain.native
         labels = [c.label for c in ready.plan.calls]
@@ -159,7 +159,7 @@ def test_branches_of_different_shapes_are_parts_of_their_own(build, reference) -
     model = polytc.load_onnx(source, strict=True).compile(strict=True)
     for feeds in feeds_of(source):
         np.testing.assert_allclose(model.run(None, feeds)[0], reference(source, feeds)[0], rtol=1e-5)
-    assert 1 in [depth for depth, _ in model._staged.parts()]
+    assert 1 in [depth for depth, _ in model._partitioned.parts()]
 
 
 def test_ahead_of_time(build, reference, tmp_path: Path) -> None:

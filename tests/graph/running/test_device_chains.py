@@ -42,7 +42,7 @@ def test_values_stay_on_the_device(graph: polytc.Graph, shared: bool, monkeypatc
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
         if run:  # the first one has the weights as well
             assert len(copied) == (0 if shared else 4)
-    (ready,) = (ready for _, ready in model._staged.parts())
+    (ready,) = (ready for _, ready in model._partitioned.parts())
     assert [type(p) for p in ready.instance.chain._parts] == [DeviceWalk]
     assert len(ready.instance.steps) > 1
 
@@ -58,7 +58,7 @@ def test_layers_that_share_their_code_have_arguments_of_their_own(build, shared:
         nodes += [N("MatMul", [f"x{n}", f"w{n}"], [f"a{n}"]), N("Softmax", [f"a{n}"], [f"x{n + 1}"])]
     graph = polytc.load_onnx(build(nodes, {"x0": (np.float32, [7, 12])}, ["x3"], weights))
     model = graph.compile(target="opencl", fusion=False)
-    (ready,) = (ready for _, ready in model._staged.parts())
+    (ready,) = (ready for _, ready in model._partitioned.parts())
     (walk,) = ready.instance.chain._parts
     assert len({id(step.executable) for step in walk._steps}) < len(walk._steps)
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_devices_that_are_processors_get_the_layouts_of_processors(build) -> Non
     nodes = [N("Conv", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(3)]
     graph = polytc.load_onnx(build(nodes, {"x0": (np.float32, [1, 32, 5, 5])}, ["x3"], weights))
     for target in ("cpu", "opencl"):
-        (ready,) = (ready for _, ready in graph.compile(target=target)._staged.parts())
+        (ready,) = (ready for _, ready in graph.compile(target=target)._partitioned.parts())
         assert ready.plan.types["x1"].shape == (1, 5, 5, 32), target
 
 
@@ -96,5 +96,5 @@ def test_each_kernel_is_timed(graph: polytc.Graph) -> None:
     feeds = {"x": np.ones((7, 12), np.float32), "z": np.zeros((7, 5), np.float32)}
     model = graph.compile(target="opencl")
     profile = model.profile(feeds, runs=2)
-    (ready,) = (ready for _, ready in model._staged.parts())
+    (ready,) = (ready for _, ready in model._partitioned.parts())
     assert str(profile).count("\n") >= len(ready.instance.steps)

@@ -26,13 +26,13 @@ def array(*shape: int) -> np.ndarray:
 def counted(monkeypatch):
     """How many iterations ran in native calls."""
     found: list[int] = []
-    run = native_loops.Rounds.run
+    run = native_loops.NativeLoop.run
 
     def counting(self, *arguments):
         done = run(self, *arguments)
         found.append(done[0])
         return done
-    monkeypatch.setattr(native_loops.Rounds, "run", counting)
+    monkeypatch.setattr(native_loops.NativeLoop, "run", counting)
     return found
 
 
@@ -72,7 +72,7 @@ def test_loops(build, runtime, counted, monkeypatch, name: str, threads: int) ->
     source = looping(build, name, 40)
     model = polytc.load_onnx(source).compile(target="cpu", threads=threads)
     for most in (4096, 7):
-        monkeypatch.setattr(native_loops, "MOST", most)
+        monkeypatch.setattr(native_loops, "MAX_ITERATIONS", most)
         for n in (40, 1, 0, 5, 3, 39):
             feeds = {"x": array(40, 2), "z": array(2), "n": np.array(n)}
             for mine, theirs in zip(model.run(None, feeds), runtime(source, feeds), strict=True):

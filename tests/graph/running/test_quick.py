@@ -21,8 +21,8 @@ def image(*shape: int) -> np.ndarray:
 def general_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each run that went the general way."""
     seen: list[int] = []
-    general = parts.Staged.run
-    monkeypatch.setattr(parts.Staged, "run", lambda *args: seen.append(1) or general(*args))
+    general = parts.PartitionedModel.run
+    monkeypatch.setattr(parts.PartitionedModel, "run", lambda *args: seen.append(1) or general(*args))
     return seen
 
 

@@ -130,7 +130,7 @@ def test_every_operator_of_the_suite_that_takes_indices_is_looked_at() -> None:
             model = polytc.load_onnx(case.model, strict=True).compile(target="evaluate", strict=True, checked=True)
         except CompileError:
             continue
-        for _, ready in model._compiled.staged.parts():
+        for _, ready in model._compiled.partitioned.parts():
             own = [c for c in ready.plan.calls if not c.label.startswith("Indices")]
             if any(decides(c.program) for c in own) and not ready.plan.watches:
                 assert nodes[0].op_type in OWN_PLACES or case.name == "test_tensorscatter_circular", case.name

@@ -49,7 +49,7 @@ def test_only_what_changed_is_specialised_again(choosing) -> None:
         x = np.full((1, 4), -1, np.float32)
         x[0, :positive] = 1
         assert model.run(["count"], {"x": x, "k": np.array([1])})[0] == [positive]
-    parts = [depth for depth, _ in model._staged.parts()]
+    parts = [depth for depth, _ in model._partitioned.parts()]
     assert parts.count(0) == 1
     assert parts.count(1) == 2
     assert "then NonZero node" in model.report()
@@ -58,8 +58,8 @@ def test_only_what_changed_is_specialised_again(choosing) -> None:
 
 def test_a_static_model_is_one_part(small_cnn) -> None:
     model = polytc.load_onnx(small_cnn).compile(target="evaluate", shapes={"x": (1, 3, 9, 9)})
-    assert [depth for depth, _ in model._staged.parts()] == [0]
-    assert all(ready.rest is None and not ready.works for _, ready in model._staged.parts())
+    assert [depth for depth, _ in model._partitioned.parts()] == [0]
+    assert all(ready.rest is None and not ready.works for _, ready in model._partitioned.parts())
 
 
 def test_results_are_memory_of_their_own(build) -> None:
@@ -84,7 +84,7 @@ def test_shapes_computed_from_data(build, reference) -> None:
     for top in (3, 5, 3, 0):
         feeds = {"x": np.resize([0, top, 0], 20)}
         agree(source, feeds, model.run(None, feeds), reference)
-    assert len(model._staged.known) == 1
+    assert len(model._partitioned.known) == 1
 
 
 # ---- control flow
@@ -103,7 +103,7 @@ def branches(build, condition: str, inputs):
 def test_a_constant_condition_leaves_one_branch(build, reference, condition) -> None:
     source = branches(build, condition, {"x": (np.float32, [3])})
     model = polytc.load_onnx(source).compile(target="evaluate", strict=True)
-    assert [depth for depth, _ in model._staged.parts()] == [0]
+    assert [depth for depth, _ in model._partitioned.parts()] == [0]
     feeds = {"x": array(3)}
     agree(source, feeds, model.run(None, feeds), reference)
 
@@ -260,7 +260,7 @@ def test_short_loops_are_straight_and_long_ones_repeat(build, trip, more, parts)
     model = polytc.load_onnx(counting(build, trip, more)).compile(target="evaluate", strict=True)
     x = array(3)
     np.testing.assert_allclose(model(x), -(np.maximum(x, 0) + sum(range(trip))), rtol=1e-5)
-    assert len(list(model._staged.parts())) == parts
+    assert len(list(model._partitioned.parts())) == parts
 
 
 def test_a_loop_whose_shapes_grow_compiles_a_bounded_number_of_times(build) -> None:
@@ -274,7 +274,7 @@ def test_a_loop_whose_shapes_grow_compiles_a_bounded_number_of_times(build) -> N
     model = polytc.load_onnx(source).compile(target="evaluate", strict=True)
     x = array(2)
     np.testing.assert_array_equal(model(x), np.concatenate([x, np.repeat(x[:1], 40)]))
-    inner = next(ready for _, ready in model._staged.parts()).inner[0]
+    inner = next(ready for _, ready in model._partitioned.parts()).inner[0]
     assert inner._left is not None
     assert inner._left < 0
 
@@ -322,7 +322,7 @@ def test_what_follows_a_routine_of_known_shape_is_compiled_ahead(build, referenc
     nodes = [N("Neg", ["x"], ["n"]), N("TopK", ["n", "k"], ["top", "places"]), N("Relu", ["top"], ["y"])]
     source = build(nodes, {"x": (np.float32, [3, 90])}, ["y", "places"], {"k": np.array([2])})
     model = polytc.load_onnx(source).compile(target="evaluate", strict=True)
-    assert len(list(model._staged.parts())) == 2
+    assert len(list(model._partitioned.parts())) == 2
     feeds = {"x": array(3, 90)}
     agree(source, feeds, model.run(None, feeds), reference)
-    assert len(list(model._staged.parts())) == 2
+    assert len(list(model._partitioned.parts())) == 2

@@ -130,7 +130,7 @@ def test_a_few_iterations_stay_in_one_group() -> None:
 def test_precise_sums_keep_their_order() -> None:
     text = "precise def f(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
     p = api.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})
-    assert in_loops.stage(p, GENERIC_GPU) == p
+    assert in_loops.map_to_work_groups(p, GENERIC_GPU) == p
 
 
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt"])

@@ -164,7 +164,7 @@ def test_tiles_are_in_local_memory_and_accumulators_in_registers(name: str) -> N
     assert guarded == []
 
 
-@pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.staging])
+@pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.fast_local_memory])
 def test_groups_keep_the_limits_of_the_device(machine: str) -> None:
     m = DEVICES[machine]
     for size in (40, 300, 2048):

@@ -13,7 +13,7 @@ from polytc.schedule.facts.fusion_groups import partition
 SOFTMAX = "M[i] max= X[i,j]; E[i,j] = exp(X[i,j] - M[i]); Z[i] += E[i,j]; Y[i,j] = E[i,j] / Z[i]"
 
 
-def team(text: str, *shape: int) -> work_group_shape.Team | None:
+def team(text: str, *shape: int) -> work_group_shape.WorkGroupShape | None:
     program = build(text, {"X": shape})
     return work_group_shape.choose(program, partition(program, "max")[-1], GENERIC_GPU)
 

@@ -36,7 +36,7 @@ def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scen
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
     asked = scheduler_constraints.question(facts, dependences.analyse(facts), loop.statements)
-    tree = asked.answer(scheduler.find(asked.constraints, scheduler.QUICK))
+    tree = asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
     while not isinstance(tree, bands.Band):
         assert isinstance(tree, bands.Sequence)
         tree = tree.parts[0]

@@ -122,10 +122,10 @@ def machine_of(device: Device) -> Machine:
         Cache(max(d.local_mem_size, 16 << 10), 4, line), Cache(max(d.global_mem_cache_size, 1 << 20), 16, line))
     registers = 128 if device.kind == "gpu" else 32 if vector >= 64 else 16
     gpu = device.kind == "gpu"
-    staging = gpu and d.local_mem_type == pyopencl().device_local_mem_type.LOCAL  # elsewhere it is in the caches anyway
+    fast_local_memory = gpu and d.local_mem_type == pyopencl().device_local_mem_type.LOCAL  # else in the caches anyway
     return Machine("gpu" if gpu else "cpu", vector, registers, 4, 1 if gpu else 2, caches, d.max_compute_units,
                    max_work_group=d.max_work_group_size, local_bytes=d.local_mem_size, warp=_warp(d) if gpu else 1,
-                   item_registers=registers if gpu else 0, staging=staging)
+                   item_registers=registers if gpu else 0, fast_local_memory=fast_local_memory)
 
 
 def _warp(handle: Any) -> int:
