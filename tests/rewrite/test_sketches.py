@@ -23,7 +23,8 @@ MACHINES: dict[str, Machine] = {
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
 STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd"} | {
-    f"polytc.rewrite.gpu.{name}": "local_tiles" for name in ("reductions", "split_reduction", "tile_conditions", "transpose")}
+    f"polytc.rewrite.gpu.{name}": "local_tiles" for name in (
+        "work_group_reductions", "split_reduction", "tile_conditions", "local_transpose")}
 """Modules that are parts of a step, and the step that shows what they do."""
 NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.tidy.axes": lambda p: axes.exchanged(p, {"O": (0, 2, 3, 1), "X": (0, 2, 3, 1)}),

@@ -22,7 +22,7 @@ SHAPES = {"A": (50, 20), "B": (20, 70)}
 
 @pytest.fixture(autouse=True)
 def _small_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion.sharing, "SHARED", 5000)
+    monkeypatch.setattr(completion.parallel_profitability, "SHARED", 5000)
 
 
 def start() -> Recipe:
@@ -53,7 +53,7 @@ def test_what_the_user_said_stays() -> None:
 
 
 def test_time_loops_stay_in_order_and_their_inner_loops_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion.sharing, "SHARED", 10)
+    monkeypatch.setattr(completion.parallel_profitability, "SHARED", 10)
     made = right(recipe.start(ls.jacobi(3, 100)).tile("S1", i=32).complete(AVX2))
     assert kinds(made, "S1") == ["sequential", "parallel", "parallel", "vector"]
     assert kinds(made, "S2") == ["sequential", "parallel", "vector"]
