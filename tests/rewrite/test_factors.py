@@ -10,10 +10,12 @@ import pytest
 
 import polytc
 from polytc import api, compiler
+from polytc.api import build
 from polytc.lang import evaluate
 from polytc.machine import AVX512
 from polytc.poly import isl
 from polytc.program import program as pr
+from polytc.rewrite import factors as factors_of_sums
 from polytc.rewrite import table
 from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
@@ -308,3 +310,13 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
         ones = np.where(rng.random(shape) < 0.1, rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan], shape), ones)
     with np.errstate(all="ignore"):
         return np.asarray(ones, {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
+
+
+def test_what_is_decided_is_done() -> None:
+    """Before -> after of the docstring."""
+    before = build("O[i,d] += E[i,j]/Z[i]*V[j,d]", {"E": (8, 9), "Z": (8,), "V": (9, 7)})
+    decision = factors_of_sums.decide(before, AVX512)
+    assert [str(r) for r in decision.reasons] == ["S1: `/ Z[i]` leaves the sum over j"]
+    after = factors_of_sums.leave(before, decision)
+    assert [s.name for s in after.statements] == ["S1_unscaled_init", "S1_unscaled", "S1"]
+    assert {r.tensor for r in pr.reads(after.statement("S1_unscaled"))} == {"E", "V"}

@@ -1,8 +1,7 @@
 """Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
 
     s[0] += x[k]                                        with x[1000000] on gpu
-    ->  s_parts_mine[k_part_group,item] += ... x[item + 3840*k_part_group + 256*round] ... where k_part_group in 0:261
-        ...
+    ->  s_parts[k_part] += k_at + 3840*k_part < 1000000 ? x[k_at + 3840*k_part] : 0.0 where k_part in 0:261, k_at in 0:3840
         s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
@@ -11,9 +10,7 @@ group g of G the elements 256*g + 256*G*t + c of each turn t.
 Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
 
     C[i,j] += A[i,k]*B[k,j]                             with A[512,512], B[512,512] on gpu
-    ->  A_tile[k_part,...] = A[..., 16*k_at_step + 256*k_part + ...]
-        ...
-        C_parts[k_part, ...] = C_parts_acc[k_part,...] where k_part in 0:2
+    ->  C_parts[k_part,i,j] += A[i, k_at + 256*k_part]*B[k_at + 256*k_part, j] where k_part in 0:2, k_at in 0:256
         C[i,j] += C_parts[k_part,i,j]
 
 Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.

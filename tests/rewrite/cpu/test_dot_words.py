@@ -21,8 +21,10 @@ from polytc.program import program as pr
 from polytc.program.scalars import named
 from polytc.program.words import DOTS
 from polytc.rewrite import table
+from polytc.rewrite.cpu import dot_words
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
+from tests.rewrite.equal import same_results
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
 AMX = replace(VNNI, features=VNNI.features + ",+amx-tile,+amx-int8,+amx-bf16")
@@ -308,3 +310,15 @@ def test_opencl_has_no_words(targets: tuple[str, ...]) -> None:
         np.testing.assert_array_equal(polytc.compile(MATMUL, target=target)(a, b), a.astype(np.int32) @ b.astype(np.int32))
     assert AVX2.dots
     assert not replace(AVX2, max_work_group=4096).dots
+
+
+@pytest.mark.parametrize(("a", "b", "flipped"), [("u8", "i8", False), ("i8", "i8", True)])
+def test_what_is_decided_is_done_and_exact(a: str, b: str, flipped: bool) -> None:
+    before = build(MATMUL, {"A": (64, 63), "B": (63, 64)}, {"A": a, "B": b})
+    decision = dot_words.decide(before, VNNI)
+    ((name, _),) = decision.choices
+    assert name == "S1"
+    after = dot_words.group(before, decision)
+    assert ("dot_u8i8" in str(after), "128" in str(after)) == (True, flipped)
+    assert after.tensor("A_words").shape == (64, 16), "63 numbers and a 0"
+    same_results(before, after)

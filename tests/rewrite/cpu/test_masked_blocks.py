@@ -13,6 +13,7 @@ from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.program import program as pr
 from polytc.program.program import format_expr
+from polytc.rewrite.cpu import masked_blocks
 from polytc.targets.llvm.target import LLVMTarget
 
 TEXT = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
@@ -165,3 +166,23 @@ def test_a_mask_leaves_some_blocks_short(rows: int, block: int | None) -> None:
 def test_precise_programs_compute_every_term() -> None:
     program = replace(program_of(CAUSAL, 256, 256), precise=True)
     assert not narrowed(program)
+
+
+@pytest.mark.parametrize(("logit", "seen_from"), [
+    (CAUSAL, lambda row: range(row + 1)), (WINDOW, lambda row: range(max(0, row - 19), row + 1))])
+def test_what_a_block_of_rows_sees(logit: str, seen_from) -> None:
+    """The bounds of block h are those of the columns that one of the rows 16*h .. 16*h + 15 sees."""
+    program = build(f"L[h,i,j] = {logit.replace(' i', ' (16*h + i)')} where i in 0:16", {"S": (8, 16, 128)})
+    found = masked_blocks.mask(program, program.statement("S1"), "h")
+    assert found is not None
+    assert (found.statement, found.column) == ("S1", "j")
+    for block in range(8):
+        columns = {j for i in range(16 * block, 16 * block + 16) for j in seen_from(i)}
+        lower, upper = (None if f is None else f.coefficient("block") * block + f.constant for f in (found.lower, found.upper))
+        assert (max(lower or 0, 0), upper) == (min(columns), max(columns) + 1)
+
+
+def test_what_masks_nothing_by_blocks() -> None:
+    for logit in ("S[h,i,j]", "j <= i ? S[h,i,j] : -inf", "j <= 16*h + i ? S[h,i,j] : 1.0"):
+        program = build(f"L[h,i,j] = {logit} where i in 0:16", {"S": (8, 16, 128)})
+        assert masked_blocks.mask(program, program.statement("S1"), "h") is None

@@ -10,7 +10,9 @@ import pytest
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX2, Machine
+from polytc.rewrite.cpu import row_blocks
 from polytc.targets.llvm.target import LLVMTarget
+from tests.rewrite.equal import same_results
 
 ATTENTION = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
                L[h,i,j] = S[h,i,j] + M[i,j]
@@ -82,3 +84,16 @@ def test_a_temporary_that_others_read_stays_whole() -> None:
     names = {t.name for t in lower_program(program, LLVMTarget(small())).rewritten.tensors}
     assert "P" in names
     assert "P_rows" not in names
+
+
+def test_what_is_decided_is_done() -> None:
+    """Before -> after of the docstring, with rows beyond the last block."""
+    text = "S[i,j] += Q[i,d]*K[j,d]; P[i,j] = S[i,j]*2; Y[i,d] += P[i,j]*V[j,d]; -> (Y)"
+    before = build(text, {"Q": (1003, 16), "K": (200, 16), "V": (200, 16)})
+    decision = row_blocks.decide(before, small())
+    assert len(decision.choices) == 1
+    assert "rows in blocks of" in str(decision.reasons[0])
+    after = row_blocks.split(before, decision)
+    block = after.tensor("S_rows").shape[1]
+    assert 1 < block < 1003
+    same_results(before, after)

@@ -15,8 +15,11 @@ from polytc.compiler import compile_program, lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, Machine
 from polytc.program import program as pr
+from polytc.program.scalars import named
+from polytc.rewrite.cpu import split_floats
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
+from tests.rewrite.equal import same_results
 
 VNNI = replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
 AMX = replace(VNNI, features=VNNI.features + ",+amx-tile,+amx-int8,+amx-bf16")
@@ -109,3 +112,15 @@ def test_where_it_does_not_pay() -> None:
                            (program_of(32, 64, 16, "i8"), AMX), (replace(program, constants=()), AMX),
                            (program_of(32, 64, 128, "f32"), AMX), (replace(program, precise=True), AMX)):
         assert not is_split(other, machine)
+
+
+def test_what_is_decided_is_done() -> None:
+    before = program_of(64, 64, 64, "i8")
+    decision = split_floats.decide(before, AMX)
+    assert [name for name, *_ in decision.choices] == ["S1"]
+    after = split_floats.split(before, decision)
+    assert after.tensor("A_parts").shape == (3, 64, 64)
+    assert after.tensor("A_parts").dtype == after.tensor("B_half").dtype == named("bf16")
+    same_results(before, after)
+    assert not split_floats.decide(before, VNNI).choices, "no matrix unit"
+    assert not split_floats.decide(replace(before, constants=()), AMX).choices

@@ -14,7 +14,9 @@ from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX512, GENERIC_GPU, Machine
 from polytc.rewrite import table
+from polytc.rewrite.cpu import widening
 from polytc.targets.interp import InterpTarget
+from tests.rewrite.equal import same_results
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"
@@ -139,3 +141,14 @@ def test_open_sizes(half: str) -> None:
 def test_gpus_convert_as_they_read() -> None:
     program = build(MATMUL, {"A": (64, 64), "B": (64, 64)}, {"A": "f16", "B": "f16"})
     assert "_wide" not in str(lower_program(program, InterpTarget(GENERIC_GPU)).rewritten)
+
+
+def test_what_is_decided_is_done() -> None:
+    """Only the operand that is used often enough."""
+    before = build("C[i,j] += f32(A[i,k]) * f32(B[k,j])", {"A": (64, 64), "B": (64, 4)}, {"A": "f16", "B": "f16"})
+    decision = widening.decide(before, AVX512)
+    assert [str(r) for r in decision.reasons] == ["S1: not A of f16: each element is used 4 times, and a copy takes 16",
+                                                  "S1: B of f16: each element is used 64 times, and converted once"]
+    after = widening.widen(before, decision)
+    assert {t.name for t in after.tensors} - {t.name for t in before.tensors} == {"B_wide"}
+    same_results(before, after)

@@ -15,7 +15,7 @@ from polytc.lang import evaluate
 from polytc.machine import AVX512
 from polytc.program import program as pr
 from polytc.program.program import Program
-from polytc.rewrite.cpu.winograd import convolution
+from polytc.rewrite.cpu.winograd import choice, convolution, winograd_text
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
 from polytc.targets.llvm.target import LLVMTarget
 
@@ -298,3 +298,34 @@ def test_what_is_such_a_convolution(text: str, taken: bool) -> None:
     arrays = {"X": random(3, 6, 6), "W": random(2, 3, 3, 3)}
     expected = evaluate(program, arrays)["O"]
     assert np.abs(evaluate(made, arrays)["O"] - expected).max() <= 1e-4
+
+
+def test_tiles_are_chosen_by_the_cycles() -> None:
+    """Many channels pay; few do not. Constant weights cost no transform in a call."""
+    def convolution_of(channels: int) -> convolution.Convolution:
+        text = PLAIN.format(H=28, W=28)
+        program = build(text, {"X": (1, channels, 28, 28), "W": (channels, channels, 3, 3)})
+        found = convolution.recognise(program, program.statement("S1"))
+        assert found is not None
+        return found
+    large, small = convolution_of(64), convolution_of(2)
+    best = choice.choose(large, False, AVX512)
+    assert best is not None
+    assert choice.cycles(large, best, True, AVX512) < choice.cycles(large, best, False, AVX512)
+    assert choice.cycles(large, best, False, AVX512) < choice.direct_cycles(large, AVX512)
+    assert choice.choose(small, False, AVX512) is None
+
+
+def test_the_text_serves_convolutions_of_many_sizes() -> None:
+    """Only sizes differ: a definition of Z, and the values of its scalars."""
+    def layout(high: int, wide: int) -> winograd_text.Layout:
+        program = build(PLAIN.format(H=high, W=wide), {"X": (1, 8, high, wide), "W": (8, 8, 3, 3)})
+        found = convolution.recognise(program, program.statement("S1"))
+        assert found is not None
+        return winograd_text.Layout(found.data, (high, wide), found.weights, found.windows, found.batch, found.groups,
+                                    found.channels, found.filters, 4, found.tiles(4))
+    one, other = layout(28, 28), layout(12, 20)
+    assert winograd_text.stages(one) == winograd_text.stages(other)
+    assert winograd_text.sizes(one) != winograd_text.sizes(other)
+    assert one.grid == (7, 7)
+    assert other.grid == (3, 5)

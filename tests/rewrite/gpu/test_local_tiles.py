@@ -12,6 +12,7 @@ from polytc import api, compiler
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
+from polytc.rewrite.gpu import local_tiles
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -228,3 +229,19 @@ def test_vectors_are_loaded_and_stored_where_sizes_allow() -> None:
 ])
 def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
     assert "_tile" not in kernels(text, shapes)[1]
+
+
+def test_reasons_tell_of_each_group() -> None:
+    def told(text: str) -> str:
+        program = api.build(text, {n: (512, 512) for n in "AB" if n in text})
+        return " | ".join(map(str, local_tiles.reasons(program, DEVICES["nvidia-sm90"])))
+    assert "S1_parts: tiles of 64 x 64 results by 16 x 16 items, operands in local memory" in told(MATMUL)
+    assert told("S[i] += A[i,k]") == "S1_init, S1: the items of a group reduce together"
+    assert "not divided" in told("C[i,j] = A[i,j]*2")
+
+
+def test_tensors_that_nothing_uses_go() -> None:
+    program = api.build(MATMUL, {"A": (64, 64), "B": (64, 64)})
+    staged = local_tiles.stage(program, GENERIC_GPU)
+    assert {"C_acc", "A_tile", "B_tile"} <= {t.name for t in staged.tensors}
+    assert local_tiles.used(staged) == staged

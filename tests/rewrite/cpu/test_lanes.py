@@ -1,0 +1,32 @@
+"""Partial results for the lanes of vectors: which reductions get them, what is left over, and that sums stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from polytc.api import build
+from polytc.machine import AVX2, AVX512
+from polytc.rewrite.cpu import lanes
+from tests.rewrite.equal import same_results
+
+
+@pytest.mark.parametrize("length", [512, 515, 640])
+@pytest.mark.parametrize("op", ["+=", "max="])
+def test_a_reduction_along_memory(length: int, op: str) -> None:
+    before = build(f"S[i] {op} X[i,k]", {"X": (8, length)})
+    decision = lanes.decide(before, AVX512)
+    ((statement, index, count),) = decision.choices
+    assert (statement, index) == ("S1", "k")
+    assert count % 16 == 0
+    after = lanes.split_reductions(before, decision)
+    assert ("S1_rest" in {s.name for s in after.statements}) == (length % count != 0)
+    same_results(before, after)
+
+
+@pytest.mark.parametrize("text", ["S[i] += X[k,i]", "S[i] += X[i,2*k]", "S[i,k] = X[i,k]"])
+def test_others_have_no_lanes(text: str) -> None:
+    program = build(text, {"X": (64, 512)})
+    assert lanes.along(program, program.statements[-1], 8) is None
+    decision = lanes.decide(program, AVX2)
+    assert not decision.choices
+    assert all(not r.acted for r in decision.reasons)

@@ -1,0 +1,38 @@
+"""Conditions of tiles: a tile runs where one of its elements may, and nowhere else."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from polytc.api import build
+from polytc.program import program as pr
+from polytc.program.program import Range
+from polytc.rewrite.gpu import tile_conditions
+from polytc.rewrite.gpu.index_cuts import Cut
+
+CUTS = {n: Cut(0, ((Range(f"{n}_group", 0, 4), 8),), ((Range(f"{n}_at", 0, 8), 1),)) for n in "ij"}
+
+
+def statement(where: str) -> pr.Statement:
+    return build(f"C[i,j] += A[i,k]*B[k,j] where {where}", {"A": (32, 32), "B": (32, 32)}).statement("S1")
+
+
+@pytest.mark.parametrize(("where", "holds"), [
+    ("j <= i", lambda i, j: j <= i), ("j < i - 5", lambda i, j: j < i - 5), ("2*j >= i + 3", lambda i, j: 2 * j >= i + 3),
+    ("i + j > 40", lambda i, j: i + j > 40)])
+def test_a_tile_runs_where_one_of_its_elements_does(where: str, holds) -> None:
+    s = statement(where)
+    assert tile_conditions.fits(s)
+    found = tile_conditions.reached(s.where, CUTS)
+    for i_group, j_group in product(range(4), repeat=2):
+        some = any(holds(8 * i_group + i, 8 * j_group + j) for i in range(8) for j in range(8))
+        text = " and ".join(pr.format_expr(c) for c in found) or "True"
+        assert eval(text, {"i_group": i_group, "j_group": j_group}) == some
+
+
+def test_bands_and_other_conditions_do_not_pay() -> None:
+    assert not tile_conditions.fits(statement("j <= i, j > i - 3")), "two tie the same indices"
+    assert not tile_conditions.fits(statement("i < 5 || j < 5"))
+    assert tile_conditions.fits(statement("i < 20, j <= i"))
