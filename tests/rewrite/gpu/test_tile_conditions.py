@@ -10,7 +10,7 @@ from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.program import Range
 from polytc.rewrite.gpu import tile_conditions
-from polytc.rewrite.gpu.index_cuts import Cut
+from polytc.rewrite.gpu.tiled_indices import Cut
 
 CUTS = {n: Cut(0, ((Range(f"{n}_group", 0, 4), 8),), ((Range(f"{n}_at", 0, 8), 1),)) for n in "ij"}
 

@@ -11,8 +11,8 @@ from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.linear import Linear
 from polytc.program.names import Names
-from polytc.rewrite.gpu import operands
-from polytc.rewrite.gpu.operands import Operand
+from polytc.rewrite.gpu import tile_copies
+from polytc.rewrite.gpu.tile_copies import Operand
 
 
 def operand(widths: tuple[int, int], shape: tuple[int, int]) -> tuple[pr.Program, Operand]:
@@ -27,7 +27,7 @@ def copied(widths: tuple[int, int], shape: tuple[int, int], most: int) -> dict[t
     """What a copy puts into each element of the tile: the places in A, or the number in its stead."""
     program, o = operand(widths, shape)
     groups = -(-shape[0] // widths[0])
-    made = operands.copy(o, "copy", "A_tile", (pr.Range("g", 0, groups),), (8, 4), most, Names.of(program))
+    made = tile_copies.copy(o, "copy", "A_tile", (pr.Range("g", 0, groups),), (8, 4), most, Names.of(program))
     found: dict[tuple[int, ...], list[object]] = {}
     for at in points(made):
         cell = tuple(value(e, at) for e in made.subscripts)

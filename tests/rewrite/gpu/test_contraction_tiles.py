@@ -9,8 +9,9 @@ import pytest
 from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.program import Program
-from polytc.rewrite.gpu import blocks
-from polytc.schedule.facts.groups import partition
+from polytc.rewrite.gpu import contraction_tiles
+from polytc.schedule.facts.fusion_groups import partition
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
 GPU = DEVICES["nvidia-sm90"]
 
@@ -24,21 +25,21 @@ def product(rows: int, depth: int, columns: int) -> Program:
 def test_a_group_fits_the_machine(extents: tuple[int, int, int], machine) -> None:
     program = product(*extents)
     (group,) = partition(program, "smart")
-    found = blocks.choose(program, group, machine)
+    found = contraction_tiles.choose(program, group, machine)
     assert found is not None
     assert found.rows[0] == 1, "neighbouring items take neighbouring columns"
-    assert blocks.LEAST <= prod(found.items) <= min(blocks.GROUP, machine.max_work_group)
+    assert contraction_tiles.MIN_WORK_GROUP <= prod(found.items) <= min(MAX_WORK_GROUP, machine.max_work_group)
     assert found.points[0] % found.lanes == 0
     assert found.tile == tuple(i * p for i, p in zip(found.items, found.points))
     ((index, steps),) = found.depth
     assert index == "k"
-    assert steps in blocks.DEPTHS
+    assert steps in contraction_tiles.DEPTHS
 
 
 def test_too_few_steps_or_columns_gain_nothing() -> None:
     for extents in ((512, 3, 512), (3, 512, 3)):
         program = product(*extents)
-        assert blocks.choose(program, partition(program, "smart")[0], GPU) is None
+        assert contraction_tiles.choose(program, partition(program, "smart")[0], GPU) is None
 
 
 @pytest.mark.parametrize(("text", "place"), [
@@ -46,4 +47,4 @@ def test_too_few_steps_or_columns_gain_nothing() -> None:
 def test_the_contraction_of_a_group(text: str, place: int | None) -> None:
     program = build(text, {"A": (64, 64), "B": (64, 64)})
     (group,) = partition(program, "smart")
-    assert blocks.heavy(group) == place
+    assert contraction_tiles.heavy(group) == place

@@ -11,8 +11,8 @@ from polytc import api, compiler
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
-from polytc.rewrite.gpu import transpose
-from polytc.schedule.facts.groups import partition
+from polytc.rewrite.gpu import local_transpose
+from polytc.schedule.facts.fusion_groups import partition
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -80,9 +80,9 @@ def test_what_does_not_gain_is_left_alone(text: str, shapes: dict[str, tuple[int
 
 
 @pytest.mark.parametrize(("text", "turn"), [
-    ("B[i,j] = A[j,i]", transpose.Turn(1, 0)), ("B[i,j] = A[i,j]", None), ("B[i,j] = A[j,i] + A[i,j]", transpose.Turn(1, 0)),
-    ("B[i,k] += A[j,i]*A[k,j]", None)])
-def test_the_rows_to_turn(text: str, turn: transpose.Turn | None) -> None:
+    ("B[i,j] = A[j,i]", local_transpose.TransposedRows(1, 0)), ("B[i,j] = A[i,j]", None),
+    ("B[i,j] = A[j,i] + A[i,j]", local_transpose.TransposedRows(1, 0)), ("B[i,k] += A[j,i]*A[k,j]", None)])
+def test_the_rows_to_turn(text: str, turn: local_transpose.TransposedRows | None) -> None:
     program = api.build(text, {"A": (64, 64)})
     (group,) = partition(program, "smart")
-    assert transpose.choose(program, group, GENERIC_GPU) == turn
+    assert local_transpose.choose(program, group, GENERIC_GPU) == turn

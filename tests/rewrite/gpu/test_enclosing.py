@@ -7,8 +7,8 @@ from dataclasses import replace
 from polytc.api import build
 from polytc.program.program import Binary, Index, Program, Range, Read
 from polytc.program.scalars import BOOL, F32
-from polytc.rewrite.gpu.surroundings import Around
-from polytc.schedule.facts.groups import Group, partition
+from polytc.rewrite.gpu.enclosing import Enclosing
+from polytc.schedule.facts.fusion_groups import Group, partition
 
 LOOP = (Range("t", 0, 5),)
 
@@ -21,15 +21,15 @@ def group_of(text: str) -> tuple[Program, Group]:
 
 def test_what_is_passed_is_used_by_others() -> None:
     program, group = group_of("T[i,j] = A[i,j]*2; Y[i,j] = T[i,j] + 1")
-    assert Around().uses(program, group, "Y")
-    assert Around().uses(program, group, "A")
-    assert not Around().uses(program, group, "T")
+    assert Enclosing().uses(program, group, "Y")
+    assert Enclosing().uses(program, group, "A")
+    assert not Enclosing().uses(program, group, "T")
 
 
 def test_statements_outside_of_the_group() -> None:
     program, group = group_of("T[i,j] = A[i,j]*2; Y[i,j] = T[i,j] + 1")
     other = replace(program.statement("S2"), name="later")
-    assert Around(statements=(other,)).uses(program, group, "T")
+    assert Enclosing(statements=(other,)).uses(program, group, "T")
 
 
 def test_values_of_earlier_iterations() -> None:
@@ -39,8 +39,8 @@ def test_values_of_earlier_iterations() -> None:
     some = replace(first, where=(Binary("<", Index("i"), Index("j"), BOOL),))
     added = replace(first, op="+")
     again = replace(first, value=Read("T", first.subscripts, F32))
-    assert not Around(LOOP).uses(program, group, "T")
+    assert not Enclosing(LOOP).uses(program, group, "T")
     for start in (some, added, again):
         other = replace(group, statements=(start, second))
-        assert Around(LOOP).uses(program, other, "T")
-        assert not Around().uses(program, other, "T"), "there is no earlier iteration"
+        assert Enclosing(LOOP).uses(program, other, "T")
+        assert not Enclosing().uses(program, other, "T"), "there is no earlier iteration"

@@ -10,7 +10,7 @@ from polytc.codegen.passes.index_set_splitting import split_kernel
 from polytc.program.scalars import F64
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import arrays_of, stores
-from tests.codegen.passes.test_version import tiles
+from tests.codegen.passes.test_loop_versioning import tiles
 
 X, Y = L.Buffer("X", F64, (600,)), L.Buffer("Y", F64, (600,))
 B, U, T, Q = (L.Var(n) for n in "butq")
