@@ -31,7 +31,7 @@ def check_text(text: Any) -> str:
 
 def check_target(target: Any) -> str | Target:
     """`target` if it is the name of one, or a Target; E502 else."""
-    known = [*compiler.TARGETS, "evaluate"]
+    known = [*compiler.target_names(), "evaluate"]
     if not isinstance(target, str):
         return _check_target_object(target, known)
     kind, colon, device = target.partition(":")

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from polytc import compiler
 from polytc.errors import CompileError
 from polytc.graph import Model, load_onnx
-
-_TARGETS = {"CPU": "cpu", "OPENCL": "opencl", "INTERP": "interp", "EVALUATE": "evaluate"}
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,9 @@ class Backend:
     threads: int | None = None
 
     def supports_device(self, device: str) -> bool:
-        """CPU, and what else polytc has targets for: OPENCL, INTERP and EVALUATE. A number after a colon is ignored."""
-        return device.partition(":")[0] in _TARGETS
+        """CPU, EVALUATE, and the names of other targets that run here: OPENCL, INTERP. A number after a colon is ignored."""
+        name = _target(device)
+        return name == "evaluate" or name in compiler.target_names() and compiler.runs_here(name)
 
     def is_compatible(self, model: Any, device: str = "CPU", **options: Any) -> bool:
         """Can the model be imported?"""
@@ -57,7 +57,7 @@ class Backend:
         """The model, compiled as far as its shapes are known. options: of `Graph.compile`."""
         given = {"threads": self.threads, "strict": self.strict, **options}
         graph = load_onnx(model, strict=given["strict"])
-        return Prepared(graph.compile(target=_TARGETS[device.partition(":")[0]], **given))
+        return Prepared(graph.compile(target=_target(device), **given))
 
     def run_model(self, model: Any, inputs: Sequence[Any], device: str = "CPU", **options: Any) -> tuple[Any, ...]:
         """The outputs for these inputs."""
@@ -71,6 +71,11 @@ class Backend:
         version = options.pop("opset_version", None)
         arrays = [np.asarray(a) if not isinstance(a, list) else a for a in inputs]
         return self.run_model(model_of_node(node, arrays, version), arrays, device, **options)
+
+
+def _target(device: str) -> str:
+    """The target behind a name of onnx's: 'CPU', 'OPENCL:0'."""
+    return device.partition(":")[0].lower()
 
 
 _default = Backend()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from polytc import errors, keys
+from polytc import errors, extensions, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
@@ -33,10 +33,9 @@ from polytc.poly import in_bounds, isl
 from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
-from polytc.rewrite import long_sums, pipeline
+from polytc.rewrite import long_sums, pipeline, table
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
-from polytc.rewrite.table import STEPS
 from polytc.rewrite.tidy import hoist
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
@@ -105,18 +104,32 @@ class Rewritten:
         return "\n\n".join(str(p) for p in (self.once, self.program) if p is not None)
 
 
+def target_names() -> tuple[str, ...]:
+    """The names of all targets: polytc's own, and those of other distributions (see extensions.py)."""
+    return (*TARGETS, *(n for n in extensions.names(extensions.TARGETS) if n not in TARGETS))
+
+
+def runs_here(name: str) -> bool:
+    """Can this machine run what the target of that name makes? Some need a device, or only emit text."""
+    try:
+        target(name).here()
+    except errors.TargetError:
+        return False
+    return True
+
+
 def target(name: str | Target) -> Target:
     """The target of that name, or the one that is given; `opencl:1` and `opencl:NAME` are those of one device. Raises
     TargetError E502 with the names there are."""
     if not isinstance(name, str):
         return name
     kind, colon, device = name.partition(":")
-    made = _target(kind) if kind in TARGETS else None
+    made = _target(kind) if kind in target_names() else None
     if made is not None and not colon:
         return made
     if isinstance(made, OfDevices) and device:
         return made.on(device)
-    notes = [f"the targets are {', '.join(TARGETS)}", "opencl:1 or opencl:NAME chooses a device"]
+    notes = [f"the targets are {', '.join(target_names())}", "opencl:1 or opencl:NAME chooses a device"]
     if name == "evaluate":
         notes = ["'evaluate' runs programs without compiling them, so that there is no code of it", *notes]
     raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError, notes=notes)
@@ -132,9 +145,25 @@ def here(wanted: str | Target) -> Target:
 
 @functools.cache
 def _target(kind: str) -> Target:
-    module, _, cls = TARGETS[kind].partition(":")
-    made: Target = getattr(importlib.import_module(module), cls)()
-    return made
+    if kind in TARGETS:
+        module, _, cls = TARGETS[kind].partition(":")
+        made: Target = getattr(importlib.import_module(module), cls)()
+        return made
+    made = _made(kind, extensions.load(extensions.TARGETS, kind))
+    if isinstance(made, Target) and made.name == kind:
+        return made
+    raise extensions.refusal(extensions.TARGETS, kind, f"calls itself {made.name!r}" if isinstance(made, Target) else
+                             "is no Target: it lacks a part of codegen.target.Target")
+
+
+def _made(kind: str, found: Any) -> Any:
+    """The target of another distribution: a Target itself, or what makes one."""
+    if not callable(found):
+        return found
+    try:
+        return found()
+    except Exception as e:
+        raise extensions.refusal(extensions.TARGETS, kind, f"cannot be made: {type(e).__name__}: {e}") from e
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -319,7 +348,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
         return _stage(name, program.name, {}, compute, consistent)
-    made, steps = pipeline.run(program, machine, STEPS, watched)
+    made, steps = pipeline.run(program, machine, table.steps(), watched)
     once, made = hoist.hoist(made) if made.constants else (None, made)
     if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)

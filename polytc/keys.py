@@ -1,7 +1,8 @@
 """The key of a compiled program: a digest of all that its code depends on, and of nothing else.
 
 That is the program without its names, the target and its machine, the schedule that was asked for, the versions of the
-libraries that make code, and polytc's own source files, so that code made by other sources is never taken for this one's.
+libraries that make code, and the source files of polytc and of what extends it, so that code made by other sources is never
+taken for this one's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import polytc
+from polytc import extensions
 from polytc.codegen.target import Target
 from polytc.machine import Machine
 from polytc.native import jit
@@ -57,10 +59,11 @@ def _surroundings(kind: str, machine: Machine) -> str:
 
 @functools.cache
 def sources() -> tuple[str, bool]:
-    """A digest of polytc's source files, and whether they are those that this process runs: none was written since it began."""
+    """A digest of the source files of polytc and of the operators and steps that others add, and whether they are those that
+    this process runs: none was written since it began."""
     digest, newest = hashlib.sha256(), 0.0
     root = os.path.dirname(polytc.__file__)
-    for path in sorted(_files(root)):
+    for path in sorted(path for place in (root, *extensions.places()) for path in _files(place)):
         with open(path, "rb") as file:
             text = file.read()
             newest = max(newest, os.fstat(file.fileno()).st_mtime)
@@ -70,6 +73,9 @@ def sources() -> tuple[str, bool]:
 
 
 def _files(folder: str) -> Iterator[str]:
+    if not os.path.isdir(folder):
+        yield folder
+        return
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -37,19 +37,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return compare
 
 
-def _opencl_works() -> bool:
-    from polytc.errors import TargetError
-    try:
-        from polytc.targets.opencl.driver import devices
-        return bool(devices.describe()) and devices.choose() is not None
-    except (TargetError, ImportError):
-        return False
-
-
 @pytest.fixture(scope="session")
 def targets() -> tuple[str, ...]:
-    """Every target that runs here: interp and cpu always, opencl where a driver is found."""
-    return ("interp", "cpu", "opencl") if _opencl_works() else ("interp", "cpu")
+    """Every target that runs here: interp and cpu always, opencl where a driver is found, and what is installed."""
+    from polytc import compiler
+
+    return tuple(n for n in compiler.target_names() if compiler.runs_here(n))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from polytc import extensions
+
 SETTLED = 2.0
 """Seconds after which a changed file has another time than the change before: what clocks of file systems distinguish."""
 
@@ -78,9 +80,9 @@ def _library(name: str) -> str:
 
 
 def _sources() -> str | None:
-    """Of polytc's own files and its grammar; None if one was written since this process began."""
+    """Of polytc's own files, its grammar and what extends it; None if one was written since this process began."""
     digest, newest = hashlib.sha256(), 0.0
-    for path, found in sorted(file for folder in _folders() for file in _files(folder)):
+    for path, found in sorted(file for folder in (*_folders(), *extensions.places()) for file in _files(folder)):
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
         newest = max(newest, found.st_mtime)
     return digest.hexdigest() if newest < _STARTED else None
@@ -94,6 +96,9 @@ def _folders() -> tuple[str, ...]:
 
 
 def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    if not os.path.isdir(folder):
+        yield folder, os.stat(folder)
+        return
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -12,9 +12,9 @@ from polytc.graph.storing import stored
 from polytc.graph.weight_sources import Places
 
 if TYPE_CHECKING:
-    from polytc.graph.operators.registry import register
+    from polytc.graph.operators.registry import Operator, register
 
-__all__ = ["Graph", "Model", "Node", "Value", "compile_graph", "load_onnx", "register"]
+__all__ = ["Graph", "Model", "Node", "Operator", "Value", "compile_graph", "load_onnx", "register"]
 
 
 def load_onnx(source: Any, *, without: Collection[str] = (), strict: bool = False,
@@ -47,8 +47,8 @@ def _imported(source: Any, without: Collection[str], strict: bool, places: Place
 
 
 def __getattr__(name: str) -> Any:
-    if name == "register":
+    if name in ("Operator", "register"):
         from polytc.graph.operators import registry  # needs the front end, which models that are found on disk do without
 
-        return registry.register
+        return getattr(registry, name)
     raise AttributeError(f"module 'polytc.graph' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from polytc.graph import passes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import foldable
 from polytc.graph.ir import CONTROL, Graph, Node, bodies
-from polytc.graph.operators.table import TABLE
+from polytc.graph.operators import registry
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Origin
 from polytc.graph.weight_sources import Places
@@ -47,7 +47,7 @@ def read(source: Any, without: Collection[str], strict: bool, places: Places) ->
 
 def _native(op: str) -> bool:
     """Has polytc its own way for an operator?"""
-    return op in TABLE or op in CONTROL or op in fallback.OPTIONAL
+    return registry.known(op) or op in CONTROL or op in fallback.OPTIONAL
 
 
 def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:

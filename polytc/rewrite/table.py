@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from polytc import extensions
 from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.rewrite import factors, long_sums
@@ -84,9 +88,39 @@ STEPS: tuple[Step, ...] = (
     Step("long_sums", "long sums of floats are made in blocks", unconditional(long_sums.split_sums), long_sums.decide,
          kinds=CPU, needs=(NOT_PRECISE,), open_sizes=True),
 )
-"""A name may stand in it twice, for different kinds of machines or places in the order."""
+"""polytc's own. A name may stand in it twice, for different kinds of machines."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """A step of another distribution. after: the name of the step that it follows, one of polytc's own; '' to be the first."""
+
+    step: Step
+    after: str
+
+
+@functools.cache
+def steps() -> tuple[Step, ...]:
+    """All steps in their order: polytc's own, and those of other distributions (see extensions.py)."""
+    found = list(STEPS)
+    for name in reversed(extensions.names(extensions.STEPS)):  # of several that follow one, in alphabetical order
+        found = _with(found, name, extensions.load(extensions.STEPS, name))
+    return tuple(found)
+
+
+def _with(table: Sequence[Step], name: str, added: Any) -> list[Step]:
+    own = {s.name for s in STEPS}
+    if not isinstance(added, Added) or not isinstance(added.step, Step):
+        raise extensions.refusal(extensions.STEPS, name, f"is a {type(added).__name__}, and no polytc.rewrite.table.Added")
+    if added.step.name in own:
+        raise extensions.refusal(extensions.STEPS, name, f"has the name {added.step.name!r}, which polytc's own step has")
+    if added.after not in ("", *own):
+        raise extensions.refusal(extensions.STEPS, name, f"follows {added.after!r}, and the steps are {', '.join(sorted(own))}")
+    if not added.after:
+        return [added.step, *table]
+    return [s for step in table for s in ((step, added.step) if step.name == added.after else (step,))]
 
 
 def named(name: str) -> Step:
     """The first step of that name."""
-    return next(s for s in STEPS if s.name == name)
+    return next(s for s in steps() if s.name == name)

@@ -1,15 +1,16 @@
-"""Operators of a user's own: text of the language for nodes of any domain."""
+"""Operators of a user's own, or of another distribution: text of the language for nodes of any domain."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from polytc import extensions
 from polytc.graph.ir import qualified
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Routine, Site, Step, operators, spelled
 from polytc.graph.operators.table import TABLE
-from polytc.graph.user_operators import OWN_TEXTS
+from polytc.graph.user_operators import INSTALLED, OWN_TEXTS
 from polytc.lang import signature
 from polytc.lang.definitions import calls
 from polytc.lang.definitions.signatures import Signature
@@ -31,8 +32,30 @@ def register(domain: str, op: str, text: str, binding: Binding = None) -> None:
     defined = [f.name for f in calls.resolve(text)]
     TABLE[key] = _placed_row(key, binding) if callable(binding) else _row(key, signature(text), binding)
     OWN_TEXTS[key] = dict.fromkeys(defined, text)
+    INSTALLED.discard(key)
     operators.cache_clear()
     spelled.cache_clear()
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What another distribution gives for nodes of a domain and type, which are the name of its entry point, 'com.acme::Swish',
+    in the group polytc.operators. text, binding: see `register`."""
+
+    text: str
+    binding: Binding = None
+
+
+def known(key: str) -> bool:
+    """Is there a row for nodes called `key`? Where polytc has none, that of an installed distribution is registered now."""
+    if key not in TABLE and key in extensions.names(extensions.OPERATORS):
+        found = extensions.load(extensions.OPERATORS, key)
+        if not isinstance(found, Operator):
+            raise extensions.refusal(extensions.OPERATORS, key, f"is a {type(found).__name__}, and no polytc.graph.Operator")
+        domain, _, op = key.rpartition("::")
+        register(domain, op, found.text, found.binding)
+        INSTALLED.add(key)
+    return key in TABLE
 
 
 def _row(key: str, found: Signature, given: Mapping[str, str] | None) -> Binder:

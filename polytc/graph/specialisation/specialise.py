@@ -22,7 +22,7 @@ from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
-from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals
+from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
 from polytc.graph.operators.index_checks import own
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Array, Call, Guard, Plan, Watch
@@ -182,14 +182,14 @@ class Specialisation:
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
-            if node.op in TABLE:
+            if registry.known(node.op):
                 empty_tensors.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
         foreign = [n for n in needs if self.is_opaque(n)]
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(fallback.passing(node))
-        elif node.op not in TABLE:
+        elif not registry.known(node.op):
             return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))
         elif self.hosted.intersection(needs):

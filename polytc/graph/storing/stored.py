@@ -26,6 +26,7 @@ from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Target
 from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
+from polytc.graph import user_operators
 from polytc.graph.ir import Graph, Unread, Value
 from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.planning import memory
@@ -121,7 +122,7 @@ class Source:
 def origin(source: Any, without: Collection[str], strict: bool, places: Places) -> Origin | None:
     """Of the model in a file; None for other sources, and where nothing is kept."""
     asked = os.environ.get("POLYTC_DUMP") or os.environ.get("POLYTC_CHECK") == "1"  # for stages, which would not run
-    if asked or OWN_TEXTS or not isinstance(source, str | os.PathLike) or cache.place() is None:
+    if asked or user_operators.given() or not isinstance(source, str | os.PathLike) or cache.place() is None:
         return None
     path, around = os.path.abspath(source), stamps.compilation()
     stamp = stamps.file(path) if around is not None else None
@@ -206,7 +207,7 @@ class Start:
 def start_key(of: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]]) -> str | None:
     """Under which the model is kept; None for one that never is, as with operators of the user's own."""
     token = vars(of).get("origin")
-    if token is None or OWN_TEXTS or choices.symbolic or choices.target != "cpu":
+    if token is None or user_operators.given() or choices.symbolic or choices.target != "cpu":
         return None
     threads = choices.threads or default_threads(processors.usable())
     return _digest("start", token, threads, choices.fusion, choices.licence, choices.strict, choices.layouts, choices.checked,

@@ -22,8 +22,8 @@ import polytc.graph
 from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelError
 from polytc.graph import ahead
 from polytc.graph.operators.table import TABLE
+from polytc.graph.own_texts import OWN_TEXTS
 from polytc.graph.plan import Watch
-from polytc.graph.storing.stored import OWN_TEXTS
 from polytc.rewrite.index_checks import decides
 
 N = helper.make_node

@@ -1,0 +1,1 @@
+"""What another distribution can add to polytc: see target.py, operators.py and steps.py."""
