@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SECTIONS = [(s.partition("\n")[0], re.findall(r"^```python\n(.*?)^```", s, re.MULTILINE | re.DOTALL)) for s in PAGE.split("\n### ")[1:]]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SECTIONS = [(s.partition("\n")[0], BLOCK.findall(s)) for s in PAGE.split("\n### ")[1:]]
 EXAMPLES = [pytest.param(code, id=f"{title} {k}") for title, found in SECTIONS for k, code in enumerate(found)]
 WANTED = ["An ONNX operator", "A scalar function", "A rewrite step", "A loop pass", "A strategy", "A target"]
 

@@ -143,7 +143,7 @@ def test_the_program_behind_each_step_computes_the_same() -> None:
 
 def test_a_step_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Step("breaks", "a tensor goes", lambda p, _: replace(p, tensors=p.tensors[1:]))
-    monkeypatch.setattr(compiler, "STEPS", (*STEPS, broken))
+    monkeypatch.setattr(table, "steps", lambda: (*STEPS, broken))
     monkeypatch.setenv("POLYTC_CHECK", "1")
     with pytest.raises(AssertionError, match=r"stage 'breaks'.*is no tensor"):
         compiler.lower_program(api.build("C[i,j] += A[i,k]*B[k,j]", {"A": (4, 5), "B": (5, 6)}))
