@@ -32,7 +32,6 @@ from polytc.graph.plan import Array, Guard, Plan, Watch
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance, Link, Progress, bind
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
-from polytc.graph.user_operators import OWN_TEXTS
 from polytc.graph.weight_sources import Places
 from polytc.native.aligned import aligned_copy
 from polytc.native.threads import default_threads

@@ -16,13 +16,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from polytc.graph.own_texts import OWN_TEXTS
 
 import polytc
 import polytc.graph
 from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelError
 from polytc.graph import ahead
 from polytc.graph.operators.table import TABLE
-from polytc.graph.own_texts import OWN_TEXTS
 from polytc.graph.plan import Watch
 from polytc.rewrite.index_checks import decides
 
