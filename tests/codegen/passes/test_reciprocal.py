@@ -9,7 +9,10 @@ import polytc
 from polytc import compiler
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
+from polytc.codegen.passes import reciprocal
 from polytc.lang import build
+from polytc.program.scalars import F32, F64
+from tests.codegen import loop_programs as P
 
 BODY = "S[i] max= D[i,k]; Y[i,j] = X[i,j] / S[i]"
 TEXT = f"fast def f(X[n,m], D[n,q]) -> (Y) {{ {BODY} }}"
@@ -56,3 +59,31 @@ def test_a_loop_without_an_iteration_reads_no_divisor() -> None:
     found = polytc.run(text, **{k: a.copy() for k, a in given.items()}, target="interp")
     for got, expected in zip(found, polytc.evaluate(text, **{k: a.copy() for k, a in given.items()}), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def row(fast: bool) -> L.Kernel:
+    """for j { Y[j] = X[j] / s }, the example of the docstring."""
+    x, y, s = L.Buffer("X", F32, (64,)), L.Buffer("Y", F32, (64,)), L.Buffer("s", F32, ())
+    value = L.binary("/", P.load(x, L.Var("j")), P.load(s))
+    return L.Kernel("k", (x, y, s), ("Y",), P.loop("j", 64, L.Store(y, (L.Var("j"),), value)), fast=fast)
+
+
+def test_the_division_stays_beside_the_product() -> None:
+    text = str(reciprocal.use_reciprocals(row(fast=True)))
+    assert text.count("= (1.0 / s[])") == 1
+    assert text.count("(X[j] * reciprocal") == text.count("(X[j] / s[])") == 1
+    assert "else" in text
+    kept = row(fast=False)
+    assert reciprocal.use_reciprocals(kept) == kept
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_numbers_whose_reciprocals_have_all_digits(dtype) -> None:
+    finfo = np.finfo(dtype.numpy)
+    for number in (1.0, -3.0, 1e-30, 1e30, *map(float, (finfo.max, finfo.tiny, finfo.smallest_subnormal)), 0.0, np.inf, np.nan):
+        with np.errstate(all="ignore"):
+            inverse = abs(dtype.numpy.type(1) / dtype.numpy.type(number))
+        if reciprocal.is_normal(number, dtype):
+            assert finfo.tiny <= inverse <= finfo.max, number
+    assert reciprocal.is_normal(3.0, dtype)
+    assert not any(reciprocal.is_normal(n, dtype) for n in (0.0, np.inf, np.nan))

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.codegen import loops as L
+from polytc.codegen.passes import recurrences
+from polytc.program.scalars import F64
+from tests.codegen import loop_programs as P
 
 SMOOTH = "def f(inout f64[N,M] A) -> (A) { for i in 1:N-1 { for j in 1:M-1 { A[i,j] = %s } } }"
 
@@ -40,3 +44,22 @@ def test_a_scaled_sum_waits_for_one_operation():
 def test_sums_keep_their_order():
     for mark in ("", "precise "):
         assert "fma(" not in str(low("(A[i-1,j] + A[i,j-1] + A[i,j+1]) / 3", mark).loops)
+
+
+A, X = L.Buffer("A", F64, (50,)), L.Buffer("X", F64, (50,))
+J = L.Var("j")
+
+
+def sums(fast: bool) -> L.Kernel:
+    """for j { A[j] = (A[j-1] + X[j] + X[j-1]) / 9 }, the example of the docstring."""
+    before = L.binary("-", J, L.const(1))
+    total = P.add(P.add(P.load(A, before), P.load(X, J)), P.load(X, before))
+    body = L.For("j", L.const(1), L.const(50), 1, L.Store(A, (J,), L.binary("/", total, L.Const(9.0, F64))))
+    return L.Kernel("k", (A, X), ("A",), body, fast=fast)
+
+
+def test_the_chain_is_one_operation_long():
+    text = str(recurrences.shorten_recurrences(sums(fast=True)))
+    assert "A[j] = fma(A[(j - 1)], 0.1111111111111111, ((X[j] + X[(j - 1)]) * 0.1111111111111111))" in text
+    kept = sums(fast=False)
+    assert recurrences.shorten_recurrences(kept) == kept

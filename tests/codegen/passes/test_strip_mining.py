@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, traverse, verify
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import simplify, strip_mining
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 from polytc.program.scalars import F64, I64, DType
 from tests.codegen import loop_programs as P
@@ -156,3 +156,29 @@ def test_any_bounds(low: tuple[int, int], high: tuple[int, int], step: int, mach
             expected[j, i] = a[i, j]
     run(P.module("m", (x, y), ("Y",), nest), MACHINES[machine], "interp", [a, b])
     np.testing.assert_array_equal(b, expected)
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_each_iteration_of_a_strip_is_once(masks: bool) -> None:
+    """vector for j in i:i + n, in strips of 8 and a rest, before anything else is done to them."""
+    x, y, _ = buffers()
+    low, high = I, call("min", P.add(I, L.const(21)), L.const(N))
+    loop = L.For("j", low, high, 1, L.Store(y, (I, J), P.load(x, I, J)), "vector")
+    made = strip_mining.strips(loop, 8, masks)
+    module = P.module("strips", (x, y), ("Y",), P.loop("i", N, made))
+    arrays = [np.random.default_rng(0).random((N, N)), np.zeros((N, N))]
+    run(module, AVX512, "interp", arrays)
+    i, j = np.arange(N)[:, None], np.arange(N)
+    np.testing.assert_array_equal(arrays[1], np.where((j >= i) & (j < i + 21), arrays[0], 0))
+    assert ("active" in str(module)) == masks
+
+
+def test_what_accumulates() -> None:
+    x, y, _ = buffers()
+    old, term = P.load(y, I, I), P.load(x, I, J)
+    for value, op in ((P.add(old, term), "+"), (call("max", old, term), "max")):
+        store = L.Store(y, (I, I), value)
+        assert strip_mining.accumulates(store, "j")
+        assert strip_mining.update(store) == (old, term, op)
+    assert not strip_mining.accumulates(L.Store(y, (I, J), P.add(P.load(y, I, J), term)), "j"), "its place depends on j"
+    assert not strip_mining.accumulates(L.Store(y, (I, I), term), "j")

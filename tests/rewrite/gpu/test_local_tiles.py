@@ -242,6 +242,6 @@ def test_reasons_tell_of_each_group() -> None:
 
 def test_tensors_that_nothing_uses_go() -> None:
     program = api.build(MATMUL, {"A": (64, 64), "B": (64, 64)})
-    staged = local_tiles.stage(program, GENERIC_GPU)
+    staged = local_tiles.map_to_work_groups(program, GENERIC_GPU)
     assert {"C_acc", "A_tile", "B_tile"} <= {t.name for t in staged.tensors}
-    assert local_tiles.used(staged) == staged
+    assert local_tiles.without_unused_tensors(staged) == staged

@@ -15,6 +15,8 @@ from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.generalise import generalise
 from polytc.program.program import Program
+from polytc.schedule.facts.fusion_groups import partition
+from polytc.schedule.gpu import vector_accesses
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -131,3 +133,14 @@ def test_the_text(device: str) -> None:
     line = f"*(__global float4*)({c}) = *(__global const float4*)({a}) + *(__global const float4*)({b});"
     assert "const int i = i_group * 1024 + i_item * 4;" in text
     assert line in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("text", "columns", "expected"), [
+    ("Y[i,j] = max(X[i,j], 0)", 4096, 4), ("Y[i,j] = X[i,j] + x[i]", 4096, 4), ("Y[i,j] = max(X[i,j], 0)", 4095, 1),
+    ("Y[i,j] = X[i,j-1] where j in 1:4096", 4096, 1), ("Y[i,j] = (X[i,j] else 0)", 4096, 1), ("Y[i,j] = X[i,2*j]", 4096, 1),
+    ("Y[i] += X[i,j]", 4096, 1), ("Y[i,j] = max(X[i,j], 0)", 8, 1)])
+def test_items_take_vectors_only_where_all_accesses_are_aligned(text: str, columns: int, expected: int) -> None:
+    shapes = {"X": (4096, columns)} | ({"x": (4096,)} if "x[" in text else {})
+    program = api.build(text, shapes)
+    group = partition(program, "smart")[-1]
+    assert vector_accesses.lanes(program, group, len(group.rows) - 1, DEVICES["nvidia-sm90"]) == expected

@@ -1,0 +1,53 @@
+"""Tiles of groups on CPUs: which loop becomes vectors, what fits the registers, and that the nest has each statement."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from polytc.api import build
+from polytc.machine import AVX2, AVX512, NEON, Machine
+from polytc.poly import nest
+from polytc.schedule.cpu import strategy
+from polytc.schedule.facts.fusion_groups import partition
+
+MATMUL = "C[i,j] += A[i,k]*B[k,j]"
+
+
+def tile(text: str, shapes: dict[str, tuple[int, ...]], machine: Machine) -> strategy.Tile:
+    program = build(text, shapes)
+    (group,) = partition(program, "smart")
+    return strategy.choose_tile(program, group, machine)
+
+
+@pytest.mark.parametrize("machine", [AVX2, AVX512, NEON])
+def test_accumulators_of_a_product_fit_the_registers(machine: Machine) -> None:
+    found = tile(MATMUL, {"A": (512, 512), "B": (512, 512)}, machine)
+    lanes = machine.vector_bytes // 4
+    assert found.vector == 1, "along j, in which C and B are contiguous"
+    assert found.sizes[1] % lanes == 0
+    assert 4 <= prod(found.sizes) // lanes < machine.vector_registers
+    assert sorted(found.order) == [0, 1]
+
+
+@pytest.mark.parametrize(("text", "vector"), [
+    ("Y[i,j] = X[i,j]*2", 1), ("Y[j,i] = X[j,i]*2 + X[i,j]", 1), ("Y[i,j] = X[i,0]*2 where j in 0:500", 1),
+    ("S[j] += X[i,j]", 0)])
+def test_vectors_run_where_accesses_are_contiguous(text: str, vector: int) -> None:
+    assert tile(text, {"X": (500, 500)}, AVX2).vector == vector
+
+
+def test_the_nest_has_each_statement_once() -> None:
+    program = build(f"{MATMUL}; D[i,j] = max(C[i,j], 0); s[i] += D[i,j]", {"A": (40, 41), "B": (41, 42)})
+    found = strategy.nest(program, AVX2, prefix="Part")
+    assert sorted(nest.statements(found)) == sorted(s.name for s in program.statements)
+    names = [n.name for n in walk(found) if isinstance(n, nest.Band)]
+    assert all(name.startswith("Part") for name in names)
+    assert len(set(names)) == len(names)
+
+
+def walk(n: nest.Nest):
+    yield n
+    for child in n.children if isinstance(n, nest.Sequence) else (n.child,) if isinstance(n, nest.Band) else ():
+        yield from walk(child)

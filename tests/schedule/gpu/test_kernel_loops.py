@@ -1,0 +1,54 @@
+"""Loops inside of a launch: which is the fastest axis, what a group runs, and the numbers of tiles."""
+
+from __future__ import annotations
+
+from polytc.machine import GENERIC_GPU
+from polytc.poly import nest
+from polytc.program.linear import Linear
+from polytc.schedule.facts import bands
+from polytc.schedule.facts.bands import Loop
+from polytc.schedule.gpu import kernel_loops, outer_parallelism
+from tests.schedule.posed import posed
+
+TEXT = "def f(inout f32[N,M] q, f32[N,M] x) -> (q) { for t in 0:9 { q[j,i] = q[j,i]*2 + x[j,i] } }"
+SHAPES = {"q": (16, 40), "x": (16, 40)}
+SCENE, LOOP, ASKED = posed(TEXT, SHAPES, GENERIC_GPU)
+
+
+def loop(index: str, constant: int = 0, coincident: bool = True) -> Loop:
+    return Loop((("S1", Linear(((index, 1),), constant)),), coincident)
+
+
+def test_the_fastest_axis_runs_along_memory() -> None:
+    i, j = loop("i"), loop("j")
+    for order in ([i, j], [j, i]):
+        assert kernel_loops.fastest_first(SCENE, order, {"S1": ()}) == [i, j]
+
+
+def test_members_of_tiles() -> None:
+    def rows(*options: int, constant: int = 0) -> str:
+        ((_, text),) = kernel_loops.member(SCENE, loop("i", constant), "sequential", *options).rows
+        return text.replace(" ", "")
+    assert rows() == "i"
+    assert rows(8) == "floor((i)/8)"
+    assert rows(1, 8) == "(i)mod8"
+    assert rows(8, constant=-3) == "floor((i)/8)", "tiles begin at the first iteration, if that is below 0"
+
+
+def test_loops_that_stand_alone_are_one_band() -> None:
+    inner = bands.Band((loop("j"),), bands.Leaf("S1"))
+    loops, child = kernel_loops.flat(bands.Band((loop("i"),), inner))
+    assert (loops, child) == ((loop("i"), loop("j")), bands.Leaf("S1"))
+    carried = loop("i", coincident=False)
+    assert kernel_loops.flat(bands.Band((carried,), inner)) == ((carried,), inner)
+
+
+def test_a_program_in_one_group() -> None:
+    tree = outer_parallelism.tree(ASKED.conflicts, (LOOP,))
+    found = kernel_loops.plan(SCENE, tree, {"S1": ()}, 1.0, "G")
+    assert isinstance(found.nest, nest.Band)
+    assert [m.kind for m in found.nest.members] == ["block0"]
+    assert "thread0" in str(found.nest)
+    twice = kernel_loops.plan(SCENE, tree, {"S1": ()}, 2.0, "G")
+    assert twice.micros < found.micros, "of one iteration of the loops around"
+    assert nest.statements(kernel_loops.serial(SCENE, tree, "S")) == ("S1",)
