@@ -27,7 +27,7 @@ from polytc.program.program import Program
 
 _CONTINUED = re.compile(r"(?<=[-+*/,(\[<>=?:&|])[ ]*\n\s*|\n\s*(?=[-+*/<>=?:&|)\]]|where\b|else\b)")
 """Line breaks that end no statement."""
-_INPUT = re.compile(r"(?:(inout|constant)\s+)?(?:(\w+)\s+)?(\w+)(?:\[([^\]]*)\])?")
+INPUT = re.compile(r"(?:(inout|constant)\s+)?(?:(\w+)\s+)?(\w+)(?:\[([^\]]*)\])?")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Sketch:
 
     def program(self) -> Program:
         """The program before the step."""
-        found = list(_INPUT.finditer(self.inputs))
+        found = list(INPUT.finditer(self.inputs))
         text = re.sub(r";\s+", "\n", self.before)
         if any(m[1] == "inout" for m in found):
             text = f"def f({', '.join(m[0].removeprefix('constant') for m in found)}) {{\n{text}\n}}"
@@ -92,7 +92,7 @@ def _indented(doc: str) -> Iterator[str]:
 def _sketch(place: str, text: str) -> Sketch:
     before, after = re.split(r"^->", text, maxsplit=1, flags=re.MULTILINE)
     inputs, machine = "", ""
-    said = re.search(r"\s+with (.*?)(?: on (\w+))?$", before, re.MULTILINE)
+    said = re.search(r"\s+with ((?:[^\n]*,\n)*[^\n]*?)(?: on (\w+))?$", before, re.MULTILINE)
     if said is not None:
         inputs, machine = said[1].strip(), said[2] or ""
         before = before[:said.start()] + before[said.end():]

@@ -1,5 +1,11 @@
 """Algebraic simplification: sums with 0, products with 1, double negations, chains of integer constants and of reshapes.
 
+    Relu(Neg(Neg(x)))                                   with x[3,4]
+    ->  Relu(x)
+
+    Mul(Mul(x, a), b)                                   with i32 x[3,4], constant i32 a[], constant i32 b[]
+    ->  Mul(x, c')
+
 Only what changes no bit: x + 0 is x for integers, but 0 for a float x of -0; chains of floats are rounded at each link.
 """
 

@@ -1,4 +1,10 @@
-"""Batch normalisation after a convolution becomes part of its weights: BN(Conv(x, w, b)) -> Conv(x, w', b')."""
+"""Batch normalisation after a convolution becomes part of its weights.
+
+    BatchNormalization(Conv(x, w, b), s, t, mean, variance)
+        with x[1,3,8,8], constant w[4,3,3,3], constant b[4], constant s[4], constant t[4], constant mean[4],
+             constant variance[4]
+    ->  Conv(x, w', b')
+"""
 
 from __future__ import annotations
 

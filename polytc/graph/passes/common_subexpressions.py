@@ -1,4 +1,8 @@
-"""Common subexpressions: nodes that compute the same from the same values are one node, equal constants one constant."""
+"""Common subexpressions: nodes that compute the same from the same values are one node, equal constants one constant.
+
+    Mul(Exp(x), Add(Exp(x), x))                         with x[3,4]
+    ->  a = Exp(x);  Mul(a, Add(a, x))
+"""
 
 from __future__ import annotations
 

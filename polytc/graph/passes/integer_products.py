@@ -1,8 +1,17 @@
 """Products of what DequantizeLinear makes of bytes work on the bytes themselves.
 
-    QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w), b))   ->   QLinearConv(x, w, b')
-    QuantizeLinear(MatMul(DequantizeLinear(a), DequantizeLinear(b)))    ->   QLinearMatMul(a, b)
-    MatMul(DequantizeLinear(a), DequantizeLinear(b)), Gemm(.., c)       ->   Cast(MatMulInteger(a, b)) * scales + c
+    QuantizeLinear(Conv(DequantizeLinear(x, s, z), DequantizeLinear(w, t, v), b), u, z)
+        with u8 x[1,3,8,8], constant s[], constant u8 z[], constant i8 w[4,3,3,3], constant t[], constant i8 v[], constant b[4],
+             constant u[]
+    ->  QLinearConv(x, s, z, w, t, v, u, z, b')
+
+    QuantizeLinear(MatMul(DequantizeLinear(a, s, z), DequantizeLinear(b, t, v)), u, z)
+        with u8 a[5,6], constant s[], constant u8 z[], constant i8 b[6,7], constant t[], constant i8 v[], constant u[]
+    ->  QLinearMatMul(a, s, z, b, t, v, u, z)
+
+    Gemm(DequantizeLinear(a, s, z), DequantizeLinear(b, t, v), c)
+        with u8 a[5,6], constant s[], constant u8 z[], constant i8 b[6,7], constant t[], constant i8 v[], constant c[7]
+    ->  Add(Mul(Cast(MatMulInteger(a, b, z, v)), r'), c)
 
 for constant weights and constant scales. A Relu before the QuantizeLinear goes where the zero point is the lowest number of its
 type, which cuts off the same. The bias of a Conv is rounded to multiples of the product of both scales, as the operator has it.

@@ -1,5 +1,8 @@
 """Grouping: operators that exporters wrote out in primitives get their names back, and with them their text.
 
+    Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135)), 1.0))   with x[3,4]
+    ->  Gelu(x)
+
 Gelu (both forms), Swish, HardSwish, Mish, LayerNormalization and RMSNormalization. The text of the named operator is the better
 one: it reads its input once, and its statements keep together when programs are formed.
 """

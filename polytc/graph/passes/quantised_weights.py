@@ -1,7 +1,11 @@
 """Products with weights that are scaled bytes read the bytes, and scale the sums.
 
-    MatMul(x, Cast(w) * s), MatMul(x, DequantizeLinear(w, s, z))    ->   MatMul(x, w - z) * s
-    Gemm(x, DequantizeLinear(w, s, z), c)                           ->   MatMul(x, w - z) * s + c
+    MatMul(x, Mul(Cast(w, to=1), s))                    with x[5,6], constant i8 w[6,7], constant s[7]
+    ->  Mul(MatMul(x, w'), s')
+
+    Gemm(x, DequantizeLinear(w, s, z), c)
+        with x[5,6], constant i8 w[6,7], constant s[], constant i8 z[], constant c[7]
+    ->  Add(Mul(MatMul(x, w'), s'), c)
 
 for constant bytes and constant scales, one a column or one in all. A product of f32 and bytes is one of f32, in which bytes are
 exact, as scaled weights are not. What is done with the bytes is left to each machine: converted as they come from memory where

@@ -1,4 +1,12 @@
-"""Products and sums with constants, one a channel, behind a convolution or product become part of its constant weights."""
+"""Products and sums with constants, one a channel, behind a convolution or product become part of its constant weights.
+
+    Add(Mul(Conv(x, w, b), s), t)
+        with x[1,3,8,8], constant w[4,3,3,3], constant b[4], constant s[4,1,1], constant t[4,1,1]
+    ->  Conv(x, w', b')
+
+    Mul(MatMul(x, w), s)                                with x[5,6], constant w[6,7], constant s[7]
+    ->  MatMul(x, w')
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
 """Transpositions and reshapes move towards the end of the graph, through element-wise work, where they meet and cancel.
 
-    Relu(Transpose(x)) -> Transpose(Relu(x))          Transpose(Transpose(x)) -> Transpose(x), or x
+    Relu(Transpose(x, perm=[1, 0]))                     with x[3,4]
+    ->  Transpose(Relu(x), perm=[1, 0])
+
+    Transpose(Transpose(x, perm=[1, 2, 0]), perm=[1, 0, 2])     with x[3,4,5]
+    ->  Transpose(x, perm=[2, 1, 0])
+
+    MatMul(Transpose(Transpose(x, perm=[1, 0]), perm=[1, 0]), y)    with x[3,4], y[4,5]
+    ->  MatMul(x, y)
 
 What is left behind an element-wise node no longer stands between it and the product that makes its data.
 """
