@@ -279,6 +279,7 @@ def _check(found: Placing, d: Declarations, prover: Prover | None, report: Repor
     """The proofs that look at points, for programs that run from top to bottom. Is there something left for the prover?"""
     _check_declared(found.hulls, d, report)
     _check_winners(found, report)
+    _check_components(found, d, report)
     if any(s is not None and s.lowered.loops for s in found.placed):
         return True
     trial = Report(report.source)
@@ -337,6 +338,14 @@ def _check_straight(found: Placing, d: Declarations, report: Report) -> None:
             own.add(written)
     for n in d.outputs if complete else ():
         check.check_complete(n, coverage[n], d.spans.get(n), report)
+
+
+def _check_components(found: Placing, d: Declarations, report: Report) -> None:
+    """What a component of a tuple reduction reads in a loop is in bounds for all terms (E203). The prover, which sees it at the
+    winner's indices alone, takes it for what memory tells."""
+    for s in found.placed:
+        if s is not None and s.lowered.source.member and s.lowered.loops:
+            check.check_bounds(s, found.hulls, d.sizes, report)
 
 
 def _check_winners(found: Placing, report: Report) -> None:

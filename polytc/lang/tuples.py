@@ -97,7 +97,8 @@ def statements(members: Sequence[Placed], lead: Lead, hulls: Mapping[str, Hull],
     made.append(place.tensor)
     out += _numbers(lead, place, value)
     elements = _elements(s, lead, place, hulls)
-    return out + [_component(m, place, elements, types[m.lowered.target]) for m in members[1:]], made
+    return out + [_component(m, place, _within(elements, hulls[m.lowered.target]), types[m.lowered.target])
+                  for m in members[1:]], made
 
 
 def _repeatable(e: pr.Expr) -> bool:
@@ -155,6 +156,14 @@ def _elements(s: Placed, lead: Lead, place: _Place, hulls: Mapping[str, Hull]) -
     ranges = tuple(pr.Range(e.name, low, high + 1) for e, (low, high) in zip(place.at, hulls[s.lowered.target], strict=True)
                    if isinstance(e, pr.Index))
     return replace(lead.init, subscripts=place.at, ranges=ranges)
+
+
+def _within(elements: pr.Statement, hull: Hull) -> pr.Statement:
+    """The elements that a component has: other statements may have made the deciding tensor larger."""
+    ends = {e.name: ends for e, ends in zip(elements.subscripts, hull, strict=True) if isinstance(e, pr.Index)}
+    ranges = tuple(replace(r, lower=max(r.lower, ends[r.index][0]), upper=min(r.upper, ends[r.index][1] + 1))
+                   if r.index in ends else r for r in elements.ranges)
+    return replace(elements, ranges=ranges)
 
 
 def _component(s: Placed, place: _Place, elements: pr.Statement, dtype: DType) -> pr.Statement:

@@ -194,6 +194,25 @@ LU = """
     }"""
 
 
+def test_what_another_statement_makes_larger(targets: tuple[str, ...]) -> None:
+    x, y = sample((4, 6), "i1"), sample((9,), "i1")
+    text = "def f(X, Y) -> (M, J) { (M[i], J[i]) argmax= (X[k,i], k); M[i] += Y[i] where i in 0:9 }"
+    for target in targets:
+        m, j = polytc.compile(text, target=target, dtypes={"X": "i8", "Y": "i8"})(x, y)
+        np.testing.assert_array_equal(j, x.argmax(0))
+        np.testing.assert_array_equal(m[:6], (x.max(0) + y[:6]).astype("i1"))
+
+
+@pytest.mark.parametrize("subscript", ["2*k+t", "k+t", "4-k-t", "t, k+5"])
+def test_a_component_that_may_read_out_of_bounds_is_refused_in_loops_too(subscript: str) -> None:
+    statement = f"(M[t,i], V[t,i]) argmax= (X[t,i,k], W[{subscript}]) where k in 0:5"
+    shapes = {"X": (3, 2, 5), "W": (3, 9) if "," in subscript else (6,)}
+    for text in (f"{statement}, t in 0:3", f"for t in 0:3 {{ {statement} }}"):
+        with pytest.raises(polytc.CompileError) as refusal:
+            polytc.build(text, shapes)
+        assert refusal.value.code == "E203"
+
+
 def test_lu_with_partial_pivoting(targets: tuple[str, ...]) -> None:
     linalg = pytest.importorskip("scipy.linalg")
     a = np.random.default_rng(5).random((7, 7))

@@ -157,7 +157,7 @@ class Run:
         if n == 0:
             return
         at = make(points)
-        found = [at.value(e) if kinds[s.target] == "bool" else at.adapted(e, at.value(e), kinds[s.target])
+        found = [at.value(e) if kinds[s.target] == "bool" else at.adapted(e, _subtracted(s, e, at.value(e), kinds), kinds[s.target])
                  for e, s in zip(x.values, x.group, strict=True)]
         places = [at.value(e) for e in x.s.subscripts]
         where = updates.flat(target, [np.broadcast_to(p.data, n).astype(np.int64) for p in places], n)
@@ -213,3 +213,13 @@ def inside(x: Plan, points: Points, make: Callable[[Points], Expressions], targe
 def _each(bound: Bound, n: int, keep: Any = slice(None)) -> Bound:
     """A bound for each of n points, of those that are kept."""
     return None if bound is None else np.broadcast_to(bound if bound.ndim < 2 else bound.reshape(-1), n)[keep]
+
+
+def _subtracted(s: sx.Statement, e: sx.Expr, v: Value, kinds: Mapping[str, str]) -> Value:
+    """What `-= 3` adds to an unsigned tensor: sums wrap."""
+    to = kinds[s.target]
+    n = v.number
+    if s.op != "+" or not (isinstance(e, sx.Unary) and e.op == "-") or not to.startswith("u") or not isinstance(n, int):
+        return v
+    most = int(np.iinfo(types.stored(to)).max)
+    return values.constant(n + most + 1) if -most - 1 < n < 0 else v
