@@ -157,7 +157,8 @@ class Run:
         if n == 0:
             return
         at = make(points)
-        found = [at.value(e) if kinds[s.target] == "bool" else at.adapted(e, _subtracted(s, e, at.value(e), kinds), kinds[s.target])
+        found = [at.value(e) if kinds[s.target] == "bool" else
+                 at.adapted(e, _subtracted(s, e, at.value(e), kinds), kinds[s.target])
                  for e, s in zip(x.values, x.group, strict=True)]
         places = [at.value(e) for e in x.s.subscripts]
         where = updates.flat(target, [np.broadcast_to(p.data, n).astype(np.int64) for p in places], n)
