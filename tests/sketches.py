@@ -27,7 +27,7 @@ from polytc.program.program import Program
 
 _CONTINUED = re.compile(r"(?<=[-+*/,(\[<>=?:&|])[ ]*\n\s*|\n\s*(?=[-+*/<>=?:&|)\]]|where\b|else\b)")
 """Line breaks that end no statement."""
-INPUT = re.compile(r"(?:(inout|constant)\s+)?(?:(\w+)\s+)?(\w+)(?:\[([^\]]*)\])?")
+INPUT = re.compile(r"(?:(inout|constant|scratch)\s+)?(?:(\w+)\s+)?(\w+)(?:\[([^\]]*)\])?")
 
 
 @dataclass(frozen=True)

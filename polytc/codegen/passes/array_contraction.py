@@ -1,8 +1,14 @@
 """Storage contraction: scratch that each iteration of some loops uses for itself keeps one iteration's slice, inside them.
 
-    scratch T[64, 32]
-    for b in 0:16 { for p in 0:4, j T[4*b + p, j] = ...;  for p in 0:4, j ... T[4*b + p, j] ... }
-    ->  for b in 0:16 { alloc T_slice[4, 32];  for p, j T_slice[p, j] = ...;  for p, j ... T_slice[p, j] ... }
+    parallel for b in 0:16 {                            with X[64,32], Y[64,32], scratch T[64,32]
+        for p in 0:4 { for j in 0:32 { T[4*b + p, j] = X[4*b + p, j] * 2 } }
+        for p in 0:4 { for j in 0:32 { Y[4*b + p, j] = T[4*b + p, 31 - j] } }
+    }
+    ->  parallel for b in 0:16 {
+            alloc local f32 T_slice[4,32]
+            for p in 0:4 { for j in 0:32 { T_slice[p,j] = X[4*b + p, j] * 2 } }
+            for p in 0:4 { for j in 0:32 { Y[4*b + p, j] = T_slice[p, 31 - j] } }
+        }
 
 so that fused stages hand their values on in the first caches, and threads have slices of their own. In each dimension an index
 is split into a part that the shared loops fix, the same for all accesses, and a rest within an interval. Where different

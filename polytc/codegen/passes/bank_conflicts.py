@@ -1,6 +1,11 @@
 """Local arrays whose elements neighbouring work-items want from one bank: rows get some more elements.
 
-    alloc local T[32, 32];  thread0 for x { ... = T[x, y] }   ->   alloc local T[32, 33]
+    block0 for g in 0:1 {                               with X[32,32], Y[32,32] on gpu
+        alloc local f32 T[32,32]
+        thread0 for item0 in 0:32 { for y in 0:32 { T[y,item0] = X[y,item0] } }
+        thread0 for item0 in 0:32 { for y in 0:32 { Y[y,item0] = T[item0,y] } }
+    }
+    ->  block0 for g in 0:1 { alloc local f32 T[32,33];  ... }
 
 so that the items' words lie in different banks of local memory, which serves a bank's words one after another (Ruetsch &
 Micikevicius, Optimizing Matrix Transpose in CUDA, 2009). Where vectors are loaded or stored, rows get a whole vector more, as

@@ -1,6 +1,16 @@
 """Barriers between the phases of a work-group.
 
-    thread for t { T[t] = ... };  thread for t { ... = T[63 - t] }   ->   thread for t { ... };  barrier;  thread for t { ... }
+    block0 for b in 0:4 {                               with X[256], Y[256] on gpu
+        alloc local f32 T[64]
+        thread0 for item0 in 0:64 { T[item0] = X[64*b + item0] }
+        thread0 for item0 in 0:64 { Y[64*b + item0] = T[63 - item0] }
+    }
+    ->  block0 for b in 0:4 {
+            alloc local f32 T[64]
+            thread0 for item0 in 0:64 { T[item0] = X[64*b + item0] }
+            barrier
+            thread0 for item0 in 0:64 { Y[64*b + item0] = T[63 - item0] }
+        }
 
 A phase is a statement that each work-item runs for itself: a loop over the items, or what one item runs for all. Two phases
 need a barrier between them where one stores to a buffer of the group that the other uses too, unless each element is one

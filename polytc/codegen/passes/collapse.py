@@ -1,13 +1,15 @@
 """Perfectly nested parallel loops become one, so that threads share all their iterations.
 
-    parallel for a in 0:4 { parallel for b in 0:30 S(a, b) }
-    ->  parallel for ab in 0:120 { a = ab // 30; b = ab % 30; S(a, b) }
+    parallel for a in 0:4 { parallel for b in 0:30 { Y[a,b] = X[a,b] } }        with X[4,30], Y[4,30]
+    ->  parallel for a_b in 0:120 { Y[a_b // 30, a_b % 30] = X[a_b // 30, a_b % 30] }
 
 Threads get neighbouring numbers, the same part of them in every kernel. Where the iterations of the inner loop share less than
 those of the outer one, blocks of it come first, so that each thread has its part of what it would otherwise read as a whole,
 half of which another thread has just written: the places of an image, say, for all blocks of filters.
 
-    ->  parallel for ab in 0:120 { a = ab % 12 // 3; b = ab // 12 * 3 + ab % 3; S(a, b) }
+    parallel for a in 0:4 { parallel for b in 0:12 { for c in 0:4096 { Y[b,a] = Y[b,a] + X[c,b] } } }
+        with X[4096,12], Y[12,4]
+    ->  parallel for a_b in 0:48 { for c in 0:4096 { Y[a_b // 4, a_b % 4] = Y[a_b // 4, a_b % 4] + X[c, a_b // 4] } }
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Conditions on a loop's variable become its bounds, so that no iteration is looked at in vain.
 
-    for p in 0:n { if (p >= r[i] && p < r[i+1]) y[i] = y[i] + v[p] }   ->   for p in max(0, r[i]):min(n, r[i+1]) y[i] = ...
+    for p in 0:90 { if p >= r[0] && p < r[1] { y[p] = v[p] } }      with i64 r[2], y[90], v[90]
+    ->  for p in max(0, r[0]) : min(90, r[1]) { y[p] = v[p] }
 
 A condition that holds for a whole loop goes out of it first, and statements in sequence under one condition share it. Nothing
 of this happens where the body stores to what the condition loads. A loop without an iteration loads nothing: what its

@@ -1,6 +1,8 @@
 """Loops outside of work-groups: the host runs them, and launches the kernels inside in each iteration.
 
-    for t { parallel i S0;  parallel i S1 }   ->   kernels S0 and S1, both with `host` = (for t)
+    for t in 0:9 { block0 for i in 0:40 { A[i] = B[i] };  block0 for i in 0:40 { B[i] = A[i] * 2 } }    with A[40], B[40] on gpu
+    ->  host for wave in 0:9 { block0 for i in 0:40 { A[i] = B[i] } }
+        host for wave in 0:9 { block0 for i in 0:40 { B[i] = A[i] * 2 } }
 
 which is how all work-groups wait for each other. `split` takes a kernel apart so, `merge` puts such kernels together again.
 Kernels in a row whose `host` begins with a loop of the same variable share it; no two loops of a module have one name.

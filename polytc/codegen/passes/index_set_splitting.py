@@ -1,13 +1,17 @@
 """Index-set splitting: full tiles and the last, partial one get loops of their own.
 
-    for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) ... }
-    ->  for t in 0:21 { vector for p in 0:24 ... };  for t in 21:22 { vector for p in 0:6 ... }
+    for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) { Y[24*t + p] = X[24*t + p] } }     with X[510], Y[510]
+    ->  for t in 0:21 { vector for p in 0:24 { Y[p + t * 24] = X[p + t * 24] } }
+        for t in 21:22 { vector for p in 0:6 { Y[p + 504] = X[p + 504] } }
 
 so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which
 keeps it a region of its own for promotion; the last simplification dissolves it. Likewise at the edges of an image:
 
-    for h in 0:56 { for r in 0:3 { O[h] += W[r]*(I[h+r-1] if 0 <= h+r-1 < 56 else 0) } }
-    ->  for h in 0:1 ...;  for h in 1:55 { for r in 0:3 { O[h] += W[r]*I[h+r-1] } };  for h in 55:56 ...
+    for h in 0:56 { for r in 0:3 { O[h] = O[h] + W[r] * select(h + r - 1 >= 0 && h + r - 1 < 56, I[h + r - 1], 0) } }
+        with O[56], W[3], I[56]
+    ->  for h in 0:1 { for r in 0:3 { O[0] = O[0] + W[r] * select(r - 1 >= 0, I[r - 1], 0) } }
+        for h in 1:55 { for r in 0:3 { O[h] = O[h] + W[r] * I[h + r - 1] } }
+        for h in 55:56 { for r in 0:3 { O[55] = O[55] + W[r] * select(r + 54 < 56, I[r + 54], 0) } }
 
 Guarantees: the same instances in the same order.
 """

@@ -1,7 +1,7 @@
 """Loops over work-groups and work-items: constant bounds outside, the true bounds as one guard inside.
 
-    block0 for b in 0:16 { thread0 for t in 0:min(32, 510 - 32*b) ... }
-    ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < 510 - 32*b ... } }
+    block0 for b in 0:16 { thread0 for t in 0:min(32, 510 - 32*b) { Y[32*b + t] = X[32*b + t] } }     with X[510], Y[510] on gpu
+    ->  block0 for b in 0:16 { thread0 for t in 0:32 { if t < b * -32 + 510 { Y[b * 32 + t] = X[b * 32 + t] } } }
 
 Block loops beyond the third share the last axis. Guarantees: block and thread loops start at 0, have steps of 1 and constant
 extents (where sizes are not fixed, block loops extents that are products of formulas of the sizes); those at the top of the

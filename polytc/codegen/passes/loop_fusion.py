@@ -1,7 +1,7 @@
 """Loop fusion inside a region: a loop runs together with an earlier one of the same iterations that makes what it reads.
 
-    for c { E[c] = exp(X[c] - m) };  s = 0;  for c { s = s + E[c] }
-    ->  s = 0;  for c { E[c] = exp(X[c] - m);  s = s + E[c] }
+    for c in 0:9 { E[c] = exp(X[c] - m[]) };  s[] = 0;  for c in 0:9 { s[] = s[] + E[c] }       with E[9], X[9], m[], s[]
+    ->  s[] = 0;  for c in 0:9 { E[c] = exp(X[c] - m[]);  s[] = s[] + E[c] }
 
 so that values pass in registers, and rows are walked once. What stands between the loops stays behind them, or goes before them
 if the second loop needs it. Legal where each element that both loops touch, one of them storing, is touched by one iteration

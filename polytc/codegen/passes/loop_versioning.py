@@ -1,13 +1,19 @@
 """Full tiles and others: where the bounds of point loops vary, full tiles get code of their own.
 
-    for i, j, k { unroll for p in 0:8 { vector for q in 0:min(16, 8*i + p - 16*j + 1) S } }
-    ->  for i, j { if 8*i - 16*j >= 15 { for k { unroll for p in 0:8 { vector for q in 0:16 S } } } else { for k ... } }
+    for i in 0:9 { for j in 0:5 {                       with C[72,80], A[72,80]
+        unroll for p in 0:8 { vector for q in 0:min(16, 8*i + p - 16*j + 1) { C[8*i + p, 16*j + q] = A[8*i + p, 16*j + q] } }
+    } }
+    ->  for i in 0:9 { for j in 0:5 {
+            if i * 8 - j * 16 - 15 >= 0 {
+                unroll for p.0 in 0:8 { vector for q.0 in 0:16 { C[8*i + p.0, 16*j + q.0] = A[8*i + p.0, 16*j + q.0] } }
+            } else { unroll for p.0 in 0:8 { ... } }
+        } }
 
 The condition is that each bound equals its constant for all values of the loops inside, so that the tile of a triangle, of a
 parallelogram or at an edge runs at the speed of a box. It stands above the loops of a reduction, so that they keep the tile in
 registers; one on whose variable it depends, as it does for no value of the others, is cut in two instead:
 
-    for k in i+1:n { unroll for p in 0:min(8, k-i) S }  ->  for k in i+1:i+8 { ... };  for k in i+8:n { unroll for p in 0:8 S }
+a loop over k in i+1:n around `unroll for p in 0:min(8, k - i)` becomes one over i+1:i+8 and one over i+8:n, of whole tiles.
 
 Guarantees: the same instances in the same order.
 """
@@ -278,8 +284,14 @@ def _other(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> loops.St
 def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
     """A nest whose 'unroll' loops have constant bounds, around a vector loop that has no iterations where they had none.
 
-        unroll for p in max(0, a):8 { vector for q in 0:b S }
-        ->  unroll for p in 0:8 { vector for q in 0:min(b, 16*(p - a + 1)) S }                       (16: the most that b is)
+        for a in 0:9 { for b in 0:17 {                  with C[8,16], A[8,16]
+            unroll for p in max(0, a - 4):8 { vector for q in 0:b { C[p,q] = A[p,q] } }
+        } }
+        ->  for a in 0:9 { for b in 0:17 {
+                unroll for p in 0:8 { vector for q in 0:min(b, a * -16 + p * 16 + 80) { C[p,q] = A[p,q] } }
+            } }
+
+    where 16 is the most that b is.
     """
     vector = _vector_of(s)
     if vector is None or s.kind != "unroll":

@@ -1,7 +1,10 @@
 """Divisions by what a loop does not change are multiplications by its reciprocal.
 
-    for j { Y[j] = X[j] / s }
-    ->  r = 1 / s;  if 2^-e <= |s| <= 2^e { for j { Y[j] = X[j] * r } } else { for j { Y[j] = X[j] / s } }
+    for j in 0:64 { Y[j] = X[j] / s[] }                 with X[64], Y[64], s[], fast
+    ->  alloc private f32 reciprocal[1];  reciprocal[0] = 1.0 / s[]
+        if abs(s[]) >= 1.1754943508222875e-38 && abs(s[]) <= 8.507059173023462e+37 {
+            for j in 0:64 { Y[j] = X[j] * reciprocal[0] }
+        } else { for j in 0:64 { Y[j] = X[j] / s[] } }
 
 A vector division takes about ten times as long as a multiplication. The product is off by one rounding more, which `fast`
 kernels may be; outside of the range, where the reciprocal would overflow or lose digits, the division stays.

@@ -1,7 +1,14 @@
 """Vectors that walk across memory are read along it, a square block at a time, and transposed in registers.
 
-    Y[j + c, i..i+3] = X[i..i+3, j + c] for c in 0:4         (16 loads of single elements)
-    ->  R[k] = X[i + k, j..j+3] for k in 0:4;  R = transposed R;  Y[j + c, i..i+3] = R[c] for c in 0:4
+    Y[0, ramp(0, 1, 4)] = X[ramp(0, 1, 4), 0];  Y[1, ramp(0, 1, 4)] = X[ramp(0, 1, 4), 1]       with X[4,4], Y[4,4]
+    Y[2, ramp(0, 1, 4)] = X[ramp(0, 1, 4), 2];  Y[3, ramp(0, 1, 4)] = X[ramp(0, 1, 4), 3]
+    ->  alloc private f32 X_rows3[4,4];  alloc private f32 X_rows2[4,4];  alloc private f32 X_rows[4,4]
+        X_rows[0, ramp(0, 1, 4)] = X[0, ramp(0, 1, 4)];  X_rows[1, ramp(0, 1, 4)] = X[1, ramp(0, 1, 4)]
+        ...
+        Y[0, ramp(0, 1, 4)] = X_rows3[0, ramp(0, 1, 4)];  Y[1, ramp(0, 1, 4)] = X_rows3[1, ramp(0, 1, 4)]
+        Y[2, ramp(0, 1, 4)] = X_rows3[2, ramp(0, 1, 4)];  Y[3, ramp(0, 1, 4)] = X_rows3[3, ramp(0, 1, 4)]
+
+with as many vector loads in place of 16 of single elements.
 
 The transposition takes log2(lanes) rounds of shuffles of pairs of rows: the round of distance d exchanges the blocks of d x d
 elements beside the diagonal (Eklundh, A Fast Computer Method for Matrix Transposing, 1972). Guarantees: the same elements are

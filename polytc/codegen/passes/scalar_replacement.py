@@ -1,6 +1,9 @@
 """Promotion to registers: elements that a region touches at addresses fixed in the region live in private arrays there.
 
-    for k { C[4*t, v] = C[4*t, v] + a * b }     ->     R[0] = C[4*t, v];  for k { R[0] = R[0] + a * b };  C[4*t, v] = R[0]
+    for k in 0:9 { C[4] = C[4] + a[k] * b[k] }          with C[5], a[9], b[9]
+    ->  alloc private f32 C_r[1];  C_r[0] = C[4]
+        for k in 0:9 { C_r[0] = C_r[0] + a[k] * b[k] }
+        C[4] = C_r[0]
 
 A region is the body of a loop (or of the kernel) without parallel, block or thread loops in it; each buffer is promoted at the
 outermost region whose inner loops do not move its addresses. The private array is indexed by constants, so that LLVM's SROA

@@ -1,5 +1,8 @@
 """Integer simplification: index expressions in linear normal form, bounds and conditions decided by intervals.
 
+    for i in 0:8 { if i < 9 { Y[i + 2*i - i] = X[(8*i + 3) // 8] } }    with X[9], Y[20]
+    ->  for i in 0:8 { Y[i * 2] = X[i] }
+
 Guarantees: every i64 expression is a sum of distinct terms in a fixed order; a min, max, comparison, floor division or modulo
 that the loop bounds decide is gone; loops without iterations and decided branches are gone, and so are accesses in no lane.
 """

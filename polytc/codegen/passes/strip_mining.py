@@ -1,7 +1,10 @@
 """Vector loops whose bounds are not constants: a loop over whole vectors, then the rest.
 
-    vector for i in a:b { S(i) }
-    ->  for i in a:b-7:8 { S(i..i+7) };  for i in c:b:8 { S(i..i+7) where it is below b }        (c = b - (b - a) % 8)
+    for a in 0:200 { for b in 0:200 { vector for i in a:b { Y[i] = X[i] } } }       with X[200], Y[200] on avx512
+    ->  for a in 0:200 { for b in 0:200 {
+            for i in a : b - 31 : 32 { Y[ramp(i, 1, 16)] = X[ramp(i, 1, 16)];  Y[ramp(i + 16, 1, 16)] = X[ramp(i + 16, 1, 16)] }
+            ...
+        } }
 
 The rest is one masked vector where the machine has masks, else vectors of half the lanes, a quarter, ..., and single
 iterations. A 'reduce' loop keeps a partial result in each lane, and combines them once, at the end.

@@ -1,7 +1,8 @@
 """Loops that compilers for GPUs should unroll: short ones of arithmetic, whose counting and whose waiting for each load they
 would otherwise keep.
 
-    for k in 0:16 { acc += A[k]*B[k] }   ->   unroll for k in 0:16 { acc += A[k]*B[k] }
+    for k in 0:16 { s[] = s[] + A[k] * B[k] }           with s[], A[16], B[16] on gpu
+    ->  unroll for k in 0:16 { s[] = s[] + A[k] * B[k] }
 
 The loop stays one in the text, under a pragma. (Volkov, Better Performance at Lower Occupancy, GTC 2010.)
 """

@@ -143,7 +143,7 @@ def relaxed(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozense
     """The statement with masked loads from buffers of open sizes under as few conditions as keep them inside, so that rows of a
     tile share them whether they count or not: what is computed from the other lanes is not stored.
 
-        B[k, ramp(j, active q < min(n - j, 16*(m - i)))]   ->   B[k, ramp(j, active q < n - j)]             (B of n columns)
+    Of n columns, `B[k, ramp(j, active q < min(n - j, 16*(m - i)))]` keeps `q < n - j`.
     """
     def load(e: loops.Expr) -> loops.Expr:
         if not isinstance(e, loops.Load) or e.buffer.name in stored or not any(isinstance(n, Size) for n in e.buffer.shape):

@@ -1,5 +1,10 @@
-"""Point loops -> straight code: 'unroll' loops are unrolled, 'vector' loops become vector values, 'reduce' loops horizontal
+"""Point loops become straight code: 'unroll' loops are unrolled, 'vector' loops become vector values, 'reduce' loops horizontal
 reductions.
+
+    for i in 0:9 { vector for j in 0:12 { Y[i,j] = X[i,j] * 2 } }       with X[9,12], Y[9,12] on avx2
+    ->  for i in 0:9 {
+            Y[i, ramp(0, 1, 8)] = X[i, ramp(0, 1, 8)] * x8(2.0);  Y[i, ramp(8, 1, 4)] = X[i, ramp(8, 1, 4)] * x4(2.0)
+        }
 
 A vector loop of constant extent becomes as many whole vectors as fit, and vectors of fewer lanes (powers of two) for the rest.
 One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strip_mining; where little is left

@@ -1,7 +1,7 @@
 """Work-groups with enough to do: on CPUs, where each is a call of the driver, several iterations of a parallel loop are one.
 
-    parallel for i in 0:100000 S(i)
-    ->  parallel for i_group in 0:1563 { for i in 64*i_group : min(64*i_group + 64, 100000) S(i) }
+    parallel for i in 0:100000 { Y[i] = X[i] }          with X[100000], Y[100000] on cpu
+    ->  parallel for i_group in 0:65 { for i in i_group * 1562 : min(i_group * 1562 + 1562, 100000) { Y[i] = X[i] } }
 """
 
 from __future__ import annotations
