@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polytc import compiler, errors, lang
-from polytc.codegen.target import Loads, Target
+from polytc.codegen.target import Loader, Target
 from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
 from polytc.machine import Machine
@@ -43,13 +43,13 @@ def check_target(target: Any) -> str | Target:
 
 def _check_target_object(target: Any, known: Sequence[str]) -> Target:
     """A Target that can be told from others: what is compiled is kept by it."""
-    if isinstance(target, type) and issubclass(target, Loads):
+    if isinstance(target, type) and issubclass(target, Loader):
         cure = f"{target.__name__} is a class: {target.__name__}() is a target"
     elif isinstance(target, Machine):
         cure = "a Machine is what a target is made for: OpenCLTarget(machine), LLVMTarget(machine)"
     elif isinstance(target, Target):
         return target
-    elif isinstance(target, Loads) and type(target).__hash__ is None:
+    elif isinstance(target, Loader) and type(target).__hash__ is None:
         cure = "what is compiled is kept by its target, which must have a hash: a frozen dataclass has one"
     else:
         cure = f"a target is a name, or a Target such as polytc.compiler.target({known[0]!r}) gives"

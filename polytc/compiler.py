@@ -24,7 +24,7 @@ from polytc import errors, extensions, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Executable, OfDevices, Source, Target
+from polytc.codegen.target import Executable, MultiDeviceTarget, Source, Target
 from polytc.disk import cache
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
@@ -127,7 +127,7 @@ def target(name: str | Target) -> Target:
     made = _target(kind) if kind in target_names() else None
     if made is not None and not colon:
         return made
-    if isinstance(made, OfDevices) and device:
+    if isinstance(made, MultiDeviceTarget) and device:
         return made.on(device)
     notes = [f"the targets are {', '.join(target_names())}", "opencl:1 or opencl:NAME chooses a device"]
     if name == "evaluate":
@@ -140,7 +140,7 @@ def here(wanted: str | Target) -> Target:
     it; a Target as it is, without what the device's driver compiles wrongly."""
     if isinstance(wanted, str):
         return target(wanted).here()
-    return wanted.driven() if isinstance(wanted, OfDevices) else wanted
+    return wanted.driven() if isinstance(wanted, MultiDeviceTarget) else wanted
 
 
 @functools.cache
@@ -189,17 +189,17 @@ def _bounded(program: Program, made: Rewritten) -> Rewritten:
     """What is made of a program, all of whose accesses are proved to stay in their tensors. Where a rewrite errs, what was
     written runs in its order. Raises TargetError E523 if there is no proof for that either."""
     sizes = in_bounds.sizes_inside(program)
-    out = in_bounds.first_stray(made.program, made.once, sizes)
+    out = in_bounds.first_out_of_bounds(made.program, made.once, sizes)
     assert out is None or os.environ.get("POLYTC_CHECK") != "1", f"{out}\n{made}"
     if out is not None and made.program != program:
         made = Rewritten(None, program, "program")
-        out = in_bounds.first_stray(program, None, sizes)
+        out = in_bounds.first_out_of_bounds(program, None, sizes)
     if out is not None:
         raise _outside(program, out)
     return made
 
 
-def _outside(program: Program, found: in_bounds.Stray) -> errors.PolytcError:
+def _outside(program: Program, found: in_bounds.OutOfBounds) -> errors.PolytcError:
     """The exception for a program that must not run."""
     return errors.fail("E523", f"{found.statement.name} of {program.name} {found.message}, which is not proved to be inside",
                        notes=[found.witness, f"{found.statement.name}: {format_statement(found.statement)}",
@@ -238,7 +238,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         behind: list[tuple[str, Module]] = []
 
         def watched(name: str, compute: Callable[[], Module]) -> Module:
-            behind.append((name, _stage(name, program.name, {}, compute, lambda m: verify.verify(passes.settled(m)))))
+            behind.append((name, _stage(name, program.name, {}, compute, lambda m: verify.verify(passes.without_empty(m)))))
             return behind[-1][1]
         module = stage("loops", lambda: passes.run(raw, to.machine, watched), verify.verify)
         bound = size_binding.bind(module) if module.sizes and not to.takes_sizes else None

@@ -17,7 +17,7 @@ from polytc.native import forks
 from polytc.op import Op
 from polytc.program.scalars import DType
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.packages import keep
 
 
@@ -54,7 +54,7 @@ class FixedOp:
         self._constants = {n: np.array(as_input(n, a), copy=True, order="C") for n, a in constants.items()}
         self.inputs = tuple(n for n in op.inputs if n not in self._constants)
         self.outputs, self.name = op.outputs, op.name
-        self._ready: Recent[tuple[Any, ...], _Ready] = Recent(64)
+        self._ready: LRUCache[tuple[Any, ...], _Ready] = LRUCache(64)
         self._lock = forks.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ from polytc.rewrite.index_checks import decides
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.call_fast_path import fast_path, no_fast_path
 from polytc.runtime.inplace import arranged
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
@@ -81,12 +81,12 @@ class Op:
         self._dtypes = check_dtypes(dtypes or {}, self.inputs)
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
-        self._ready: Recent[tuple[Any, ...], Specialisation] = Recent(256)
+        self._ready: LRUCache[tuple[Any, ...], Specialisation] = LRUCache(256)
         self._last: Specialisation | None = None
         self._latest: Program | None = None
         self._lock = forks.Lock()
-        self._with: Recent[tuple[Any, ...], Op] = Recent(64)
-        self._queued: Recent[tuple[Any, ...], enqueued.Enqueued] = Recent(64)
+        self._with: LRUCache[tuple[Any, ...], Op] = LRUCache(64)
+        self._queued: LRUCache[tuple[Any, ...], enqueued.Enqueued] = LRUCache(64)
         self._open: OpenSizes | None = None
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
         if self._open is None:

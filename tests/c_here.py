@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from polytc.codegen.target import Binary, Bound, Executable, Held, Source
+from polytc.codegen.target import Binary, Bound, BoundRun, Executable, Source
 from polytc.program.sizes import at
 from polytc.targets.c.target import CTarget
 
@@ -83,7 +83,7 @@ class Loaded:
                   (ctypes.c_int64 * (len(self._sizes) + 1))(*self._sizes.values()))
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)
 
 
 class Open(Loaded):

@@ -149,7 +149,7 @@ class Resizable(Protocol):
         ...
 
 
-class Held:
+class BoundRun:
     """A Bound that calls `run` on a list of arrays."""
 
     def __init__(self, run: Callable[[Sequence[np.ndarray]], None], buffers: Sequence[np.ndarray]) -> None:
@@ -164,7 +164,7 @@ class Held:
 
 
 @runtime_checkable
-class Loads(Protocol):
+class Loader(Protocol):
     """What makes binaries run."""
 
     def load(self, binary: Binary, threads: int) -> Executable:
@@ -173,7 +173,7 @@ class Loads(Protocol):
 
 
 @runtime_checkable
-class Target(Loads, Protocol):
+class Target(Loader, Protocol):
     """A row of the target registry. Equal ones make the same code."""
 
     def __hash__(self) -> int:
@@ -207,7 +207,7 @@ class Target(Loads, Protocol):
 
 
 @runtime_checkable
-class OfDevices(Target, Protocol):
+class MultiDeviceTarget(Target, Protocol):
     """A target that has several devices to choose from."""
 
     def on(self, device: str) -> Target:

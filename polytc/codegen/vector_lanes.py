@@ -41,7 +41,7 @@ def has_load(e: loops.Expr) -> bool:
     return any(isinstance(x, loops.Load) for x in traverse.walk_expr(e))
 
 
-def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
+def lane_range(e: loops.Expr, start: int, count: int) -> loops.Expr:
     """Lanes start .. start + count - 1 of `e`; a scalar expression stays itself."""
     if e.lanes == 1:
         return e
@@ -53,16 +53,17 @@ def part(e: loops.Expr, start: int, count: int) -> loops.Expr:
         case loops.Shuffle():
             return replace(e, order=e.order[start:start + count], lanes=count)
         case _:
-            return replace(traverse.with_operands(e, tuple(part(o, start, count) for o in traverse.operands(e))), lanes=count)
+            operands = tuple(lane_range(o, start, count) for o in traverse.operands(e))
+    return replace(traverse.with_operands(e, operands), lanes=count)
 
 
-def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
+def split_wide_vectors(s: loops.Stmt, limit: int) -> loops.Stmt:
     """`s` with no vector of more than `limit` lanes: stores in parts, reductions of combined parts."""
 
     def reduction(e: loops.Expr) -> loops.Expr:
         while isinstance(e, loops.Reduce) and e.a.lanes > limit:
             half = e.a.lanes // 2
-            low, high = part(e.a, 0, half), part(e.a, half, half)
+            low, high = lane_range(e.a, 0, half), lane_range(e.a, half, half)
             both = loops.Call(e.op, (low, high), e.a.dtype, half) if e.op in ("min", "max") else \
                 loops.Binary(e.op, low, high, e.a.dtype, half)
             e = loops.Reduce(e.op, both, e.dtype)
@@ -72,8 +73,8 @@ def narrow(s: loops.Stmt, limit: int) -> loops.Stmt:
         width = max(i.lanes for i in (*x.indices, x.value)) if isinstance(x, loops.Store) else 1
         if not isinstance(x, loops.Store) or width <= limit:
             return x
-        return loops.block(*(loops.Store(x.buffer, tuple(part(i, k, limit) for i in x.indices), part(x.value, k, limit),
-                                         x.origin)
-                             for k in range(0, width, limit)))
+        return loops.block(*(
+            loops.Store(x.buffer, tuple(lane_range(i, k, limit) for i in x.indices), lane_range(x.value, k, limit), x.origin)
+            for k in range(0, width, limit)))
 
     return traverse.map_stmt(s, store, lambda e: traverse.map_expr(e, reduction))

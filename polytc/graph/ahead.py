@@ -128,7 +128,7 @@ class _Assembly:
 
     def run(self) -> tuple[Chain, list[np.ndarray]]:
         steps, scratch = list[Step | Skip](), 0
-        for k, length in branch_guards.jumps([c.guards for c in self.plan.calls]):
+        for k, length in branch_guards.guard_jumps([c.guards for c in self.plan.calls]):
             if isinstance(k, Guard):
                 steps.append(Skip(self.place(k.value), k.taken, length))
                 continue

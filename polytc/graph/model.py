@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polytc.graph.compiled import Compiled
     from polytc.graph.parts import PartitionedModel, Ready
     from polytc.graph.running.profiling import Profile
-    from polytc.runtime.lru_cache import Recent
+    from polytc.runtime.lru_cache import LRUCache
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
 
@@ -82,7 +82,7 @@ class Model:
         return other
 
     @property
-    def _instances(self) -> Recent[object, Ready]:
+    def _instances(self) -> LRUCache[object, Ready]:
         return self._partitioned.known
 
     # ---- compiling

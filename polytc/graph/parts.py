@@ -25,13 +25,13 @@ from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running import instance
 from polytc.graph.running.executables import Compile, compiler_for
 from polytc.graph.running.instance import Instance, Progress
-from polytc.graph.running.loop_operators import repeating
+from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.running.open_kernels import OpenKernels
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.specialisation.specialise import Part, specialise
 from polytc.machine import Machine
 from polytc.options import NONE, Licence
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 
 errors.register(E614="model file that was written to")
 
@@ -99,8 +99,8 @@ class PartitionedModel:
         be compiled in from which such values are computed? most: how many sets of types and values are compiled; what comes
         after runs on the language's evaluator, so that a loop whose shapes change does not compile without end."""
         self.graph, self.options = graph, options
-        self.known: Recent[object, Ready] = Recent(INSTANCES)
-        self._recent: Recent[object, Ready] = Recent(INSTANCES)
+        self.known: LRUCache[object, Ready] = LRUCache(INSTANCES)
+        self._recent: LRUCache[object, Ready] = LRUCache(INSTANCES)
         self._last: RunFastPath | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
@@ -208,7 +208,7 @@ class PartitionedModel:
         if not isinstance(host.work, Repeat):
             return host.work, None
         body = PartitionedModel(host.work.body, self.options, derived=False, most=INSTANCES)
-        return repeating(host.work, body.call, body.compiled), body
+        return loop_work(host.work, body.call, body.compiled), body
 
     # ---- running
 

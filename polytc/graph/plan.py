@@ -52,11 +52,11 @@ class Call:
 
 
 NONE = identity("min", I64)
-"""What `Watch.first` holds where all indices are inside."""
+"""What `IndexCheck.first` holds where all indices are inside."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class IndexCheck:
     """What a run finds out about indices of a node. first: the value that holds the number of the first one outside, or
     `NONE`; where that has several elements, each for `width` numbers. index: the value with that index itself; '':
     there is none. label: of the node; subject: what the indices are in; ranges: where its dimensions begin and how long
@@ -73,11 +73,11 @@ class Watch:
     width: int = 1
 
     @staticmethod
-    def of(row: Sequence[Any]) -> Watch:
+    def of(row: Sequence[Any]) -> IndexCheck:
         """From a row of a stored model, its fields in order."""
         first, index, label, subject, ranges, names, allowed, width = row
-        return Watch(first, index, label, subject, tuple((low, extent) for low, extent in ranges), tuple(names),
-                     tuple(allowed), width)
+        return IndexCheck(first, index, label, subject, tuple((low, extent) for low, extent in ranges), tuple(names),
+                          tuple(allowed), width)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Plan:
     types: Mapping[str, Array]
     aliases: Mapping[str, str]
     constants: Mapping[str, np.ndarray]
-    watches: tuple[Watch, ...] = ()
+    watches: tuple[IndexCheck, ...] = ()
 
     @property
     def lasting(self) -> tuple[str, ...]:

@@ -254,7 +254,7 @@ def _check_accumulator(s: Lowered, dtype: DType, report: Report) -> None:
 
 
 def _fits(value: Value, declared: DType) -> bool:
-    if value.weak:
+    if value.weak_type:
         return declared.is_float or (declared.is_int and not value.dtype.is_float)
     return scalars.promote(value.dtype, declared) == declared
 

@@ -168,7 +168,7 @@ class _Renaming:
             if n in self.taken and (n in lets or (n not in self.own.numbers and n not in self.places)):
                 self.indices[n] = claim(n, taken)
         value = self.rewrite(s.value)
-        if cast is not None and (lowered.value.weak or lowered.value.dtype != cast):
+        if cast is not None and (lowered.value.weak_type or lowered.value.dtype != cast):
             value = sx.Call(str(cast), (value,), s.value.span)
         subscripts = tuple(_plus(self.rewrite(e), k) for e, k in zip(s.subscripts, place.shift, strict=True))
         components = tuple(value if k == s.member else self.rewrite(e) for k, e in enumerate(s.components))

@@ -2,7 +2,7 @@
 
 Weights stream through the caches in each run. In pages of 4 KiB each sixty-fourth line waits until its address is translated,
 and the processor's prefetching stops there; in pages of 2 MiB it does not. So that a page serves several arrays, they lie in
-regions one behind another; a region goes back to the system when the last array in it is gone.
+mappings one behind another; a mapping goes back to the system when the last array in it is gone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from polytc.native.aligned import LARGE, aligned_bytes
 HUGE = 2 << 20
 """Bytes of a huge page, on x86-64 and with pages of 4 KiB on aarch64."""
 MAPPING_BYTES = 32 << 20
-"""Bytes of a region that arrays share. What nobody touched takes no memory."""
+"""Bytes of a mapping that arrays share. What nobody touched takes no memory."""
 OWN_MAPPING_BYTES = 8 << 20
-"""Bytes of an array from which on it has a region of its own."""
+"""Bytes of an array from which on it has a mapping of its own."""
 
 
 class _Region:

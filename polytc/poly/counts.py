@@ -13,11 +13,11 @@ ROWS = 400_000
 """Points without their longest dimension that are counted at most: isl counts a row at a time, about 2 microseconds each."""
 
 
-def points(s: islpy.Set) -> Count:
+def point_count(s: islpy.Set) -> Count:
     """The number of points of a bounded set without parameters."""
     if s.is_empty():
         return NOTHING
-    extents = box(s)
+    extents = bounding_box_extents(s)
     if prod(extents) == 1 or s.is_box():
         return Count(prod(extents))
     order = sorted(range(len(extents)), key=lambda d: extents[d])
@@ -26,12 +26,12 @@ def points(s: islpy.Set) -> Count:
     return Count(_longest_last(s, order).count_val().to_python())
 
 
-def total(u: islpy.UnionSet) -> Count:
+def total_points(u: islpy.UnionSet) -> Count:
     """The number of points of all sets of a union."""
-    return sum((points(s) for s in isl.sets(u)), NOTHING)
+    return sum((point_count(s) for s in isl.sets(u)), NOTHING)
 
 
-def box(s: islpy.Set) -> list[int]:
+def bounding_box_extents(s: islpy.Set) -> list[int]:
     """The extents of the box around a bounded, non-empty set."""
     return [s.dim_max_val(d).to_python() - s.dim_min_val(d).to_python() + 1 for d in range(s.dim(islpy.dim_type.set))]
 

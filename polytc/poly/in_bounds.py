@@ -23,7 +23,7 @@ from polytc.program.sizes import Undecided
 
 
 @dataclass(frozen=True)
-class Stray:
+class OutOfBounds:
     """An access that is not proved to stay inside. statement: the one that has it; message: what it does; witness: an instance
     that leaves the tensor, or why there is no proof."""
 
@@ -45,13 +45,13 @@ class _Access:
     does: str
 
 
-def first_stray(program: pr.Program, once: pr.Program | None, sizes: str = "") -> Stray | None:
-    """The same as `stray` for what runs in each call, and what runs once before."""
-    found = stray(program, sizes=sizes)
-    return found if found is not None or once is None else stray(once, sizes=sizes)
+def first_out_of_bounds(program: pr.Program, once: pr.Program | None, sizes: str = "") -> OutOfBounds | None:
+    """The same as `out_of_bounds` for what runs in each call, and what runs once before."""
+    found = out_of_bounds(program, sizes=sizes)
+    return found if found is not None or once is None else out_of_bounds(once, sizes=sizes)
 
 
-def stray(program: pr.Program, operations: int = isl.BUDGET, sizes: str = "") -> Stray | None:
+def out_of_bounds(program: pr.Program, operations: int = isl.BUDGET, sizes: str = "") -> OutOfBounds | None:
     """The first access that leaves its tensor, or that cannot be proved to stay inside with so many isl operations; None if all
     of them stay. sizes: what `sizes_inside` gave, '' for all."""
     for s in program.statements:
@@ -130,7 +130,7 @@ def _leaving(ctx: islpy.Context, program: pr.Program, s: pr.Statement, a: _Acces
     return domain.intersect(islpy.Set.read_from_str(ctx, f"{given}{{ {isl.instance(s)} : {conditions} }}"))
 
 
-def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], operations: int, sizes: str) -> Stray | None:
+def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], operations: int, sizes: str) -> OutOfBounds | None:
     """The same question for the instances that there are."""
     ctx = isl.new_context()
 
@@ -146,10 +146,10 @@ def _exactly(program: pr.Program, s: pr.Statement, doubtful: list[_Access], oper
         try:
             point = isl.bounded(ctx, operations, lambda: leaving(access, known))  # noqa: B023
         except isl.QuotaExceeded as e:
-            return Stray(s, what, f"the proof that it stays inside needs {e}")
+            return OutOfBounds(s, what, f"the proof that it stays inside needs {e}")
         if point is not None:
             low, extent = access.tensor.lower[access.axis], access.tensor.shape[access.axis]
-            return Stray(s, what, f"{point} leaves {low}:{low + extent}")
+            return OutOfBounds(s, what, f"{point} leaves {low}:{low + extent}")
     return None
 
 

@@ -1,7 +1,7 @@
 """isl's scheduler, bounded in time. Its operations are counted, but the numbers of its linear programs may grow without end:
 one operation then takes a thousand times as long as others, inside of isl, where neither a clock nor Ctrl-C gets a turn.
 
-    find(constraints, QUICK)
+    find(constraints, SYMBOLIC_ATTEMPTS)
         FIRST operations                      here: what most programs need
         75,000 in 0.15 s, 260,000 in 1 s      in a fork of this process, which the system ends when its time is over
 

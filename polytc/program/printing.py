@@ -151,7 +151,7 @@ def _meaning(e: pr.Expr) -> Value:
         case pr.Const():
             return type_promotion.number(e.value)
         case pr.Index():
-            return Value(e, weak=True)
+            return Value(e, weak_type=True)
         case pr.Read():
             return Value(replace(e, subscripts=tuple(type_promotion.adapt(_meaning(x), I64) for x in e.subscripts)))
         case pr.Unary():

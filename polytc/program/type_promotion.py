@@ -32,10 +32,10 @@ class TypeProblem(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A typed expression; weak: it came from Python numbers and indices alone (its type is then i64 or f64)."""
+    """A typed expression; weak_type: it came from Python numbers and indices alone (its type is then i64 or f64)."""
 
     expr: pr.Expr
-    weak: bool = False
+    weak_type: bool = False
 
     @property
     def dtype(self) -> DType:
@@ -58,16 +58,16 @@ def number(value: int | float | bool) -> Value:
     if isinstance(value, int) and abs(value) >= _HUGE:
         raise TypeProblem("E306", f"a number of {value.bit_length()} bits fits no type",
                           "integers have 64 bits, floats reach 1.8e308")
-    return Value(pr.Const(value, I64 if isinstance(value, int) else F64), weak=True)
+    return Value(pr.Const(value, I64 if isinstance(value, int) else F64), weak_type=True)
 
 
 def common(a: Value, b: Value) -> DType:
     """The type that both operands take."""
     if UNKNOWN in (a.dtype, b.dtype):
         return b.dtype if a.dtype == UNKNOWN else a.dtype
-    if a.weak == b.weak:
+    if a.weak_type == b.weak_type:
         return scalars.promote(a.dtype, b.dtype)
-    weak, strong = (a, b) if a.weak else (b, a)
+    weak, strong = (a, b) if a.weak_type else (b, a)
     if strong.dtype.kind == "b" or (weak.dtype.is_float and strong.dtype.is_int):
         return weak.dtype
     return strong.dtype
@@ -76,7 +76,7 @@ def common(a: Value, b: Value) -> DType:
 def joined(values: Sequence[Value]) -> Value:
     """A value of the type that all of these have together, numpy's result_type: those that are not weak at once, then those
     that are."""
-    strong, weak = ([v.dtype for v in values if v.weak == w] for w in (False, True))
+    strong, weak = ([v.dtype for v in values if v.weak_type == w] for w in (False, True))
     a, b = (Value(pr.Const(0, scalars.promote(*types)), w) for types, w in ((strong, False), (weak, True)))
     return a if not weak else b if not strong else Value(pr.Const(0, common(a, b)))
 
@@ -88,7 +88,7 @@ def adapt(value: Value, dtype: DType) -> pr.Expr:
         return e
     if isinstance(e, pr.Const):
         return _constant(e.value, dtype)
-    if value.weak and e.dtype.is_float and dtype.is_float:
+    if value.weak_type and e.dtype.is_float and dtype.is_float:
         return _retype(e, dtype)
     return pr.Cast(e, dtype)
 
@@ -143,14 +143,14 @@ def _fold(op: str, a: Value, b: Value) -> Value | None:
     x, y = a.number, b.number
     if op == "<<" and x and isinstance(y, int) and y >= _HUGE.bit_length():
         raise TypeProblem("E306", f"a number shifted by {y} bits fits no type", "integers have 64 bits")
-    if x is not None and y is not None and ((a.weak and b.weak) or a.dtype == b.dtype == BOOL):
+    if x is not None and y is not None and ((a.weak_type and b.weak_type) or a.dtype == b.dtype == BOOL):
         try:
             return number(_FOLD[op](x, y))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):
             return None
     if x is not None and y is not None and common(a, b) in (F32, F64):
         return _fold_floats(op, x, y, common(a, b))
-    if a.dtype != I64 or b.dtype != I64 or not (a.weak and b.weak):
+    if a.dtype != I64 or b.dtype != I64 or not (a.weak_type and b.weak_type):
         return None
     if (y == 0 and op in ("+", "-")) or (y == 1 and op in ("*", "//")):
         return a
@@ -178,7 +178,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
             if v.dtype not in (BOOL, UNKNOWN):
                 raise TypeProblem("E305", f"`{op}` needs conditions, not {v.dtype}", "compare with 0: `x != 0`")
         return Value(pr.Binary(op, a.expr, b.expr, BOOL))
-    weak = a.weak and b.weak
+    weak = a.weak_type and b.weak_type
     if op in scalars.COMPARISONS:
         return Value(pr.Binary(op, *_comparable(a, b), BOOL))
     dtype = common(a, b)
@@ -212,9 +212,9 @@ def unary(op: str, a: Value) -> Value:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; the opposite of a condition is `!x`")
     if op == "~" and not a.dtype.is_int and a.dtype != UNKNOWN:
         raise TypeProblem("E304", f"`~` needs an integer, not {a.dtype}", "cast first, e.g. `i32(...)`")
-    if a.number is not None and a.weak:
+    if a.number is not None and a.weak_type:
         return number(-a.number if op == "-" else ~int(a.number))
-    return Value(pr.Unary(op, a.expr, a.dtype), a.weak)
+    return Value(pr.Unary(op, a.expr, a.dtype), a.weak_type)
 
 
 def select(condition: Value, a: Value, b: Value) -> Value:
@@ -224,15 +224,15 @@ def select(condition: Value, a: Value, b: Value) -> Value:
     if condition.number is not None:
         return a if condition.number else b
     dtype = common(a, b)
-    return Value(pr.Select(condition.expr, adapt(a, dtype), adapt(b, dtype), dtype), a.weak and b.weak)
+    return Value(pr.Select(condition.expr, adapt(a, dtype), adapt(b, dtype), dtype), a.weak_type and b.weak_type)
 
 
 def cast(a: Value, dtype: DType) -> Value:
     """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
     cast of integers alone is that of an index or a byte that meets halves."""
-    if a.number is not None and a.weak and dtype.is_float:
+    if a.number is not None and a.weak_type and dtype.is_float:
         return Value(pr.Const(scalars.rounded(a.number, dtype) if dtype.is_half else float(a.number), dtype))
-    if isinstance(a.number, int) and a.weak and dtype.is_int and holds(a.number, dtype):
+    if isinstance(a.number, int) and a.weak_type and dtype.is_int and holds(a.number, dtype):
         return Value(pr.Const(a.number, dtype))
     e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr
     return Value(e if e.dtype == dtype and not dtype.is_half else pr.Cast(e, dtype))
@@ -242,10 +242,10 @@ def call(fn: str, args: list[Value]) -> Value:
     """An intrinsic, its arguments promoted together. Integers become f64 where a float is needed."""
     row = scalars.INTRINSICS[fn]
     dtype = args[0].dtype
-    weak = args[0].weak
+    weak = args[0].weak_type
     for i in range(1, len(args)):
         merged = Value(pr.Const(0, dtype), weak)
-        dtype, weak = common(merged, args[i]), weak and args[i].weak
+        dtype, weak = common(merged, args[i]), weak and args[i].weak_type
     if row.result in ("float", "bool") and not dtype.is_float:
         dtype = F64
     elif dtype == BOOL and fn not in ("min", "max"):
@@ -256,7 +256,7 @@ def call(fn: str, args: list[Value]) -> Value:
     if (weak or dtype == F64) and row.result != "bool" and all(isinstance(a, pr.Const) for a in adapted):
         folded = fold_call(fn, [a.value for a in adapted if isinstance(a, pr.Const)], dtype)
         if folded is not None:
-            return replace(folded, weak=weak)
+            return replace(folded, weak_type=weak)
     return Value(pr.Call(fn, adapted, BOOL if row.result == "bool" else dtype), weak and row.result != "bool")
 
 
@@ -292,7 +292,7 @@ def fold_one(e: pr.Expr) -> pr.Expr:
     match e:
         case pr.Binary() if e.a.dtype == e.b.dtype:
             try:
-                folded = _fold(e.op, Value(e.a, weak=e.a.dtype == I64), Value(e.b, weak=e.b.dtype == I64))
+                folded = _fold(e.op, Value(e.a, weak_type=e.a.dtype == I64), Value(e.b, weak_type=e.b.dtype == I64))
             except TypeProblem:
                 return e
             return e if folded is None or folded.dtype != e.dtype else folded.expr

@@ -53,7 +53,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
-def leave(program: pr.Program, decision: Decision) -> pr.Program:
+def factor_out(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the factors of the chosen statements applied to the results of their sums."""
     names, chosen = Names.of(program), dict[str, _Parts](decision.choices)
     tensors, statements = list(program.tensors), list[pr.Statement]()

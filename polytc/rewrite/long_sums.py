@@ -26,7 +26,7 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, rest_start
 from polytc.program.words import DOTS
-from polytc.rewrite.gpu.work_group_reductions import combined
+from polytc.rewrite.gpu.work_group_reductions import combine_as_tree
 from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, conditions_on, is_contraction
 from polytc.schedule.facts.strides import of_statement
@@ -281,7 +281,7 @@ class _Split:
             place = expression(Linear(terms, part.lower + n))
             at = tuple(place if e == pr.Index(part.index) else e for e in cell)
             reads.append(pr.Read(self.sums, at, self.dtype, zero))
-        return combined("+", reads, self.dtype)
+        return combine_as_tree("+", reads, self.dtype)
 
 
 def _levels(count: int) -> int:

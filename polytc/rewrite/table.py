@@ -51,7 +51,7 @@ STEPS: tuple[Step, ...] = (
          needs=(LOOPED, NOT_PRECISE)),
     Step("in_loops", "what `for` loops hold is divided among work-items", _staged(in_loops.map_to_work_groups), kinds=GPU,
          needs=(LOOPED,), open_sizes=True),
-    Step("factors", "factors that no reduced index names leave sums", factors.leave, factors.decide,
+    Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
     Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,
          needs=(STRAIGHT,), open_sizes=True),

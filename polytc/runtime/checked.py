@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polytc import errors
-from polytc.codegen.target import Bound, Executable, FastPath, Held, Types
+from polytc.codegen.target import Bound, BoundRun, Executable, FastPath, Types
 from polytc.errors import Diagnostic, IndexOutOfBounds
 from polytc.program import evaluator, type_promotion
 from polytc.program import program as pr
@@ -50,7 +50,7 @@ class Checked:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these arrays as a function."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)
 
     def fast_path(self, inputs: Types, outputs: Types) -> Callable[..., bool] | None:
         """See `codegen.target.FastPath`; it raises as `run` does."""

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LRUCache(Generic[K, V]):
     """At most `most` values by key. Several threads may use it at once: each operation is whole or not at all."""
 
     def __init__(self, most: int) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 
 from polytc.codegen.loops import Buffer
 from polytc.codegen.package import Package
-from polytc.codegen.target import Binary, Bound, Executable, Held, Loads, Resizable
+from polytc.codegen.target import Binary, Bound, BoundRun, Executable, Loader, Resizable
 from polytc.native.aligned import aligned_bytes, origin
 from polytc.native.huge_pages import lasting_bytes
 from polytc.runtime.sized import Sized
 
 
-def load(package: Package, target: Loads, threads: int) -> Executable:
+def load(package: Package, target: Loader, threads: int) -> Executable:
     """The package's code as an executable on the caller's arrays."""
     main = target.load(package.main.binary, threads)
     own = len(package.main.arrays)
@@ -34,7 +34,7 @@ def binary(executable: Executable) -> Binary:
     return found
 
 
-class Made:
+class PrologueResults:
     """What a prologue made of constants, or of copies of them; they must stay where they are as long as it is known by their
     addresses."""
 
@@ -52,7 +52,8 @@ class WithPrologue:
     package: Package
     once: Executable | None
     main: Executable
-    known: WeakValueDictionary[tuple[int, ...], Made] = field(default_factory=WeakValueDictionary, compare=False, repr=False)
+    known: WeakValueDictionary[tuple[int, ...], PrologueResults] = field(
+        default_factory=WeakValueDictionary, compare=False, repr=False)
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Both parts, on the caller's arrays: inputs, then outputs."""
@@ -69,7 +70,7 @@ class WithPrologue:
         key = tuple(a.ctypes.data for a in constants)
         made = self.known.get(key)
         if made is None:
-            made = self.known[key] = Made(self._make(buffers, [lasting(b) for b in self.package.made]), constants)
+            made = self.known[key] = PrologueResults(self._make(buffers, [lasting(b) for b in self.package.made]), constants)
         used = [a if n not in once or in_use(self, n) else unread(a) for n, a in enumerate(buffers)]
         return Rearranged(self.main.bind(self._in_order(used, made.arrays)), places, made)
 
@@ -138,7 +139,7 @@ class _Kept:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these arrays as a function."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Rearranged:
 
     bound: Bound
     places: dict[int, list[int]]
-    made: Made
+    made: PrologueResults
 
     def __call__(self) -> None:
         self.bound()

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from polytc.native import forks
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -22,8 +22,8 @@ class Pending(Generic[K, V]):
     """
 
     def __init__(self, most: int) -> None:
-        self._known: Recent[K, Future[V]] = Recent(most)
-        self._made: Recent[K, V] = Recent(most)
+        self._known: LRUCache[K, Future[V]] = LRUCache(most)
+        self._made: LRUCache[K, V] = LRUCache(most)
         self._lock, self._turn = forks.Lock(), forks.Lock()
         self._background: ThreadPoolExecutor | None = None
         _ALL.add(self)
@@ -56,7 +56,7 @@ class Pending(Generic[K, V]):
 
     def after_fork(self) -> None:
         """In the child there is no background thread, and the parent's futures may be locked by it for ever."""
-        self._background, self._known = None, Recent(self._known.most)
+        self._background, self._known = None, LRUCache(self._known.most)
         for key, value in self._made.items():
             self._known.put(key, Future()).set_result(value)
 

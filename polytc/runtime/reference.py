@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polytc import lang
-from polytc.codegen.target import Bound, Held
+from polytc.codegen.target import Bound, BoundRun
 from polytc.program.program import Program
 
 
@@ -26,4 +26,4 @@ class Reference:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these buffers, as a function without arguments."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)

@@ -104,7 +104,7 @@ Copy: TypeAlias = tuple[int, int, int, int]
 
 
 def repeat_chain(chain: Chain, first: int, most: int, counter: int, going: int, advances: Sequence[Row],
-           copies: Sequence[Copy]) -> int:
+                 copies: Sequence[Copy]) -> int:
     """Run a native chain at most so many rounds, the first with the number `first`; how many there were. Not beside other runs
     of the chain.
 

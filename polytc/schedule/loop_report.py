@@ -138,7 +138,7 @@ def _touched(node: islpy.ScheduleNode, scop: Scop) -> tuple[tuple[str, Count], .
     middle = _middle(max((m.range() for m in here), key=lambda s: s.n_basic_set()))
     instances = times.intersect_range(middle.to_union_set()).domain()
     accesses = scop.reads.union(scop.writes).intersect_domain(instances)
-    return tuple(sorted((s.get_tuple_name(), counts.points(s)) for s in isl.sets(accesses.range())))
+    return tuple(sorted((s.get_tuple_name(), counts.point_count(s)) for s in isl.sets(accesses.range())))
 
 
 def _middle(s: islpy.Set) -> islpy.Set:

@@ -25,16 +25,16 @@ PROGRAMS = [("C[i,j] += A[i,k]*B[k,j]", {"A": (5, 6), "B": (6, 7)}),
 
 @pytest.mark.parametrize(("text", "shapes"), PROGRAMS)
 def test_right_programs_pass(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
-    assert in_bounds.stray(build(text, shapes)) is None
+    assert in_bounds.out_of_bounds(build(text, shapes)) is None
 
 
 def test_open_sizes_are_those_of_the_program() -> None:
     """At sizes at which the text itself leaves its tensors the front end refuses it: that is no stray access of the code."""
     program = api.build("C[i] = A[i]*2 where i in 2:5", {"A": ("M",)})
-    assert in_bounds.stray(program) is not None
-    assert in_bounds.stray(program, sizes=in_bounds.sizes_inside(program)) is None
+    assert in_bounds.out_of_bounds(program) is not None
+    assert in_bounds.out_of_bounds(program, sizes=in_bounds.sizes_inside(program)) is None
     smaller = _shrunk(program, "A", 0, first=False)
-    assert in_bounds.stray(smaller, sizes=in_bounds.sizes_inside(program)) is not None
+    assert in_bounds.out_of_bounds(smaller, sizes=in_bounds.sizes_inside(program)) is not None
     op = api.compile("C[i] = A[i]*2 where i in 2:5", shapes={"A": ("M",)})
     for n in (5, 9):
         np.testing.assert_array_equal(op(np.arange(n, dtype=np.float32)), [4, 6, 8])
@@ -59,7 +59,7 @@ def test_one_element_less_is_found(text: str, shapes: dict[str, tuple[int, ...]]
     guarded = {r.tensor for s in program.statements for r in pr.reads(s) if r.default is not None} - set(program.outputs)
     for t in program.tensors:
         for axis in range(len(t.shape)) if t.name not in guarded else ():
-            found = in_bounds.stray(_shrunk(program, t.name, axis, first=first))
+            found = in_bounds.out_of_bounds(_shrunk(program, t.name, axis, first=first))
             assert found is not None, (t.name, axis)
             assert f"dimension {axis} of {t.name}" in found.message
             assert "leaves" in found.witness
@@ -68,10 +68,10 @@ def test_one_element_less_is_found(text: str, shapes: dict[str, tuple[int, ...]]
 def test_choices_count() -> None:
     """A read that runs only where a condition holds."""
     program = build("C[i] = i > 0 ? A[i] : B[i]", {"A": (9,), "B": (9,)})
-    assert in_bounds.stray(_shrunk(program, "A", 0, first=True)) is None
-    assert in_bounds.stray(_shrunk(program, "B", 0, first=False)) is None
-    assert in_bounds.stray(_shrunk(program, "A", 0, first=False)) is not None
-    assert in_bounds.stray(_shrunk(program, "B", 0, first=True)) is not None
+    assert in_bounds.out_of_bounds(_shrunk(program, "A", 0, first=True)) is None
+    assert in_bounds.out_of_bounds(_shrunk(program, "B", 0, first=False)) is None
+    assert in_bounds.out_of_bounds(_shrunk(program, "A", 0, first=False)) is not None
+    assert in_bounds.out_of_bounds(_shrunk(program, "B", 0, first=True)) is not None
 
 
 def test_a_rewrite_that_errs_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ def relation(text: str) -> islpy.UnionMap:
 
 
 def near(*texts: str) -> list[islpy.UnionMap]:
-    return list(uniform_dependences.nearest([relation(t) for t in texts], DOMAIN))
+    return list(uniform_dependences.nearest_distances([relation(t) for t in texts], DOMAIN))
 
 
 BOX = "0 <= t, u < 9 and 0 <= i, j < 50"

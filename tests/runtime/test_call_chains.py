@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polytc import compiler, lang
-from polytc.codegen.target import Bound, Held
+from polytc.codegen.target import Bound, BoundRun
 from polytc.runtime.call_chains import Chain, Skip, native
 
 R = np.random.default_rng(11)
@@ -74,7 +74,7 @@ def test_steps_that_are_not_native_take_their_turn() -> None:
         log.append("python")
         b[:] += 1
 
-    chain = Chain([step("B[i] = A[i]*2", {"A": a}, b, 1), Held(between, []), step("C[i] = B[i]*3", {"B": b}, c, 1)])
+    chain = Chain([step("B[i] = A[i]*2", {"A": a}, b, 1), BoundRun(between, []), step("C[i] = B[i]*3", {"B": b}, c, 1)])
     times = chain.timed()
     np.testing.assert_allclose(c, (a * 2 + 1) * 3, rtol=1e-6)
     assert log == ["python"]
@@ -96,7 +96,7 @@ def test_steps_behind_a_condition(all_native) -> None:
     p, q = np.array(True), np.array(False)
     last = step("D[i] = A[i]*5", {"A": a}, d, 1)
     steps = [Skip(p, True, 3), step("B[i] = A[i]*2", {"A": a}, b, 1), Skip(q, True, 1), step("C[i] = A[i]*3", {"A": a}, c, 1),
-             Skip(p, False, 1), step("B[i] = A[i]*4", {"A": a}, b, 1), last if all_native else Held(lambda _: last(), [])]
+             Skip(p, False, 1), step("B[i] = A[i]*4", {"A": a}, b, 1), last if all_native else BoundRun(lambda _: last(), [])]
     chain = Chain(steps)
     assert chain.native is all_native
     for first, second in ((True, True), (True, False), (False, True)):

@@ -11,12 +11,12 @@ import pytest
 
 import polytc
 from polytc import compiler, lang
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.pending import Pending
 
 
 def test_the_least_recently_used_is_forgotten() -> None:
-    known: Recent[str, int] = Recent(3)
+    known: LRUCache[str, int] = LRUCache(3)
     for n, key in enumerate("abc"):
         assert known.put(key, n) == n
     assert known.get("a") == 0
@@ -30,7 +30,7 @@ def test_the_least_recently_used_is_forgotten() -> None:
 
 
 def test_many_threads_share_one() -> None:
-    known: Recent[int, int] = Recent(5)
+    known: LRUCache[int, int] = LRUCache(5)
     wrong = []
 
     def use(seed: int) -> None:
@@ -92,7 +92,7 @@ def test_they_are_bounded() -> None:
 
 def test_an_op_forgets_shapes_and_makes_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
     op = polytc.compile("Y[i] = X[i] + 1", target="evaluate")
-    monkeypatch.setattr(op, "_ready", Recent(3))
+    monkeypatch.setattr(op, "_ready", LRUCache(3))
     for n in (1, 2, 3, 4, 5, 1, 2):
         assert op(np.zeros(n, np.float32)).tolist() == [1.0] * n
     assert len(op._ready) == 3

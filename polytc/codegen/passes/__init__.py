@@ -60,7 +60,7 @@ def _promoted(module: loops.Module, machine: Machine, scratch: frozenset[str]) -
     return replace(module, kernels=tuple(scalar_replacement.promote_kernel(k, machine, scratch) for k in module.kernels))
 
 
-def settled(module: loops.Module) -> loops.Module:
+def without_empty(module: loops.Module) -> loops.Module:
     """The module without empty kernels, the others with the arguments that they use, and in common loops of the host: passes
     leave that to the last one."""
     kernels = tuple(rebuilt(k, k.body) for k in module.kernels if k.body != loops.Block(()))
@@ -69,7 +69,7 @@ def settled(module: loops.Module) -> loops.Module:
 
 PASSES: tuple[Pass, ...] = (
     Pass("host_loops", "loops around launches go to the host", lambda m, *_: host_loops.split(m, host_loops.GRID)),
-    Pass("guards_to_bounds", "conditions on a loop's variable become its bounds", _kernels(guards_to_bounds.narrow_kernel)),
+    Pass("guards_to_bounds", "conditions on a loop's variable become its bounds", _kernels(guards_to_bounds.tighten_bounds)),
     Pass("simplify", "expressions become shorter", _kernels(simplify.simplify_kernel)),
     Pass("index_set_splitting", "whole tiles and the last, partial one get loops of their own",
          _kernels(index_set_splitting.split_kernel)),
@@ -79,7 +79,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("loop_fusion", "a loop runs together with an earlier one that makes what it reads", _kernels(loop_fusion.fuse_kernel)),
     Pass("work_items", "work-items get names", _kernels(launch_grid.name_items)),
     Pass("phase_contraction", "scratch of work-items shrinks to what is alive between barriers",
-         lambda m, machine, _: array_contraction.contract(m, machine, work_items.phased)),
+         lambda m, machine, _: array_contraction.contract(m, machine, work_items.has_phases)),
     Pass("launch_grid", "loops over groups and items get constant bounds, and one guard inside",
          _kernels(launch_grid.map_kernel)),
     Pass("register_transpose", "vectors across memory are read along it, and transposed in registers",
@@ -93,8 +93,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("reciprocal", "divisions become products, where that is licensed", _kernels(reciprocal.use_reciprocals)),
     Pass("collapse", "parallel loops in each other become one", _tuned(collapse.collapse_kernel)),
     Pass("bank_conflicts", "rows of local memory are padded against bank conflicts", _tuned(bank_conflicts.pad_kernel)),
-    Pass("barriers", "barriers stand where items need what others made", _kernels(barriers.insert)),
-    Pass("merge", "empty kernels go, and launches share loops of the host", lambda m, *_: settled(m)),
+    Pass("barriers", "barriers stand where items need what others made", _kernels(barriers.insert_barriers)),
+    Pass("merge", "empty kernels go, and launches share loops of the host", lambda m, *_: without_empty(m)),
 )
 
 

@@ -89,7 +89,7 @@ def contract(module: loops.Module, machine: Machine, wanted: Callable[[loops.Ker
     kernels, gone = list(module.kernels), set[str]()
     for n, k in enumerate(kernels):
         mine = [b for b in module.scratch if users.get(b.name) == [n]] if wanted(k) else []
-        around = {b.name: _hosts(launch_invariance.telling(k, b.name, changing)) for b in mine}
+        around = {b.name: _hosts(launch_invariance.deciding_loops(k, b.name, changing)) for b in mine}
         slices = _slices(k, mine, {name: _inside_of(levels, found[n][name]) for name, levels in around.items()}, machine)
         if slices:
             kernels[n] = rebuilt(k, _rewritten(k.body, slices))
@@ -107,7 +107,7 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     room = machine.local_bytes or float("inf")
     result: dict[str, _Slice] = {}
     for b in buffers:
-        name = b.name if work_items.phased(k) else fresh(f"{b.name}_slice", taken)
+        name = b.name if work_items.has_phases(k) else fresh(f"{b.name}_slice", taken)
         small = _own(b, name, accesses[b.name], groups, axes)
         if small is None:
             small = _common(b, name, accesses[b.name], groups, axes)
@@ -127,7 +127,7 @@ def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], 
         return None
     sides, shared = found
     small = _Slice(loops.Buffer(name, b.dtype, tuple(s.extent for s in sides if s.extent > 1), "private"), sides, shared)
-    used = [work_items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path if work_items.is_several(x.node)),
+    used = [work_items.Access(small.at(a.indices), frozenset(x.node.var for x in a.path if work_items.is_repeated(x.node)),
                               a.store) for a in accesses]
     left = axes - set(shared)
     owned = work_items.owned_dimensions(used, left)

@@ -49,7 +49,7 @@ class _Access:
 def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with longer rows where items meet in a bank."""
     own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc) and s.buffer.space == "local"]
-    if machine.kind != "gpu" or not work_items.shared(kernel) or not own:
+    if machine.kind != "gpu" or not work_items.shared_item_variables(kernel) or not own:
         return kernel
     used: dict[str, list[_Access]] = {}
     for name, indices, times, _ in traverse.accesses(kernel.body, frozenset(b.name for b in own), 1, _times):
@@ -79,7 +79,7 @@ def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:
     for s in traverse.walk_stmt(kernel.body):
         if isinstance(s, loops.For) and s.kind == "thread" and isinstance(s.upper, loops.Const):
             axes[s.var] = max(axes.get(s.var, 1), int(s.upper.value))
-    names = sorted(work_items.shared(kernel), reverse=True)
+    names = sorted(work_items.shared_item_variables(kernel), reverse=True)
     for numbers in product(*(range(axes.get(n, 1)) for n in names)):
         yield dict(zip(names, numbers, strict=True))
 

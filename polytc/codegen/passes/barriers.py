@@ -51,9 +51,9 @@ _Axes: TypeAlias = Mapping[str, tuple[int, int]]
 """Of loops over items: variable -> axis, and iterations at most."""
 
 
-def insert(kernel: loops.Kernel) -> loops.Kernel:
+def insert_barriers(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its barriers; one whose items run a single phase needs none."""
-    if not work_items.phased(kernel):
+    if not work_items.has_phases(kernel):
         return kernel
     axes = _axes(kernel.body)
     common = _common(kernel.body, axes)

@@ -18,7 +18,7 @@ from polytc.codegen.passes import simplify
 from polytc.program.scalars import I64
 
 
-def narrow_kernel(kernel: loops.Kernel) -> loops.Kernel:
+def tighten_bounds(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its conditions as far out as they may go, and in the bounds of sequential loops."""
     return replace(kernel, body=_narrow(kernel.body))
 

@@ -19,7 +19,7 @@ from polytc.codegen.passes import simplify
 from polytc.program.extents import Extent, times
 
 
-def outermost(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:
+def grid_loops(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:
     """The block and thread loops around everything else, outermost first, and what is inside of them."""
     chain: list[loops.For] = []
     s = kernel.body
@@ -31,7 +31,7 @@ def outermost(kernel: loops.Kernel) -> tuple[list[loops.For], loops.Stmt]:
 
 def name_items(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with one name an axis for the work-items of the thread loops that are not in the chain at its top."""
-    chain, s = outermost(kernel)
+    chain, s = grid_loops(kernel)
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if not isinstance(x, loops.For) or x.kind != "thread":
@@ -53,7 +53,7 @@ def name_items(kernel: loops.Kernel) -> loops.Kernel:
 
 def map_kernel(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its grid loops normalised; a kernel without any is left alone."""
-    chain, body = outermost(kernel)
+    chain, body = grid_loops(kernel)
     if not chain:
         return kernel
     known: dict[str, simplify.Interval] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from polytc.codegen import loops, traverse
 
 
-def telling(kernel: loops.Kernel, buffer: str, changing: frozenset[str]) -> tuple[loops.For, ...]:
+def deciding_loops(kernel: loops.Kernel, buffer: str, changing: frozenset[str]) -> tuple[loops.For, ...]:
     """The loops of the host on which it depends what a kernel does with the elements of a buffer. changing: the buffers that
     are written; where these decide, all loops do."""
     if not kernel.host:

@@ -28,7 +28,7 @@ from polytc.codegen import loops, traverse
 from polytc.codegen.lower import conjunction
 from polytc.codegen.passes import simplify
 from polytc.codegen.passes.simplify import Interval, Terms
-from polytc.codegen.passes.vector_statements import alternatives, clamped, scalars_safe
+from polytc.codegen.passes.vector_statements import bound_operands, clamp_shared_loads, shared_loads_safe
 from polytc.machine import Machine
 
 POINT = ("unroll", "vector", "reduce")
@@ -100,7 +100,7 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
         return s, []
     single = simplify.expr(loops.binary("-", s.upper, s.lower), {}) == loops.const(1)       # a tile loop that was split
     if single or _stores_move(s.body, s.var):
-        return replace(s, body=loops.If(_all(found), assume(body, found), _other(body, inside, facts))), []
+        return replace(s, body=loops.If(_all(found), assume_full_tile(body, found), _other(body, inside, facts))), []
     mine, rest = [c for c in found if c.coefficient(s.var)], [c for c in found if not c.coefficient(s.var)]
     hoisted = _hoisted(mine, s, known)
     if hoisted is not None:
@@ -150,8 +150,8 @@ def _nest(s: loops.Stmt, known: dict[str, Interval], size: int) -> list[Conditio
             inner = _nest(s.body, known | {s.var: (low, high)}, size * (high - low + 1))
             if inner is None:
                 return None
-            own = [Condition(_minus(a, high + 1), s.var, True, a, high + 1) for a in alternatives(s.upper, "min")]
-            own += [Condition(_scaled(_minus(a, low)), s.var, False, a, low) for a in alternatives(s.lower, "max")]
+            own = [Condition(_minus(a, high + 1), s.var, True, a, high + 1) for a in bound_operands(s.upper, "min")]
+            own += [Condition(_scaled(_minus(a, low)), s.var, False, a, low) for a in bound_operands(s.lower, "max")]
             return [*own, *(_least(c, s.var, low, high) for c in inner)]
         case loops.For():
             return None
@@ -204,8 +204,8 @@ def _hoisted(found: Sequence[Condition], s: loops.For, known: dict[str, Interval
     """The conditions for all iterations of a loop; None if some then never hold."""
     moved = []
     for c in found:
-        bounds = alternatives(s.lower, "max") if c.coefficient(s.var) > 0 else \
-            [simplify.expr(loops.binary("-", a, loops.const(1)), {}) for a in alternatives(s.upper, "min")]
+        bounds = bound_operands(s.lower, "max") if c.coefficient(s.var) > 0 else \
+            [simplify.expr(loops.binary("-", a, loops.const(1)), {}) for a in bound_operands(s.upper, "min")]
         able = [m for m in (_with(c, s.var, b) for b in bounds) if not _fails(m, known)]
         if not able:
             return None
@@ -230,13 +230,13 @@ def _cut(s: loops.For, found: Sequence[Condition], known: dict[str, Interval], f
             last = loops.Call("min", (last, end), last.dtype)
     first = simplify.expr(loops.Call("min", (first, s.upper), s.lower.dtype), known)
     last = simplify.expr(loops.Call("max", (last, first), s.lower.dtype), known)
-    full = replace(s, lower=first, upper=last, body=assume(s.body, found))
+    full = replace(s, lower=first, upper=last, body=assume_full_tile(s.body, found))
     other = replace(s, body=_other(s.body, known | {s.var: simplify.values(s, known)}, facts))
     return loops.block(*([replace(other, upper=first)] if first != s.lower else []), full,
                        *([replace(other, lower=last)] if last != s.upper else []))
 
 
-def assume(s: loops.Stmt, found: Sequence[Condition]) -> loops.Stmt:
+def assume_full_tile(s: loops.Stmt, found: Sequence[Condition]) -> loops.Stmt:
     """The statement without the bounds that the conditions make needless."""
     drop: dict[tuple[str, bool], dict[loops.Expr, int]] = {}
     for c in found:
@@ -245,7 +245,7 @@ def assume(s: loops.Stmt, found: Sequence[Condition]) -> loops.Stmt:
     def bound(x: loops.For, upper: bool) -> loops.Expr:
         old, gone = x.upper if upper else x.lower, drop.get((x.var, upper), {})
         fn = "min" if upper else "max"
-        kept = [a for a in alternatives(old, fn) if a not in gone]
+        kept = [a for a in bound_operands(old, fn) if a not in gone]
         return _extreme(fn, [*kept, *map(loops.const, gone.values())]) if gone else old
 
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
@@ -268,7 +268,7 @@ def _other(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> loops.St
     """Tiles that are not full: ready to be unrolled into masked vectors, if the machine has them."""
     match s:
         case loops.For() if s.kind in POINT:
-            return square(s, known) if facts.masks else s
+            return rectangular_nest(s, known) if facts.masks else s
         case loops.For():
             return replace(s, body=_other(s.body, known | {s.var: simplify.values(s, known)}, facts))
         case loops.Block():
@@ -281,7 +281,7 @@ def _other(s: loops.Stmt, known: dict[str, Interval], facts: _Facts) -> loops.St
             return s
 
 
-def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
+def rectangular_nest(s: loops.For, known: dict[str, Interval]) -> loops.For:
     """A nest whose 'unroll' loops have constant bounds, around a vector loop that has no iterations where they had none.
 
         for a in 0:9 { for b in 0:17 {                  with C[8,16], A[8,16]
@@ -303,8 +303,8 @@ def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
         if low is None or high is None:
             return s
         var = loops.Var(nest.var)
-        above = [_plus_one(loops.binary("-", var, a)) for a in alternatives(nest.lower, "max") if a != loops.const(low)]
-        below = [loops.binary("-", a, var) for a in alternatives(nest.upper, "min") if a != loops.const(high + 1)]
+        above = [_plus_one(loops.binary("-", var, a)) for a in bound_operands(nest.lower, "max") if a != loops.const(low)]
+        below = [loops.binary("-", a, var) for a in bound_operands(nest.upper, "min") if a != loops.const(high + 1)]
         limits += [*above, *below]
         outer.append(replace(nest, lower=loops.const(low), upper=loops.const(high + 1)))
         inside[nest.var] = low, high
@@ -315,8 +315,8 @@ def square(s: loops.For, known: dict[str, Interval]) -> loops.For:
         return s
     wide = [loops.binary("+", loops.binary("*", x, loops.const(high + 1 - low)), loops.const(low)) for x in limits]
     result = replace(vector, upper=_extreme("min", [vector.upper, *(simplify.expr(w, {}) for w in wide)]))
-    result = clamped(result, inside)
-    if not scalars_safe(result, inside):
+    result = clamp_shared_loads(result, inside)
+    if not shared_loads_safe(result, inside):
         return s
     for x in reversed(outer):
         result = replace(x, body=result)

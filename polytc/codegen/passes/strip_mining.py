@@ -38,13 +38,13 @@ class Facts:
     stored: frozenset[str]
 
 
-def within(ramp: loops.Ramp, lower: loops.Expr, upper: loops.Expr) -> loops.Expr:
+def lanes_within(ramp: loops.Ramp, lower: loops.Expr, upper: loops.Expr) -> loops.Expr:
     """The lanes of a ramp that lie in lower..upper."""
     above = loops.binary(">=", ramp, broadcast(lower, ramp.lanes))
     return loops.binary("&&", above, loops.binary("<", ramp, broadcast(upper, ramp.lanes)))
 
 
-def strips(s: loops.For, lanes: int, masks: bool) -> loops.Stmt:
+def strip_mine(s: loops.For, lanes: int, masks: bool) -> loops.Stmt:
     """A vector loop in strips. masks: of what is left, one masked vector."""
     several = SIDE_BY_SIDE if any(isinstance(x, loops.For) for x in traverse.walk_stmt(s.body)) else \
         2 if sum(isinstance(x, loops.Store) for x in traverse.walk_stmt(s.body)) <= PAIR else 1
@@ -164,7 +164,7 @@ def _tree(op: str, values: Sequence[loops.Expr]) -> loops.Expr:
     return values[0]
 
 
-def horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int]]) -> loops.Stmt:
+def horizontal_reduction(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int]]) -> loops.Stmt:
     """`T[x] = T[x] op f(i)` for all i of a loop of constant bounds: vectors are combined with each other first, then across
     lanes. pieces: (first iteration, lanes, lanes) of the vectors."""
     assert isinstance(loop.lower, loops.Const)
@@ -187,7 +187,7 @@ def horizontal(loop: loops.For, s: loops.Store, pieces: list[tuple[int, int, int
     return replace(s, value=result)
 
 
-def accumulates(s: loops.Store, var: str) -> bool:
+def is_accumulation(s: loops.Store, var: str) -> bool:
     """Is it `T[x] = T[x] op f(i)`? A scatter's update is not: its place depends on i, or it keeps the old value where it leaves
     the tensor."""
     moves = any(var in traverse.variables(i) for i in s.indices)

@@ -20,7 +20,7 @@ ITERATIONS = 32
 """Of a loop and those inside of it that are unrolled together: more loads at once need more registers than there are."""
 
 
-def mark_kernel(kernel: loops.Kernel) -> loops.Kernel:
+def mark_short_loops(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with its short sequential loops of kind 'unroll'."""
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         if not isinstance(s, loops.For) or s.kind != "sequential":

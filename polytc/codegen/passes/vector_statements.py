@@ -22,25 +22,25 @@ class Chunk:
     active: int | loops.Expr | None = None
 
 
-def divides(s: loops.Stmt) -> bool:
+def divides_integers(s: loops.Stmt) -> bool:
     """Does it divide integers by other than numbers? In idle lanes, which hold 0, that would trap."""
     return any(isinstance(e, loops.Binary) and e.op in ("/", "//", "%") and e.dtype.is_int and not isinstance(e.b, loops.Const)
                for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top))
 
 
-def straight(s: loops.Stmt, var: str, masks: bool) -> bool:
+def is_vectorizable(s: loops.Stmt, var: str, masks: bool) -> bool:
     """Can it be made vectors of the values of `var`? Stores of scalars can, in loops that all lanes run alike, and under
     conditions that all lanes meet alike, or, if there are masks, one by one."""
     match s:
         case loops.Block():
-            return all(straight(x, var, masks) for x in s.stmts)
+            return all(is_vectorizable(x, var, masks) for x in s.stmts)
         case loops.Store():
             return not any(e.lanes > 1 for top in (*s.indices, s.value) for e in traverse.walk_expr(top))
         case loops.For(kind="sequential"):
-            return _alike(s.lower, var) and _alike(s.upper, var) and straight(s.body, var, masks)
+            return _alike(s.lower, var) and _alike(s.upper, var) and is_vectorizable(s.body, var, masks)
         case loops.If():
-            return (masks or _alike(s.cond, var)) and straight(s.then, var, masks) and \
-                (s.orelse is None or straight(s.orelse, var, masks))
+            return (masks or _alike(s.cond, var)) and is_vectorizable(s.then, var, masks) and \
+                (s.orelse is None or is_vectorizable(s.orelse, var, masks))
         case _:
             return False
 
@@ -50,7 +50,7 @@ def _alike(e: loops.Expr, var: str) -> bool:
     return var not in traverse.variables(e) and not traverse.loads(e)
 
 
-def widest(s: loops.Stmt) -> int:
+def widest_element(s: loops.Stmt) -> int:
     """Bytes of the widest element that the statement touches."""
     sizes = [x.buffer.dtype.bytes for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
     sizes += [e.dtype.bytes for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)
@@ -101,14 +101,14 @@ def _masked(s: loops.If, var: str, chunk: Chunk) -> loops.Stmt:
     """Each branch in the lanes that take it."""
     ramp = loops.Ramp(chunk.base, chunk.stride, chunk.lanes, active=chunk.active)
     cond = broadcast(vector_expr(s.cond, var, ramp), chunk.lanes)
-    parts = [vector(s.then, var, replace(chunk, active=both(chunk, cond)))]
+    parts = [vector(s.then, var, replace(chunk, active=meet_masks(chunk, cond)))]
     if s.orelse is not None:
         other = loops.Unary("!", cond, BOOL, chunk.lanes)
-        parts.append(vector(s.orelse, var, replace(chunk, active=both(chunk, other))))
+        parts.append(vector(s.orelse, var, replace(chunk, active=meet_masks(chunk, other))))
     return loops.block(*parts)
 
 
-def both(chunk: Chunk, cond: loops.Expr) -> loops.Expr:
+def meet_masks(chunk: Chunk, cond: loops.Expr) -> loops.Expr:
     """The lanes of a chunk that count and meet a condition."""
     if chunk.active is None:
         return cond
@@ -118,7 +118,7 @@ def both(chunk: Chunk, cond: loops.Expr) -> loops.Expr:
     return loops.binary("&&", mask, cond)
 
 
-def widened(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
+def widen_masked_loads(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
     """The statement with masked loads that read whole vectors where all lanes lie in the buffer, whether they count or not:
     what is computed from the others is not stored. Buffers that the kernel stores keep their masks: loads match stores."""
     def load(e: loops.Expr) -> loops.Expr:
@@ -128,18 +128,18 @@ def widened(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozense
     return traverse.map_stmt(s, lambda x: x, lambda e: traverse.map_expr(e, load))
 
 
-def alternatives(bound: loops.Expr, fn: str) -> list[loops.Expr]:
+def bound_operands(bound: loops.Expr, fn: str) -> list[loops.Expr]:
     """The expressions of which a bound is the minimum (or maximum, as `fn` says)."""
     match bound:
         case loops.Call() if bound.fn == fn:
-            return [a for x in bound.args for a in alternatives(x, fn)]
+            return [a for x in bound.args for a in bound_operands(x, fn)]
         case loops.Binary(op="+" | "-", b=loops.Const()):
-            return [simplify.expr(replace(bound, a=x), {}) for x in alternatives(bound.a, fn)]
+            return [simplify.expr(replace(bound, a=x), {}) for x in bound_operands(bound.a, fn)]
         case _:
             return [bound]
 
 
-def relaxed(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
+def relax_masks(s: loops.Stmt, known: dict[str, simplify.Interval], stored: frozenset[str]) -> loops.Stmt:
     """The statement with masked loads from buffers of open sizes under as few conditions as keep them inside, so that rows of a
     tile share them whether they count or not: what is computed from the other lanes is not stored.
 
@@ -166,7 +166,7 @@ def _relaxed(index: loops.Expr, extent: int, known: dict[str, simplify.Interval]
     match index.active:
         case loops.Binary(op="<", a=loops.Ramp() as lane, b=loops.Broadcast() as most) if index.stride == lane.stride == 1:
             low = simplify.interval(index.base, known)[0]
-            for a in alternatives(most.a, "min") if low is not None and low >= 0 else ():
+            for a in bound_operands(most.a, "min") if low is not None and low >= 0 else ():
                 past = _simple(loops.binary("-", loops.binary("+", loops.binary("-", index.base, lane.base), a), size(extent)))
                 end = simplify.interval(past, known)[1]
                 if end is not None and end <= 0:
@@ -179,14 +179,14 @@ def _within(index: loops.Expr, extent: int, known: dict[str, simplify.Interval])
     return low is not None and high is not None and low >= 0 and high < extent
 
 
-def scalars_safe(s: loops.For, known: dict[str, simplify.Interval]) -> bool:
+def shared_loads_safe(s: loops.For, known: dict[str, simplify.Interval]) -> bool:
     """May the loads that all lanes of a loop share happen, even if it has no iterations: do they lie in their buffers, whatever
     the variables in their intervals? Loads under a condition of their own are no matter."""
     return all(conditional or s.var in traverse.variables(e) or _inside(e, known) for x in traverse.walk_stmt(s.body)
                for top in traverse.expressions(x) for e, conditional in traverse.loads(top))
 
 
-def clamped(s: loops.For, known: dict[str, simplify.Interval]) -> loops.For:
+def clamp_shared_loads(s: loops.For, known: dict[str, simplify.Interval]) -> loops.For:
     """The loop whose loads that all lanes share stay inside of their buffers, where extents are open, so that they may happen
     even if it has no iterations; where it has some, nothing changes."""
     def load(e: loops.Expr) -> loops.Expr:

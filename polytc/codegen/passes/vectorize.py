@@ -21,14 +21,14 @@ from polytc.codegen.passes import simplify, strip_mining
 from polytc.codegen.passes.strip_mining import Facts
 from polytc.codegen.passes.vector_statements import (
     Chunk,
-    clamped,
-    divides,
-    relaxed,
-    scalars_safe,
-    straight,
+    clamp_shared_loads,
+    divides_integers,
+    is_vectorizable,
+    relax_masks,
+    shared_loads_safe,
     vectors,
-    widened,
-    widest,
+    widen_masked_loads,
+    widest_element,
 )
 from polytc.machine import Machine
 
@@ -71,12 +71,12 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return _unroll(s, extent) if extent is not None and extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
     if extent == 1:
         return _unroll(s, extent)
-    lanes = machine.lanes(widest(s.body))
-    masks = machine.masked and not divides(s.body)
+    lanes = machine.lanes(widest_element(s.body))
+    masks = machine.masked and not divides_integers(s.body)
     stores = [x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store)]
-    moves = all(strip_mining.accumulates(x, s.var) if s.kind == "reduce" else
+    moves = all(strip_mining.is_accumulation(x, s.var) if s.kind == "reduce" else
                 any(s.var in traverse.variables(i) for i in x.indices) for x in stores)
-    if not moves or not straight(s.body, s.var, masks or s.kind == "reduce"):
+    if not moves or not is_vectorizable(s.body, s.var, masks or s.kind == "reduce"):
         return replace(s, kind="sequential")
     if extent is None or (s.kind == "reduce" and not isinstance(s.body, loops.Store)):
         return _unknown(s, facts, known, lanes, masks)
@@ -84,7 +84,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return _unknown(s, facts, known, lanes, masks)
     if s.kind == "reduce":
         assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
-        return strip_mining.horizontal(s, s.body, chunks(extent, lanes))
+        return strip_mining.horizontal_reduction(s, s.body, chunks(extent, lanes))
     pieces = masked_chunks(extent, lanes) if masks else chunks(extent, lanes)
     return vectors(s.body, s.var, [_chunk(s, *p) for p in pieces])
 
@@ -95,12 +95,12 @@ def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], la
         return strip_mining.partial_results(s, facts, lanes, masks)
     low, high = simplify.values(s, known)
     small = s.step == 1 and low is not None and high is not None and high - low < COVER * lanes
-    safe = clamped(s, known) if masks and small else s
-    if masks and small and low is not None and high is not None and scalars_safe(safe, known):
+    safe = clamp_shared_loads(s, known) if masks and small else s
+    if masks and small and low is not None and high is not None and shared_loads_safe(safe, known):
         s = safe
         masked = vectors(s.body, s.var, _cover(s, low, high + 1, lanes, known))
-        return widened(relaxed(masked, known, facts.stored), known, facts.stored)
-    return strip_mining.strips(s, lanes, masks)
+        return widen_masked_loads(relax_masks(masked, known, facts.stored), known, facts.stored)
+    return strip_mining.strip_mine(s, lanes, masks)
 
 
 def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simplify.Interval]) -> list[Chunk]:
@@ -109,7 +109,7 @@ def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simpl
     for at, width, count in masked_chunks(high - low, lanes):
         width = max(width, 2)                                         # a scalar has no mask
         base = loops.const(low + at)
-        mask = simplify.expr(strip_mining.within(loops.Ramp(base, 1, width), s.lower, s.upper), known)
+        mask = simplify.expr(strip_mining.lanes_within(loops.Ramp(base, 1, width), s.lower, s.upper), known)
         active: int | loops.Expr | None = count if count < width else None
         if not isinstance(mask, loops.Const):
             active = mask

@@ -3,7 +3,7 @@
     block for b { alloc private acc[16, 4];  thread for item0 { acc[item0, :] = ... };  thread for item0 { ... acc[item0, :] } }
 
 A private array outside of the thread loops has a dimension for each axis of items, in which each item uses its own coordinate:
-so the Loop AST runs as it stands, one phase after the other. `localise` drops these dimensions for targets in whose language a
+so the Loop AST runs as it stands, one phase after the other. `drop_item_dimensions` drops these dimensions for targets in whose language a
 private array is the item's own anyway.
 """
 
@@ -19,12 +19,12 @@ from polytc.codegen.passes import launch_grid
 T = TypeVar("T")
 
 
-def phased(kernel: loops.Kernel) -> bool:
+def has_phases(kernel: loops.Kernel) -> bool:
     """Are there thread loops below the chain of block and thread loops at the top?"""
-    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(launch_grid.outermost(kernel)[1]))
+    return any(isinstance(x, loops.For) and x.kind == "thread" for x in traverse.walk_stmt(launch_grid.grid_loops(kernel)[1]))
 
 
-def shared(kernel: loops.Kernel) -> frozenset[str]:
+def shared_item_variables(kernel: loops.Kernel) -> frozenset[str]:
     """The variables that several thread loops have in common (see passes.launch_grid): the number of the item, wherever they
     stand."""
     found = [x for x in traverse.walk_stmt(kernel.body) if isinstance(x, loops.For) and x.kind == "thread"]
@@ -41,7 +41,7 @@ class Access:
     store: bool
 
 
-def is_several(s: loops.For) -> bool:
+def is_repeated(s: loops.For) -> bool:
     """Does a loop run for others than the first item?"""
     return s.kind != "thread" or s.lower != loops.const(0) or s.upper != loops.const(1)
 
@@ -64,7 +64,7 @@ def _told(accesses: Sequence[Access], d: int) -> str | None:
     return name if own else None
 
 
-def localise(kernel: loops.Kernel) -> loops.Kernel:
+def drop_item_dimensions(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel whose private arrays outside of thread loops have no dimensions for the items."""
     dropped: dict[loops.Buffer, tuple[int, ...]] = {}
     for x in traverse.walk_stmt(kernel.body):
@@ -108,6 +108,6 @@ def accesses_of(s: loops.Stmt, names: frozenset[str]) -> dict[str, list[Access]]
     """All loads and stores of the buffers of these names."""
     found: dict[str, list[Access]] = {}
     for name, indices, inside, store in traverse.accesses(
-            s, names, frozenset[str](), lambda inside, x: inside | {x.var} if is_several(x) else inside):
+            s, names, frozenset[str](), lambda inside, x: inside | {x.var} if is_repeated(x) else inside):
         found.setdefault(name, []).append(Access(indices, inside, store))
     return found

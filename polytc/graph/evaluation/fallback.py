@@ -68,7 +68,7 @@ def host(node: Node, why: str) -> Host:
     return Host(node.label, node.op, work, node.inputs, node.outputs, why)
 
 
-def passing(node: Node) -> Host:
+def optional_host(node: Node) -> Host:
     """The step of an operator of OPTIONAL."""
     return Host(node.label, node.op, OPTIONAL[node.op], node.inputs, node.outputs)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from polytc.graph.ir import Node
 from polytc.graph.operators.binding import Apply, Indices, View
-from polytc.graph.plan import NONE, Array, Watch
+from polytc.graph.plan import NONE, Array, IndexCheck
 from polytc.graph.user_operators import OWN_TEXTS
 from polytc.program import program as pr
 from polytc.program.program import Program
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polytc.graph.specialisation.specialise import Specialisation
 
 
-def watch(walk: Specialisation, node: Node, inputs: Sequence[Indices]) -> None:
+def add_index_checks(walk: Specialisation, node: Node, inputs: Sequence[Indices]) -> None:
     """Look at the inputs of a node that hold indices, those that are not known now; the same ones once."""
     for k, each in enumerate(inputs):
         name, width = node.inputs[each.input], len(each.columns)
@@ -38,30 +38,30 @@ def watch(walk: Specialisation, node: Node, inputs: Sequence[Indices]) -> None:
         walk.step(replace(node, op="Indices"), Apply(
             "watching.Outside", (f"indices{k}", low, high), (f"first{k}", f"index{k}"), {"D": width, "nowhere": NONE},
             spell={"counts": counts}), names, frozenset())
-        walk.watches[key] = Watch(names[f"first{k}"], names[f"index{k}"], node.label, repr(name),
+        walk.watches[key] = IndexCheck(names[f"first{k}"], names[f"index{k}"], node.label, repr(name),
                                   tuple((0, e) for e in shape), (), tuple(f"{what}, {a}:{b}" for a, b, what in each.columns))
 
 
-def tested(walk: Specialisation, node: Node, step: Apply, program: Program) -> tuple[Program, tuple[str, ...]]:
+def with_index_checks(walk: Specialisation, node: Node, step: Apply, program: Program) -> tuple[Program, tuple[str, ...]]:
     """The program of a user's text with further outputs, and the values for these, where memory decides its subscripts."""
     if step.entry.rpartition(".")[0] not in OWN_TEXTS or not decides(program):
         return program, ()
     whole, checks = check_indices(program, numbered=True)
-    values = tuple(f"{own(node)}.{c.output.name}{len(walk.calls)}" for c in checks)
+    values = tuple(f"{inner_name(node)}.{c.output.name}{len(walk.calls)}" for c in checks)
     for value, c in zip(values, checks, strict=True):
         walk.define(value, Array(c.output.dtype, c.output.shape), node.label)
         walk.watches[value] = _watch(c, value, node)
     return whole, values
 
 
-def _watch(c: Check, value: str, node: Node) -> Watch:
+def _watch(c: Check, value: str, node: Node) -> IndexCheck:
     place = c.subscript.a if isinstance(c.subscript, pr.Cast) else c.subscript
     low = c.tensor.lower[c.axis]
-    return Watch(value, "", node.label, pr.format_expr(place), tuple((r.lower, r.extent) for r in c.ranges),
-                 tuple(r.index for r in c.ranges),
-                 (f"dimension {c.axis} of {c.tensor.name}, {low}:{low + c.tensor.shape[c.axis]}",), c.width)
+    return IndexCheck(value, "", node.label, pr.format_expr(place), tuple((r.lower, r.extent) for r in c.ranges),
+                      tuple(r.index for r in c.ranges),
+                      (f"dimension {c.axis} of {c.tensor.name}, {low}:{low + c.tensor.shape[c.axis]}",), c.width)
 
 
-def own(node: Node) -> str:
+def inner_name(node: Node) -> str:
     """What the values inside of a node's lowering are called after."""
     return next(filter(None, node.outputs), node.op)

@@ -27,7 +27,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Made:
+class StepProgram:
     """The program of a step. results: what it computes, as stored; halves: the type for promotion of each result that is a half
     and held in f32, None for the others."""
 
@@ -36,7 +36,7 @@ class Made:
     halves: tuple[DType | None, ...]
 
 
-def make(step: Apply, given: Sequence[Given], local: frozenset[str]) -> Made:
+def step_program(step: Apply, given: Sequence[Given], local: frozenset[str]) -> StepProgram:
     """local: the outputs that only other steps read. Raises CompileError where the step does not fit its inputs."""
     text = text_of(step)
     arguments = (text, step.entry, tuple((g.shape, g.dtype.name) for g in given), frozen(step.attrs),
@@ -49,10 +49,10 @@ def make(step: Apply, given: Sequence[Given], local: frozenset[str]) -> Made:
         unrounded += [p.name for p, g in zip(own.inputs, given, strict=True) if g.held]
     made = program(*arguments, tuple(unrounded)) if unrounded else plain
     results = tuple(Array(made.tensor(n).dtype, made.tensor(n).shape) for n in made.outputs)
-    return Made(made, results, tuple(t if r.dtype != t else None for t, r in zip(types, results, strict=True)))
+    return StepProgram(made, results, tuple(t if r.dtype != t else None for t, r in zip(types, results, strict=True)))
 
 
-def local(steps: Iterable[Step]) -> frozenset[str]:
+def step_temporaries(steps: Iterable[Step]) -> frozenset[str]:
     """Names of what only other steps read, not even as a result of the node under another shape."""
     named, results = set[str](), set[str]()
     for step in reversed(tuple(steps)):

@@ -17,7 +17,7 @@ def refusal(code: str, message: str, *notes: str) -> Unsupported:
     return Unsupported([Diagnostic(code, message, None, notes)])
 
 
-def tripped(node: Node, described: Callable[[str], str], error: Exception) -> CompileError:
+def row_failure(node: Node, described: Callable[[str], str], error: Exception) -> CompileError:
     """A node's binding row met an error. described: the type of a value."""
     attributes = ", ".join(f"{k}={_brief(v)}" for k, v in node.attributes.items()) or "none"
     inputs = ", ".join(f"{n}: {described(n)}" for n in node.inputs) or "none"

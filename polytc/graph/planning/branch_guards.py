@@ -9,7 +9,7 @@ from dataclasses import replace
 from polytc.graph.plan import Array, Call, Guard, Plan
 
 
-def jumps(guards: Sequence[tuple[Guard, ...]]) -> list[tuple[int | Guard, int]]:
+def guard_jumps(guards: Sequence[tuple[Guard, ...]]) -> list[tuple[int | Guard, int]]:
     """The numbers of steps that have these guards, in order, each guard before the steps in a row that share it, with how many
     rows of this list it guards; 0 beside steps.
 
@@ -27,7 +27,7 @@ def jumps(guards: Sequence[tuple[Guard, ...]]) -> list[tuple[int | Guard, int]]:
     return rows(range(len(guards)), 0)
 
 
-def apart(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+def change_branches(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
     """The plan with the calls of each branch, and those between branches, changed without the others.
 
     change: may put other calls in place of a plan's, which make the same outputs.

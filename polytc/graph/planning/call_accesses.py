@@ -27,7 +27,7 @@ def shape_of(p: pr.Program) -> Shape:
     sizes = {s.name: s.points for s in p.statements}
     updates = [s for s in p.statements if s.op is not None]
     light = all(_reads_once(p, s, sizes[s.name]) for s in updates)
-    pointwise = not updates and all(plain(s.subscripts) for s in p.statements)
+    pointwise = not updates and all(has_plain_subscripts(s.subscripts) for s in p.statements)
     return Shape(pointwise, light, max(sizes.values(), default=0))
 
 
@@ -37,38 +37,38 @@ def _reads_once(p: pr.Program, s: pr.Statement, points: int) -> bool:
     return bool(sizes) and points <= max(sizes)
 
 
-def plain(subscripts: tuple[pr.Expr, ...]) -> bool:
+def has_plain_subscripts(subscripts: tuple[pr.Expr, ...]) -> bool:
     """Distinct bare indices, and zeros for axes of extent 1."""
     names = [e.name for e in subscripts if isinstance(e, pr.Index)]
     return len(set(names)) == len(names) and all(isinstance(e, pr.Index) or e == pr.Const(0, I64) for e in subscripts)
 
 
-def moves(p: pr.Program) -> bool:
+def only_moves_elements(p: pr.Program) -> bool:
     """Does a program do nothing but put elements in another order?"""
     if len(p.statements) != 1:
         return False
     s = p.statements[0]
-    return s.op is None and plain(s.subscripts) and isinstance(s.value, pr.Read) and s.value.default is None \
+    return s.op is None and has_plain_subscripts(s.subscripts) and isinstance(s.value, pr.Read) and s.value.default is None \
         and len(pr.reads(s)) == 1
 
 
-def stacked(call: Call, name: str) -> bool:
+def is_batched(call: Call, name: str) -> bool:
     """Does a product read `name` at plain indices, as one of many matrices? The ranks tell, so that all sizes are alike."""
     tensor = next(t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name)
     for s in call.program.statements:
         reads = pr.reads(s)
         if s.op is not None and tensor in {r.tensor for r in reads}:
-            bare = all(r.default is None and plain(r.subscripts) for r in reads if r.tensor == tensor)
+            bare = all(r.default is None and has_plain_subscripts(r.subscripts) for r in reads if r.tensor == tensor)
             return bare and len(reads) > 1 and all(len(r.subscripts) > MATRIX for r in reads)
     return False
 
 
-def aligned(call: Call, name: str) -> bool:
+def reads_same_rows(call: Call, name: str) -> bool:
     """Does the call read `name` at bare indices (or 0) only, so that rows meet rows?"""
-    return all(plain(r.subscripts) and r.default is None for t in tensors(call, name)
+    return all(has_plain_subscripts(r.subscripts) and r.default is None for t in tensors_of_value(call, name)
                for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
 
 
-def tensors(call: Call, name: str) -> list[str]:
+def tensors_of_value(call: Call, name: str) -> list[str]:
     """The inputs of the call's program that are the value `name`."""
     return [t for t, n in zip(call.program.inputs, call.inputs, strict=True) if n == name]

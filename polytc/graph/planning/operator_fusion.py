@@ -19,7 +19,15 @@ from dataclasses import dataclass, field, replace
 
 from polytc.graph.plan import Call, Plan
 from polytc.graph.planning import branch_guards
-from polytc.graph.planning.call_accesses import Shape, aligned, moves, plain, shape_of, stacked, tensors
+from polytc.graph.planning.call_accesses import (
+    Shape,
+    has_plain_subscripts,
+    is_batched,
+    only_moves_elements,
+    reads_same_rows,
+    shape_of,
+    tensors_of_value,
+)
 from polytc.graph.planning.rematerialisation import recompute
 from polytc.program import program as pr
 from polytc.program.compose import Part, concatenate
@@ -57,7 +65,7 @@ class Group:
 def fuse(plan: Plan) -> Plan:
     """The plan with fewer, larger calls, in an order in which every value is computed before it is used. Calls of a branch
     share programs with none outside of it."""
-    return branch_guards.apart(plan, lambda piece: _Fusion(piece).run())
+    return branch_guards.change_branches(plan, lambda piece: _Fusion(piece).run())
 
 
 def _readers(plan: Plan, calls: Iterable[Call]) -> dict[str, int]:
@@ -117,11 +125,12 @@ class _Fusion:
         inner = [n for n in call.inputs if self.maker.get(n) is group]
         if shape.pointwise and all(self.same_place(call, n, group) for n in inner):
             return True
-        if group.product_chain and moves(call.program) and all(self.readers[n] == 1 and n not in self.kept for n in inner):
+        if group.product_chain and only_moves_elements(call.program) and all(
+                self.readers[n] == 1 and n not in self.kept for n in inner):
             return True
         rows = group.light and group.reduces and shape.light
         return rows and shape.size in (group.size, *(self.elements(n) for n in inner)) and all(
-            aligned(call, n) for n in inner)
+            reads_same_rows(call, n) for n in inner)
 
     def elements(self, name: str) -> int:
         n = 1
@@ -135,9 +144,9 @@ class _Fusion:
             return False
         maker = next(c for c in group.calls if name in c.outputs)
         written = maker.program.outputs[maker.outputs.index(name)]
-        if not all(plain(s.subscripts) for s in maker.program.statements if s.target == written):
+        if not all(has_plain_subscripts(s.subscripts) for s in maker.program.statements if s.target == written):
             return False
-        return all(r.subscripts == s.subscripts and r.default is None for t in tensors(call, name)
+        return all(r.subscripts == s.subscripts and r.default is None for t in tensors_of_value(call, name)
                    for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
 
     def circular(self, call: Call, group: Group) -> bool:
@@ -173,7 +182,7 @@ class _Fusion:
         """Join the element-wise groups whose only reader is this call, which reads each of their elements once."""
         for name in dict.fromkeys(call.inputs):
             maker = self.maker.get(name)
-            if maker is None or maker is group or maker.reduces or not aligned(call, name):
+            if maker is None or maker is group or maker.reduces or not reads_same_rows(call, name):
                 continue
             if not self.private(name, maker) or maker.size > group.size or maker.statements + group.statements > LARGEST_GROUP:
                 continue
@@ -198,7 +207,7 @@ class _Fusion:
         from, and transpositions of the operands."""
         for name in dict.fromkeys(call.inputs):
             rows = self.maker.get(name)
-            if rows is None or not (rows.light and rows.reduces) or not self.private(name, rows) or not stacked(call, name):
+            if rows is None or not (rows.light and rows.reduces) or not self.private(name, rows) or not is_batched(call, name):
                 continue
             inner = dict.fromkeys(n for c in rows.calls for n in c.inputs if n in self.maker and self.maker[n] is not rows)
             scores = [n for n in inner if not self.maker[n].light and self.private(n, self.maker[n])]
@@ -215,7 +224,7 @@ class _Fusion:
         """Take in the transpositions whose only reader is a product of the group."""
         for name in dict.fromkeys(n for c in group.calls if not shape_of(c.program).light for n in c.inputs):
             maker = self.maker.get(name)
-            if maker is not None and maker is not group and all(moves(c.program) for c in maker.calls) \
+            if maker is not None and maker is not group and all(only_moves_elements(c.program) for c in maker.calls) \
                     and self.private(name, maker) and group.statements + maker.statements <= LARGEST_PRODUCT_CHAIN:
                 self.take(group, maker)
 

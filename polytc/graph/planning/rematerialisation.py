@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polytc.graph.plan import Call, Plan
-from polytc.graph.planning.call_accesses import aligned, shape_of
+from polytc.graph.planning.call_accesses import reads_same_rows, shape_of
 from polytc.program import program as pr
 
 LARGEST = 16
@@ -54,7 +54,7 @@ def _widens(plan: Plan, call: Call) -> bool:
 def _suits(calls: Sequence[Call], value: str) -> bool:
     """May the programs of these calls, which read the value, take in what makes it?"""
     users = [c for c in calls if value in c.inputs]
-    return all(shape_of(c.program).light and aligned(c, value) for c in users) \
+    return all(shape_of(c.program).light and reads_same_rows(c, value) for c in users) \
         and sum(len(c.program.statements) for c in calls) < LARGEST
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from polytc.codegen.target import Bound
 from polytc.errors import Diagnostic, IndexOutOfBounds, register
-from polytc.graph.plan import NONE, Plan, Watch
+from polytc.graph.plan import NONE, IndexCheck, Plan
 from polytc.runtime.call_chains import Chain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 register(E418="index outside of its tensor")
 
 
-def chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Mapping[str, np.ndarray]) -> Chain:
+def checked_chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Mapping[str, np.ndarray]) -> Chain:
     """The steps as one call, which raises if an index was outside."""
     if not plan.watches:
         return Chain(steps)
@@ -33,13 +33,13 @@ def chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Ma
         for position, value in enumerate(link.values):
             if value in watched:  # moved, so that its contents come back from a device
                 step.move(position, buffers[value])
-    return Watching(steps, [(w, buffers[w.first], buffers[w.index] if w.index else None) for w in plan.watches])
+    return CheckedChain(steps, [(w, buffers[w.first], buffers[w.index] if w.index else None) for w in plan.watches])
 
 
-class Watching(Chain):
+class CheckedChain(Chain):
     """A chain that raises IndexOutOfBounds E418 when it has run, if an index was outside."""
 
-    def __init__(self, steps: Sequence[Bound], watches: Sequence[tuple[Watch, np.ndarray, np.ndarray | None]]) -> None:
+    def __init__(self, steps: Sequence[Bound], watches: Sequence[tuple[IndexCheck, np.ndarray, np.ndarray | None]]) -> None:
         super().__init__(steps)
         self._watches = tuple(watches)
 
@@ -59,7 +59,7 @@ class Watching(Chain):
                 raise _outside(watch, first.reshape(-1), index)
 
 
-def _outside(w: Watch, first: np.ndarray, index: np.ndarray | None) -> IndexOutOfBounds:
+def _outside(w: IndexCheck, first: np.ndarray, index: np.ndarray | None) -> IndexOutOfBounds:
     row = int(np.flatnonzero(first != NONE)[0])
     number = row * w.width + int(first[row])
     point = [low + int(k) for (low, _), k in zip(w.ranges, np.unravel_index(number, [e for _, e in w.ranges]), strict=True)]

@@ -135,7 +135,7 @@ def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progres
     """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
     started: list[Future[Any]] = []
     try:
-        for k, (call, program) in enumerate(zip(plan.calls, programs(plan, licence), strict=True)):
+        for k, (call, program) in enumerate(zip(plan.calls, compiled_programs(plan, licence), strict=True)):
             if progress:
                 progress(k, len(plan.calls), call.label)
             started.append(compile_(program))
@@ -146,7 +146,7 @@ def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progres
         raise
 
 
-def programs(plan: Plan, licence: Licence) -> list[Program]:
+def compiled_programs(plan: Plan, licence: Licence) -> list[Program]:
     """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
     def constant(call: Call) -> tuple[str, ...]:
         return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
@@ -182,14 +182,14 @@ def bind(plan: Plan, links: Sequence[Link], codes: Sequence[Any], arena: memory.
             release(plan.constants[name])
     every, used = _guarded(steps, links, lambda name: buffers[plan.base(name)])
     places = _places(plan, used, every)
-    return Instance(plan, tuple(steps), index_checks.chain(plan, every, used, buffers), arena, buffers, places)
+    return Instance(plan, tuple(steps), index_checks.checked_chain(plan, every, used, buffers), arena, buffers, places)
 
 
 def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[[str], np.ndarray]
              ) -> tuple[list[Bound], list[Link]]:
     """The steps with a Skip before those of each branch, and the values that each reads and writes."""
     every, used = list[Bound](), list[Link]()
-    for k, skip in branch_guards.jumps([link.guards for link in links]):
+    for k, skip in branch_guards.guard_jumps([link.guards for link in links]):
         if isinstance(k, Guard):
             every.append(Skip(condition(k.value), k.taken, skip))
             used.append(Link((k.value,), ()))

@@ -15,7 +15,7 @@ from polytc.graph.ir import Value
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance
 from polytc.graph.running.native_loops import NativeLoop, bind_loop, has_types
-from polytc.runtime.lru_cache import Recent
+from polytc.runtime.lru_cache import LRUCache
 
 FEW = 3
 """Iterations that Python runs as fast as it can prepare more of them as a native call."""
@@ -35,7 +35,7 @@ class LoopBody:
     body: Body
     compiled: Compiled
     outside: Sequence[Any]
-    known: Recent[int, tuple[Instance, NativeLoop | None]]
+    known: LRUCache[int, tuple[Instance, NativeLoop | None]]
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         return self.body([*given, *self.outside])
@@ -54,11 +54,11 @@ class LoopBody:
         return found[1]
 
 
-def repeating(work: Repeat, body: Body, compiled: Compiled = lambda arrays: None) -> Work:
+def loop_work(work: Repeat, body: Body, compiled: Compiled = lambda arrays: None) -> Work:
     """The function that runs all iterations."""
     runs = {"Loop": loop, "Scan": batched_scan if work.batched else scan, "SequenceMap": sequence_map}[work.kind]
 
-    known: Recent[int, tuple[Instance, NativeLoop | None]] = Recent(4)
+    known: LRUCache[int, tuple[Instance, NativeLoop | None]] = LRUCache(4)
 
     def run(*values: Any) -> list[Any]:
         split = len(values) - len(work.captured)
@@ -93,11 +93,11 @@ def loop(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
         k, size = k + count, size + sum(r.nbytes for r in found)
         if size > memory.LARGEST:
             raise fail("E612", f"the results of a Loop have {size / 1e9:,.1f} GB after {k} iterations", kind=ModelError)
-    return [*states, *joined(work.body.outputs[1 + len(states):], rows)]
+    return [*states, *stack_results(work.body.outputs[1 + len(states):], rows)]
 
 
-def joined(declared: Sequence[Value], rows: Sequence[Sequence[np.ndarray]], axes: Sequence[int] = (),
-           backwards: Sequence[bool] = ()) -> list[np.ndarray]:
+def stack_results(declared: Sequence[Value], rows: Sequence[Sequence[np.ndarray]], axes: Sequence[int] = (),
+                  backwards: Sequence[bool] = ()) -> list[np.ndarray]:
     """What the iterations gave, one after another along a new axis. rows: results along a first axis, of some iterations at a
     time. Without any, an empty array of the declared type."""
     found = []
@@ -141,7 +141,7 @@ def scan(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:
             count, found = 1, [r[None] for r in results[split:]]
         rows.append(found)
         k += count
-    return [*states, *joined(work.body.outputs[split:], rows, work.out_axes, work.out_backwards)]
+    return [*states, *stack_results(work.body.outputs[split:], rows, work.out_axes, work.out_backwards)]
 
 
 def batched_scan(work: Repeat, body: LoopBody, values: Sequence[Any]) -> list[Any]:

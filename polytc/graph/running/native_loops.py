@@ -64,7 +64,7 @@ class NativeLoop:
         moves = [(ctypes.addressof(slot), a[first:].ctypes.data, a.strides[0])
                  for i, a in slices.items() for slot in self.instance.slots.get(names[i], ())]
         done = repeated_chains.repeat_chain(self.instance.chain, first, count, self.counter, self.going.ctypes.data, moves,
-                             [*given, *self.copies])
+                                            [*given, *self.copies])
         return done, [row[:done] for row in rows]
 
     def last(self) -> list[np.ndarray]:
@@ -115,4 +115,4 @@ def bind_loop(instance: Instance, states: range, condition: bool) -> NativeLoop 
     results = tuple((types[n], source(n).ctypes.data) for n in plan.outputs[first + len(states):])
     counter, going = (own[plan.inputs[0]], source(plan.outputs[0])) if condition else (np.zeros((), np.int64), np.array(True))
     return NativeLoop(instance, tuple(own.values()), states, moved, fixed, counter.ctypes.data, going, tuple(copies), results,
-                  (counter, made))
+                      (counter, made))

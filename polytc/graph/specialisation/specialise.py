@@ -23,9 +23,9 @@ from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
-from polytc.graph.operators.index_checks import own
+from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
-from polytc.graph.plan import Array, Call, Guard, Plan, Watch
+from polytc.graph.plan import Array, Call, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
 from polytc.graph.specialisation import control, flow
 from polytc.graph.specialisation.declared import Promise, check_outputs, promised
@@ -73,7 +73,7 @@ class Specialisation:
     def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
                  strict: bool, guards: bool, checked: bool) -> None:
         self.graph, self.by_value, self.strict, self.guards, self.checked = graph, by_value, strict, guards, checked
-        self.watches: dict[object, Watch] = {}
+        self.watches: dict[object, IndexCheck] = {}
         self.under: tuple[Guard, ...] = ()
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
@@ -155,7 +155,7 @@ class Specialisation:
         except CompileError:
             raise
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError, RuntimeError) as error:
-            raise refusals.tripped(node, self.described, error) from error
+            raise refusals.row_failure(node, self.described, error) from error
 
     def described(self, name: str) -> str:
         a = self.known.get(name)
@@ -188,7 +188,7 @@ class Specialisation:
             return ()
         foreign = [n for n in needs if self.is_opaque(n)]
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
-            self.add(fallback.passing(node))
+            self.add(fallback.optional_host(node))
         elif not registry.known(node.op):
             return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))
@@ -223,10 +223,10 @@ class Specialisation:
             self.add(Host(node.label, node.op, lowering.run, inputs, node.outputs, types=lowering.types))
             return ()
         if self.checked:
-            index_checks.watch(self, node, site.indices)
+            index_checks.add_index_checks(self, node, site.indices)
         names: dict[str, str] = {}
         several = lowering if isinstance(lowering, tuple) else (lowering,)
-        local = lowering_steps.local(several)
+        local = lowering_steps.step_temporaries(several)
         for step in several:
             self.step(node, step, names, local)
         return ()
@@ -278,7 +278,7 @@ class Specialisation:
         if found is None:
             return None
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
-        return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), own(node)))
+        return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), inner_name(node)))
 
     def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
         """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
@@ -330,7 +330,7 @@ class Specialisation:
 
     def source(self, node: Node, ref: binding.Ref, names: dict[str, str]) -> str:
         if isinstance(ref, np.ndarray):
-            name = f"{own(node)}.constant{len(self.known)}"
+            name = f"{inner_name(node)}.constant{len(self.known)}"
             self.known[name] = ref
             return name
         return node.inputs[ref] if isinstance(ref, int) else names[ref]
@@ -338,7 +338,7 @@ class Specialisation:
     def target(self, node: Node, ref: int | str, names: dict[str, str]) -> str:
         if isinstance(ref, int):
             return node.outputs[ref]
-        names[ref] = f"{own(node)}.{ref}"
+        names[ref] = f"{inner_name(node)}.{ref}"
         return names[ref]
 
     def view(self, source: str, shape: tuple[int, ...], name: str) -> None:
@@ -357,7 +357,7 @@ class Specialisation:
         given = [lowering_steps.Given(self.shape(s) or (), self.halves.get(s, self.dtype(s)), s in self.halves)
                  for s in sources]
         try:
-            made = lowering_steps.make(step, given, local)
+            made = lowering_steps.step_program(step, given, local)
         except CompileError as error:
             raise ModelError([*fail("E609", f"{node.label} does not fit its inputs").diagnostics, *error.diagnostics],
                              binding.text_of(step)) from None
@@ -375,7 +375,7 @@ class Specialisation:
             if s in self.known:
                 self.store(s, self.known[s], node.label)
         slim, inputs = self.direct(slim, inputs)
-        slim, told = index_checks.tested(self, node, step, slim) if self.checked else (slim, ())
+        slim, told = index_checks.with_index_checks(self, node, step, slim) if self.checked else (slim, ())
         self.calls.append(Call(slim, inputs, targets + told, node.op, self.under))
 
     def base(self, name: str) -> str:

@@ -15,7 +15,7 @@ from polytc.disk import cache, mapped
 from polytc.graph.ir import Graph, Value
 from polytc.graph.parts import Ready, whole
 from polytc.graph.plan import Plan
-from polytc.graph.running.instance import programs
+from polytc.graph.running.instance import compiled_programs
 from polytc.graph.storing.stored import LENGTH, Choices, Origin, Source, mark, start_key
 
 LARGEST = 64 << 20
@@ -49,7 +49,7 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
     if plan.inputs != tuple(v.name for v in graph.inputs) or constants is None:
         return
     rows, files, blob = constants
-    codes = [keys.key(p, to, None) for p in programs(plan, choices.licence)]
+    codes = [keys.key(p, to, None) for p in compiled_programs(plan, choices.licence)]
     kernels = list(dict.fromkeys(codes))
     used = {*plan.inputs, *plan.lasting, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
             *(g.value for c in plan.calls for g in c.guards)}

@@ -28,7 +28,7 @@ from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
 from polytc.graph import user_operators
 from polytc.graph.ir import Graph, Unread, Value
-from polytc.graph.plan import Array, Guard, Plan, Watch
+from polytc.graph.plan import Array, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
 from polytc.graph.running.instance import Instance, Link, Progress, bind
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
@@ -241,7 +241,7 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
     constants = {n: _constant(types[n], blob if file is None else files[file], at)
                  for n, (file, at) in head["constants"].items()}
     plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants,
-                tuple(Watch.of(row) for row in head["watches"]))
+                tuple(IndexCheck.of(row) for row in head["watches"]))
     links = [Link(tuple(inputs), tuple(outputs), tuple(Guard(*g) for g in guards))
              for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],
@@ -264,5 +264,5 @@ class _Loader:
     """What the target cpu loads, without its compiler."""
 
     def load(self, binary: Binary, threads: int) -> Executable:
-        """See codegen.target.Loads."""
+        """See codegen.target.Loader."""
         return Executable(binary, max(1, threads))

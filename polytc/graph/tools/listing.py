@@ -25,5 +25,5 @@ def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, lice
     part = specialise(graph, types, by_value=lambda name: False, guards=tests_on_host(target))
     machine, plan = machine_for(target), banded_constants.compute_bands(part.plan)
     plan = fuse(layouts.choose(plan, machine) if machine is not None else plan)
-    programs = instance.programs(plan, licence)
+    programs = instance.compiled_programs(plan, licence)
     return [(c.label, p) for c, p in zip(plan.calls, programs, strict=True)], part.rest is None and not part.hosts

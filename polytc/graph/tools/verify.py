@@ -24,7 +24,7 @@ from polytc.graph.evaluation.folding import RANDOM, evaluate, foldable
 from polytc.graph.ir import REPEATED, Graph, Node, Value, captured, reads
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.plan import type_of
-from polytc.graph.running.loop_operators import repeating
+from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.specialisation import control
 from polytc.graph.specialisation.specialise import specialise
 from polytc.graph.tools.exact_halves import is_float, is_half, rounded_once
@@ -118,7 +118,7 @@ def _by_evaluator(node: Node, values: Mapping[str, np.ndarray], widened: Callabl
         if node.op in REPEATED:
             work = control.repeat(node, {})
             names = [v.name for v in work.body.inputs]
-            run = repeating(work, lambda inner: outputs(work.body, dict(zip(names, inner, strict=True))))
+            run = loop_work(work, lambda inner: outputs(work.body, dict(zip(names, inner, strict=True))))
             return list(run(*given, *(values[n] for n in work.captured)))
         if not foldable(node) and node.op not in RANDOM:
             return rounded_once(door.evaluator(node), given, widened)

@@ -132,9 +132,9 @@ class Expressions:
         if e.id in CONSTANTS:
             return type_promotion.number(CONSTANTS[e.id])
         if e.id in self.down:
-            return Value(negative(pr.Index(self.down[e.id])), weak=True)
+            return Value(negative(pr.Index(self.down[e.id])), weak_type=True)
         self.order.setdefault(e.id)
-        return Value(pr.Index(e.id), weak=True)
+        return Value(pr.Index(e.id), weak_type=True)
 
     def let(self, e: sx.Name) -> Value:
         """The value of what `where` defines, computed once, and reported once."""
@@ -167,11 +167,11 @@ class Expressions:
     def short(self, value: Value, e: sx.Name) -> Value:
         """The value of a definition, which others may use again and again: a long sum of indices as the sum that it is."""
         size = sum(1 for _ in islice(pr.walk(value.expr), LARGEST + 1))
-        form = linear(value.expr) if LONG < size <= LARGEST and value.dtype == I64 and value.weak else None
+        form = linear(value.expr) if LONG < size <= LARGEST and value.dtype == I64 and value.weak_type else None
         if form is not None:
             if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= 1 << 62:
                 raise self.fail("E306", f"`{e.id}` has a coefficient beyond 2**62", e.span, "indices are i64")
-            return Value(expression(form), weak=True)
+            return Value(expression(form), weak_type=True)
         if size > LARGEST:
             raise self.fail("E311", f"`{e.id}`, written out, has more than {LARGEST} operations", e.span,
                             "compute a part of it in a statement of its own, and read that")
@@ -200,7 +200,7 @@ class Expressions:
             raise self.fail("E212", f"`{tensor}` is read before anything writes it", span)
         read = pr.Read(tensor, subscripts, dtype)
         self.spans.setdefault(read, span)
-        return Value(read, weak=dtype == UNKNOWN)
+        return Value(read, weak_type=dtype == UNKNOWN)
 
     def _subscripts(self, dims: tuple[sx.Expr, ...]) -> tuple[pr.Expr, ...]:
         return tuple(self.subscript(e) for e in dims)
@@ -227,7 +227,7 @@ class Expressions:
             return self.identity_guard(read.expr, e, whole)
         default = self.value(e.default)
         if read.dtype == UNKNOWN:  # all that is known is what stands in its place
-            return Value(pr.Cast(read.expr, default.dtype), weak=True)
+            return Value(pr.Cast(read.expr, default.dtype), weak_type=True)
         if default.number is None:
             raise self.fail("E113", "the value after `else` must be a number or `identity`", e.default.span,
                             "use a condition for anything else: `i > 0 ? ... : ...`")
@@ -245,7 +245,7 @@ class Expressions:
         if whole and read.dtype.is_float:
             return self._guard(read, pr.Const(scalars.identity(op, read.dtype), read.dtype), e.span)
         if read.dtype == UNKNOWN:
-            return Value(read, weak=True)
+            return Value(read, weak_type=True)
         zero = pr.Const(scalars.identity("+", read.dtype), read.dtype)
         guarded = self._guard(read, zero, e.span)
         assert isinstance(guarded.expr, pr.Read)

@@ -60,7 +60,7 @@ class _Equations:
         while True:
             open_ = group - types.keys()
             told = self.told({**known, **types}, group, open_)
-            new = types | {n: v.dtype for n, v in told.items() if not v.weak or not self.waiting(n, open_)}
+            new = types | {n: v.dtype for n, v in told.items() if not v.weak_type or not self.waiting(n, open_)}
             if new in seen:
                 new = {n: scalars.promote(t, types.get(n, t)) for n, t in new.items()}
             if new != types:
@@ -79,7 +79,7 @@ class _Equations:
         """Types of some tensors at least, from all that their values are made of but themselves: types of arrays rather than
         of numbers, and those of numbers rather than i64, which is the type of one that its own values alone tell."""
         told = {n: v for n, v in self.told(known, left, frozenset()).items() if v.dtype != UNKNOWN}
-        strong = {n: v.dtype for n, v in told.items() if not v.weak}
+        strong = {n: v.dtype for n, v in told.items() if not v.weak_type}
         return strong or {n: v.dtype for n, v in told.items()} or dict.fromkeys(left, I64)
 
     def told(self, known: Mapping[str, DType], tensors: Iterable[str], without: frozenset[str]) -> dict[str, Value]:

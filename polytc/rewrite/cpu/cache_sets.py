@@ -20,7 +20,8 @@ FAR = 12.0
 """Cycles to fetch a line from behind the second cache, when many are under way."""
 
 
-def refetched(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTile, lanes: int, machine: Machine) -> float:
+def refetch_cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTile, lanes: int, machine: Machine
+                   ) -> float:
     """Cycles in which the tiles of a contraction fetch again what did not stay of the panel of `read` that they share."""
     access = of_access(program, read)
     extent = {r.index: r.extent for r in s.ranges}
@@ -29,7 +30,7 @@ def refetched(program: pr.Program, s: pr.Statement, read: pr.Read, tile: Registe
         return 0.0
     stride, cache = access.stride(steps[0]), machine.caches[min(1, len(machine.caches) - 1)]
     row = -(-tile.width * lanes * access.width // cache.line)
-    if stride is None or extent[steps[0]] * row <= held(cache, abs(stride) * access.width, row):
+    if stride is None or extent[steps[0]] * row <= resident_lines(cache, abs(stride) * access.width, row):
         return 0.0
     passes = -(-extent[tile.jam] // tile.rows) - 1
     panels = prod(extent[i] for i in coincident_indices(s) if i not in (tile.jam, tile.vector))
@@ -37,7 +38,7 @@ def refetched(program: pr.Program, s: pr.Statement, read: pr.Read, tile: Registe
     return FAR * passes * panels * lines
 
 
-def held(cache: Cache, stride: int, row: int) -> int:
+def resident_lines(cache: Cache, stride: int, row: int) -> int:
     """Lines of rows of `row` lines, `stride` bytes apart, that stay in the cache together."""
     sets = max(1, cache.bytes // (cache.ways * cache.line))
     way = sets * cache.line

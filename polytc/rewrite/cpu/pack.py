@@ -24,7 +24,7 @@ from polytc.program.generalise import numeric
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-from polytc.rewrite.cpu.cache_sets import refetched
+from polytc.rewrite.cpu.cache_sets import refetch_cycles
 from polytc.rewrite.cpu.lanes import along
 from polytc.rewrite.step import Decision, Reasons
 from polytc.rewrite.tidy import hoist
@@ -91,7 +91,7 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
     lanes = lane_width(program, s, machine)
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
-    again = {r: refetched(program, s, r, plain, lanes, machine) if plain is not None and not sized else 0.0
+    again = {r: refetch_cycles(program, s, r, plain, lanes, machine) if plain is not None and not sized else 0.0
              for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     unpacked += sum(again.values())

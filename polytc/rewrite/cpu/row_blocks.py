@@ -27,7 +27,7 @@ from polytc.program.scalars import I64
 from polytc.rewrite.cpu import masked_blocks
 from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition
-from polytc.schedule.fusion.outer_fusion import Cluster, beside, flowing, shared_rows
+from polytc.schedule.fusion.outer_fusion import Cluster, handed_on, may_swap, shared_rows
 
 LARGEST, SMALLEST = 64, 8
 """Rows of a block: more give no operand more reuse, less give it too little."""
@@ -85,7 +85,7 @@ def _chains(groups: Sequence[Group]) -> list[Cluster]:
         rows = shared_rows(last, group) if last is not None else ()
         if last is not None and rows:
             found[-1] = Cluster((*last.groups, group), rows)
-        elif last is not None and beside(last.whole, group) and not _products(group):
+        elif last is not None and may_swap(last.whole, group) and not _products(group):
             continue
         elif _products(group):
             found.append(Cluster((group,), tuple((r,) for r in range(len(group.rows)))))
@@ -100,7 +100,7 @@ def _rows(program: pr.Program, chain: Cluster, machine: Machine, why: Reasons) -
     """How the rows of a chain are to be cut; None if that gains nothing or is not possible."""
     whole = chain.whole
     told = ", ".join(s.name for s in whole.statements)
-    flow = sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in flowing(program, chain.groups))
+    flow = sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in handed_on(program, chain.groups))
     second = machine.caches[min(1, len(machine.caches) - 1)].bytes
     order = sorted(range(len(whole.rows)), key=lambda r: whole.extents[r])
     row = next((r for r in reversed(order) if _cuts(program, whole, r)), None)

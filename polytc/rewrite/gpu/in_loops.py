@@ -90,7 +90,7 @@ def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
         trips, most = prod(r.extent for r in around), launches.ITEMS * machine.cores
         for kernel in gpu.kernels(run):
             cut = gpu.is_cut(kernel[0])
-            waits = [launches.waits(s, most) / trips if cut else _waits(s, most) for s in kernel]
+            waits = [launches.serialized_instances(s, most) / trips if cut else _waits(s, most) for s in kernel]
             total += trips * (launches.STEP * sum(waits) + launches.LAUNCH * (1 if cut else len(kernel)))
     return total
 

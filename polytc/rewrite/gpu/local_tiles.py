@@ -38,8 +38,8 @@ from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.local_transpose import TransposedGroup
 from polytc.rewrite.gpu.tile_copies import Operand
-from polytc.rewrite.gpu.tiled_indices import Cut, ragged, substituted
-from polytc.rewrite.gpu.work_group_reductions import Reduction
+from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, substitute_tiled
+from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.step import Reason, Reasons
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, of_sizes, partition, reduced_indices
 
@@ -61,8 +61,11 @@ def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
 
 
 def map_statements(program: pr.Program, machine: Machine, names: Names, around: Enclosing, policy: str = "smart",
-            why: Reasons | None = None) -> pr.Program:
-    """The program, which all `around` goes round, with its contractions and reductions cut."""
+                   why: Reasons | None = None) -> pr.Program:
+    """The program with its contractions, transpositions and reductions divided among the items of work-groups.
+
+    around: the `for` loops and statements that enclose the program.
+    """
     program, runs = split_reduction.split(program, machine, names)
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
@@ -97,7 +100,7 @@ def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Ma
 
 
 def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
-         ) -> Callable[[pr.Program, Group, Names, Enclosing], _TiledContraction | TransposedGroup | Reduction] | None:
+         ) -> Callable[[pr.Program, Group, Names, Enclosing], _TiledContraction | TransposedGroup | ReducedGroup] | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     told = ", ".join(s.name for s in group.statements)
     tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
@@ -116,7 +119,7 @@ def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
         why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
         return None
     why.acts(told, "the items of a group reduce together")
-    return lambda p, g, names, around: Reduction(p, g, shape, rows, names, around)
+    return lambda p, g, names, around: ReducedGroup(p, g, shape, rows, names, around)
 
 
 class _TiledContraction:
@@ -132,14 +135,14 @@ class _TiledContraction:
 
     # ---- indices
 
-    def _cuts(self) -> dict[str, Cut]:
+    def _cuts(self) -> dict[str, TiledIndex]:
         """The cut of each index of the contraction, in the order of the loops."""
-        b, cuts = self.blocking, dict[str, Cut]()
+        b, cuts = self.blocking, dict[str, TiledIndex]()
         order = [r for r in range(len(self.group.rows)) if r not in b.rows] + list(reversed(b.rows))
         for r in order:
             i, (lower, upper) = self.group.rows[r][self.at], self.group.ranges[r]
             if r not in b.rows:
-                cuts[i] = Cut(lower, ((pr.Range(i, 0, upper - lower, "block2"), 1),), ())
+                cuts[i] = TiledIndex(lower, ((pr.Range(i, 0, upper - lower, "block2"), 1),), ())
                 continue
             axis = b.rows.index(r)
             items, points, tile = b.items[axis], b.points[axis], b.tile[axis]
@@ -154,18 +157,18 @@ class _TiledContraction:
                 vector = pr.Range(self.names.index(f"{i}_lane"), 0, b.lanes, "vector")
                 part = pr.Range(self.names.index(f"{i}_vector"), 0, points // b.lanes, "unroll")
                 inner = ((item, b.lanes), (part, items * b.lanes), (vector, 1))
-            cuts[i] = Cut(lower, ((outer, tile),), inner)
+            cuts[i] = TiledIndex(lower, ((outer, tile),), inner)
         return cuts | self._reduction()
 
-    def _reduction(self) -> dict[str, Cut]:
-        depth, cuts = dict(self.blocking.depth), dict[str, Cut]()
+    def _reduction(self) -> dict[str, TiledIndex]:
+        depth, cuts = dict(self.blocking.depth), dict[str, TiledIndex]()
         for r in self.main.ranges:
             if r.index not in reduced_indices(self.main):
                 continue
             step = depth.get(r.index, 1)
             outer = pr.Range(self.names.index(f"{r.index}_step"), 0, -(-r.extent // step), "sequential")
             inner = pr.Range(self.names.index(f"{r.index}_at"), 0, step, "sequential")
-            cuts[r.index] = Cut(r.lower, ((outer, step),), ((inner, 1),))
+            cuts[r.index] = TiledIndex(r.lower, ((outer, step),), ((inner, 1),))
         return cuts
 
     @property
@@ -249,9 +252,9 @@ class _TiledContraction:
         partial = bool(where)
         for axis, r in reversed(tuple(enumerate(self.blocking.rows))):
             cut, extent = self.cuts[self.group.rows[r][self.at]], self.group.extents[r]
-            if not guarded or not ragged(extent, self.blocking.tile[axis]):
+            if not guarded or not is_ragged(extent, self.blocking.tile[axis]):
                 continue
-            lanes = self.blocking.lanes if axis == 0 and not ragged(extent, self.blocking.lanes) else 1
+            lanes = self.blocking.lanes if axis == 0 and not is_ragged(extent, self.blocking.lanes) else 1
             partial |= axis == 0 and lanes == 1
             at = cut.inner[0][0].index if lanes > 1 else cut.inner[-1][0].index
             others = [(i, -c // lanes) for i, c in cut.whole.terms if i != at and c % lanes == 0]
@@ -281,7 +284,7 @@ class _TiledContraction:
         s, value = self.main, self.main.value
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = [c for c in s.where if c not in self._region(self.at)]
-        cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and ragged(_extent(s, i), c.outer[0][1])]
+        cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and is_ragged(_extent(s, i), c.outer[0][1])]
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)):
@@ -322,8 +325,8 @@ class _TiledContraction:
         """The statement that copies what a group needs of an operand in a step; where the contraction finds it; whether steps
         beyond the end of the reduction find zeros."""
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
-        base = [substituted(f, self.cuts, "base") for f in forms]
-        rest = [substituted(f, self.cuts, "rest", constant=False) for f in forms]
+        base = [substitute_tiled(f, self.cuts, "base") for f in forms]
+        rest = [substitute_tiled(f, self.cuts, "rest", constant=False) for f in forms]
         ranges = self._extents()
         box = [bounds(f, ranges) for f in rest]
         widths = [high - low + 1 for low, high in box]

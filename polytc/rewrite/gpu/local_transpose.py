@@ -23,7 +23,7 @@ from polytc.program.scalars import I64
 from polytc.rewrite.gpu import tile_copies
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.rewrite.gpu.tile_copies import Operand
-from polytc.rewrite.gpu.tiled_indices import Cut, moves, ragged, substituted
+from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, substitute_tiled, varies
 from polytc.schedule.facts.fusion_groups import Group
 from polytc.schedule.facts.strides import of_access, of_statement
 
@@ -82,7 +82,7 @@ class TransposedGroup:
         self.cuts = self._cuts()
         self.blocks = tuple(r for c in self.cuts for r, _ in c.outer)
 
-    def _cuts(self) -> list[Cut]:
+    def _cuts(self) -> list[TiledIndex]:
         """The cut of each shared loop."""
         cuts = []
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
@@ -95,10 +95,10 @@ class TransposedGroup:
                 inner = ((pr.Range(self.names.index(f"{row[0]}_item"), 0, ITEMS[axis], f"thread{axis}"), each),)
                 rounds = pr.Range(self.names.index(f"{row[0]}_at"), 0, each, "unroll")
                 inner = (*inner, (rounds, 1)) if each > 1 else inner
-            cuts.append(Cut(lower, ((outer, size),), inner))
+            cuts.append(TiledIndex(lower, ((outer, size),), inner))
         return cuts
 
-    def _of(self, position: int) -> dict[str, Cut]:
+    def _of(self, position: int) -> dict[str, TiledIndex]:
         """The cuts by the indices of a statement."""
         return {row[position]: c for row, c in zip(self.group.rows, self.cuts, strict=True)}
 
@@ -128,20 +128,20 @@ class TransposedGroup:
         found = []
         for r in (self.turn.y, self.turn.x):
             c, (lower, upper) = self.cuts[r], self.group.ranges[r]
-            if ragged(upper - lower, TILE):
+            if is_ragged(upper - lower, TILE):
                 at = c.inner[-1][0]
-                others = tuple(sorted((part.index, -size) for part, size in (*c.outer, *c.inner[:-1]) if moves(part)))
+                others = tuple(sorted((part.index, -size) for part, size in (*c.outer, *c.inner[:-1]) if varies(part)))
                 found.append(pr.Bound(at.index, pr.Const(0, I64), expression(Linear(others, upper - lower))))
         return tuple(found)
 
-    def _copy(self, s: pr.Statement, read: pr.Read, cuts: Mapping[str, Cut]) -> pr.Read:
+    def _copy(self, s: pr.Statement, read: pr.Read, cuts: Mapping[str, TiledIndex]) -> pr.Read:
         """The read of the tile that a new statement copies."""
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
         ranges = {r.index: (r.lower, r.upper) for c in cuts.values() for r, _ in (*c.outer, *c.inner)}
-        rest = [substituted(f, cuts, "rest", constant=False) for f in forms]
+        rest = [substitute_tiled(f, cuts, "rest", constant=False) for f in forms]
         box = [bounds(f, ranges) for f in rest]
         widths = tuple(high - low + 1 for low, high in box)
-        base = [substituted(f, cuts, "base") for f in forms]
+        base = [substitute_tiled(f, cuts, "base") for f in forms]
         tensor = self.program.tensor(read.tensor)
         ends = tuple((lower, lower + n) for lower, n in zip(tensor.lower, tensor.shape, strict=True))
         low = tuple(replace(f, constant=f.constant + start) for f, (start, _) in zip(base, box, strict=True))

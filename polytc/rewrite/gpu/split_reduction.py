@@ -29,8 +29,8 @@ from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
-from polytc.rewrite.gpu.tiled_indices import Cut
-from polytc.rewrite.gpu.work_group_shape import COLUMNS, ELEMENTS_PER_ITEM, fastest
+from polytc.rewrite.gpu.tiled_indices import TiledIndex
+from polytc.rewrite.gpu.work_group_shape import COLUMNS, ELEMENTS_PER_ITEM, fastest_index
 from polytc.schedule.facts.fusion_groups import (
     MINIMAL_PARALLELISM,
     coincident_indices,
@@ -102,7 +102,7 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     if is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL:
         fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
         return _of_contraction(reduced, prod(results), machine) if fixed else None
-    walked = fastest(program, s, {i: r.extent for i, r in reduced.items()})
+    walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
         return None
@@ -137,7 +137,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
     name, label = (names.label(f"{base}_parts") for base in (s.target, s.name))
     tensor = pr.Tensor(name, target.dtype, tuple(x.extent for x in around), tuple(x.lower for x in around))
     cell = tuple(pr.Index(x.index) for x in around)
-    place = expression(Cut(r.lower, whole, ()).whole)
+    place = expression(TiledIndex(r.lower, whole, ()).whole)
     value = normalise(pr.substitute(s.value, {r.index: place}))
     neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
     if prod(x.extent for x, _ in whole) != r.extent:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from polytc.program import program as pr
 from polytc.program.linear import Linear, bounds, expression, linear
 from polytc.program.scalars import BOOL, I64
-from polytc.rewrite.gpu.tiled_indices import Cut, substituted
+from polytc.rewrite.gpu.tiled_indices import TiledIndex, substitute_tiled
 
 _LEAST = {"<": True, "<=": True, ">": False, ">=": False}
 """Whether a comparison of a form with 0 holds somewhere if it does for the form's smallest value, else for its largest."""
@@ -37,7 +37,7 @@ def fits(s: pr.Statement) -> bool:
     return True
 
 
-def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, Cut]) -> tuple[pr.Expr, ...]:
+def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex]) -> tuple[pr.Expr, ...]:
     """The conditions under which some element of a tile may meet them, over the outer parts of the cuts."""
     ranges = {r.index: (r.lower, r.upper) for c in cuts.values() for r, _ in c.inner}
     found: list[pr.Expr] = []
@@ -45,7 +45,7 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, Cut]) -> tuple[pr.
         form = _form(c)
         assert form is not None, "tile conditions: no comparison"
         assert isinstance(c, pr.Binary)
-        base, rest = substituted(form, cuts, "base"), substituted(form, cuts, "rest", constant=False)
+        base, rest = substitute_tiled(form, cuts, "base"), substitute_tiled(form, cuts, "rest", constant=False)
         low, high = bounds(rest, ranges)
         extreme = Linear(base.terms, base.constant + (low if _LEAST[c.op] else high))
         if extreme.terms:

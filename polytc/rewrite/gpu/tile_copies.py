@@ -14,10 +14,10 @@ from polytc.program.linear import Linear, bounds, expression
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
-from polytc.rewrite.gpu.tiled_indices import plus, ragged, weighted
+from polytc.rewrite.gpu.tiled_indices import is_ragged, plus, weighted
 
 COPIES_IN_FLIGHT = 4
-"""Rounds of a copy that run at once, so that their loads are under way together."""
+"""Elements or vectors that an item copies at once, so that their loads are under way together."""
 ELEMENTS_IN_FLIGHT = 16
 """Elements of an item that are on their way at once, each in a register."""
 
@@ -44,7 +44,7 @@ class Operand:
         first, (lower, upper) = self.base[-1], self.ends[-1]
         numbers = (self.widths[-1], self.tensor.shape[-1], lower, upper, first.constant, self.tensor.lower[-1],
                    *(c for _, c in first.terms))
-        return 1 if any(ragged(n, most) for n in numbers) else most
+        return 1 if any(is_ragged(n, most) for n in numbers) else most
 
 
 def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items: tuple[int, ...], most: int, names: Names

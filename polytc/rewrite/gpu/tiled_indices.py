@@ -12,7 +12,7 @@ from polytc.program.sizes import may_be_less
 
 
 @dataclass(frozen=True)
-class Cut:
+class TiledIndex:
     """An index as a sum: start, outer (of loops around the copies) and inner parts, each a range and its stride."""
 
     start: int
@@ -21,7 +21,7 @@ class Cut:
 
     def form(self, parts: Iterable[tuple[pr.Range, int]], start: int) -> Linear:
         """The sum of those parts that move."""
-        return Linear(tuple(sorted((r.index, stride) for r, stride in parts if moves(r))), start)
+        return Linear(tuple(sorted((r.index, stride) for r, stride in parts if varies(r))), start)
 
     @property
     def whole(self) -> Linear:
@@ -36,17 +36,17 @@ class Cut:
         return self.form(self.inner, 0)
 
 
-def moves(r: pr.Range) -> bool:
+def varies(r: pr.Range) -> bool:
     """May the index have more than one value?"""
     return may_be_less(1, r.extent)
 
 
-def ragged(extent: int, size: int) -> bool:
+def is_ragged(extent: int, size: int) -> bool:
     """Are there iterations that fill no whole tile of this size, at the end of so many?"""
     return may_be_less(0, extent % size)
 
 
-def substituted(form: Linear, cuts: Mapping[str, Cut], part: str, constant: bool = True) -> Linear:
+def substitute_tiled(form: Linear, cuts: Mapping[str, TiledIndex], part: str, constant: bool = True) -> Linear:
     """A form of the original indices over a part of their cuts; those that are not cut, of loops around, are the base's."""
     total: dict[str, int] = {}
     number = form.constant if constant else 0
@@ -63,7 +63,7 @@ def substituted(form: Linear, cuts: Mapping[str, Cut], part: str, constant: bool
 
 def weighted(terms: dict[str, int], ranges: Iterable[pr.Range]) -> Linear:
     """The sum of the indices that move, with their strides."""
-    moving = {r.index for r in ranges if moves(r)}
+    moving = {r.index for r in ranges if varies(r)}
     return Linear(tuple(sorted((i, c) for i, c in terms.items() if i in moving)), 0)
 
 

@@ -25,7 +25,7 @@ from polytc.program.names import Names
 from polytc.program.scalars import I64, DType, identity
 from polytc.program.sizes import may_be_less
 from polytc.rewrite.gpu.enclosing import Enclosing
-from polytc.rewrite.gpu.tiled_indices import Cut, moves, ragged
+from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, varies
 from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, reduced_indices
 
@@ -35,7 +35,7 @@ KEPT = 16
 """Elements of a row that an item keeps in registers, of one tensor."""
 
 
-class Reduction:
+class ReducedGroup:
     """What a group becomes. tensors: the new ones."""
 
     def __init__(self, program: pr.Program, group: Group, shape: WorkGroupShape, rows: dict[str, tuple[pr.Expr, ...]],
@@ -55,18 +55,19 @@ class Reduction:
 
     # ---- loops
 
-    def _row_cuts(self) -> list[Cut]:
+    def _row_cuts(self) -> list[TiledIndex]:
         """The cut of each shared loop."""
         cuts = []
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
             name, other = row[0], 1 - self.shape.axis
             if r != self.shape.row:
-                cuts.append(Cut(lower, ((pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, "block0"), 1),), ()))
+                group = pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, "block0")
+                cuts.append(TiledIndex(lower, ((group, 1),), ()))
                 continue
             beside = self.shape.items[other]
             outer = pr.Range(self.names.index(f"{name}_group"), 0, -(-(upper - lower) // beside), "block0")
             inner = pr.Range(self.names.index(f"{name}_item"), 0, beside, f"thread{other}")
-            cuts.append(Cut(lower, ((outer, beside),), ((inner, 1),)))
+            cuts.append(TiledIndex(lower, ((outer, beside),), ((inner, 1),)))
         return cuts
 
     def _round(self, extent: int) -> pr.Range:
@@ -87,7 +88,7 @@ class Reduction:
         values = {row[position]: expression(c.whole) for row, c in zip(self.group.rows, self.cuts, strict=True)}
         dealt = self._dealt(position)
         if dealt is not None:
-            cut = Cut(dealt.lower, ((self._round(dealt.extent), self.shape.size),), ((self._member, 1),))
+            cut = TiledIndex(dealt.lower, ((self._round(dealt.extent), self.shape.size),), ((self._member, 1),))
             values[dealt.index] = expression(cut.whole)
         return values
 
@@ -99,13 +100,13 @@ class Reduction:
         """What tells the instances that there are, of a statement or of the rows: items may have none to do."""
         found = []
         for c, (lower, upper) in zip(self.cuts, self.group.ranges, strict=True):
-            if c.inner and ragged(upper - lower, c.outer[0][1]):
+            if c.inner and is_ragged(upper - lower, c.outer[0][1]):
                 (group, size), (item, _) = c.outer[0], c.inner[0]
-                found.append(_below(item, {group.index: size} if moves(group) else {}, upper - lower))
+                found.append(_below(item, {group.index: size} if varies(group) else {}, upper - lower))
         dealt = self._dealt(position) if position is not None else None
-        if dealt is not None and ragged(dealt.extent, self.shape.size):
+        if dealt is not None and is_ragged(dealt.extent, self.shape.size):
             round_ = self._round(dealt.extent)
-            found.append(_below(self._member, {round_.index: self.shape.size} if moves(round_) else {}, dealt.extent))
+            found.append(_below(self._member, {round_.index: self.shape.size} if varies(round_) else {}, dealt.extent))
         return tuple(found)
 
     # ---- tensors
@@ -255,17 +256,17 @@ class Reduction:
         name = self._tensor(f"{s.target}_part", dtype, shape)
         self._emit(self.names.label(f"{s.name}_part"), name, self._cell(), None, pr.Read(mine, self._cell(), dtype), ())
         width = self.shape.size
-        if len(levels(width)) == 1:
+        if len(tree_levels(width)) == 1:
             self._meet()
-        for branches in levels(width)[:-1]:
+        for branches in tree_levels(width)[:-1]:
             width //= branches
             member = replace(self._member, upper=width)
             items = [member if r is self._member else r for r in self.items]
             below, name = name, self._tensor(f"{s.target}_part", dtype, (*self.blocks, *items))
-            value = combined(s.op, [pr.Read(below, self._at(u * width, member), dtype) for u in range(branches)], dtype)
+            value = combine_as_tree(s.op, [pr.Read(below, self._at(u * width, member), dtype) for u in range(branches)], dtype)
             self._emit(self.names.label(f"{s.name}_part"), name, self._cell(), None, value, (), items=items)
         own = self.own[s.target]
-        whole = combined(s.op, [pr.Read(name, self._at(u, None), dtype) for u in range(width)], dtype)
+        whole = combine_as_tree(s.op, [pr.Read(name, self._at(u, None), dtype) for u in range(width)], dtype)
         self._emit(self.names.label(f"{s.name}_all"), own, self._cell(), s.op, whole, ())
 
     def _meet(self) -> None:
@@ -279,19 +280,19 @@ class Reduction:
         return tuple(place if e == pr.Index(name) else e for e in self._cell())
 
 
-def levels(items: int) -> list[int]:
+def tree_levels(items: int) -> list[int]:
     """The branches of each level of a tree over a power of two: as few levels as possible, about equal."""
     bits, most = items.bit_length() - 1, BRANCHES.bit_length() - 1
     count = max(1, -(-bits // most))
     return [1 << (bits // count + (n < bits % count)) for n in range(count)]
 
 
-def combined(op: str, parts: Sequence[pr.Expr], dtype: DType) -> pr.Expr:
+def combine_as_tree(op: str, parts: Sequence[pr.Expr], dtype: DType) -> pr.Expr:
     """All parts put together by a reduction operator, as a balanced tree."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    a, b = combined(op, parts[:half], dtype), combined(op, parts[half:], dtype)
+    a, b = combine_as_tree(op, parts[:half], dtype), combine_as_tree(op, parts[half:], dtype)
     return pr.Call(op, (a, b), dtype) if op in ("min", "max") else pr.Binary(op, a, b, dtype)
 
 

@@ -50,7 +50,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
     at = max(reductions, key=lambda n: group.statements[n].points)
     s = group.statements[at]
     reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
-    walked = fastest(program, s, reduced)
+    walked = fastest_index(program, s, reduced)
     rows = {row[at]: r for r, row in enumerate(group.rows)}
     most = min(MAX_WORK_GROUP, machine.max_work_group)
     if walked in reduced:
@@ -79,7 +79,7 @@ def _fits(s: pr.Statement, group: Group, position: int) -> bool:
     return not (s.bounds or s.loops or pr.scatters(s)) and free and reduced in (set(), inner)
 
 
-def fastest(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> str:
+def fastest_index(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> str:
     """The index along which the accesses of an update are contiguous, else the last one that it reduces."""
     accesses = of_statement(program, s)
     score = {i: vector_score(accesses, i) for i in s.indices}
@@ -88,7 +88,7 @@ def fastest(program: pr.Program, s: pr.Statement, reduced: dict[str, int]) -> st
 
 
 def _items_for(extent: int, most: int) -> int:
-    """Items for so many iterations: a power of two, EACH iterations for each, but a whole warp of 32 if there are as many."""
+    """Items for so many iterations: a power of two, ELEMENTS_PER_ITEM iterations for each, but a whole warp of 32 if there are as many."""
     size = most
     while size > MIN_ITERATIONS and size * ELEMENTS_PER_ITEM > max(extent, ELEMENTS_PER_ITEM * 32) or size > max(2, extent):
         size //= 2

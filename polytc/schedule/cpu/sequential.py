@@ -1,7 +1,7 @@
 """The strategy for programs with `for` loops: each loop nest through isl's scheduler and tiles, what is between as before.
 
 isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed
-time loops where need be; `wavefront` tiles them and finds parallel loops, `points` orders what is inside of tiles.
+time loops where need be; `wavefront` tiles them and finds parallel loops, `point_loops` orders what is inside of tiles.
 """
 
 from __future__ import annotations

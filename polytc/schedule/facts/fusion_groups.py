@@ -196,7 +196,7 @@ def _join(group: Group, new: Group, policy: str) -> Group | None:
         match = [n for n in range(len(new.rows)) if n not in {b for _, b in shared} and aligned(group, r, new, n, written)]
         if match and (related := True):
             shared.append((r, match[0]))
-    if not related or hides(group, new) or not _same_iterations(group, new, shared):
+    if not related or hides_conflict(group, new) or not _same_iterations(group, new, shared):
         return None
     if policy == "smart" and not _pays(group, new, shared):
         return None
@@ -254,7 +254,7 @@ def _position(s: pr.Statement, index: str) -> int | None:
     return None
 
 
-def loses_tile(group: Group) -> bool:
+def loses_register_tile(group: Group) -> bool:
     """Are loops that belong around the register tile of a contraction not among those that the group shares?"""
     for n, s in enumerate(group.statements):
         if is_contraction(s):
@@ -283,7 +283,7 @@ def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     for part, rows in ((group, {a for a, _ in shared}), (new, {b for _, b in shared})):
         if any(_around_tiles(part, r) for r in range(len(part.rows)) if r not in rows):
             return False
-        if any(splits_square(s, {part.rows[r][n] for r in rows}) for n, s in enumerate(part.statements)):
+        if any(splits_transposition(s, {part.rows[r][n] for r in rows}) for n, s in enumerate(part.statements)):
             return False
     if kept == len(group.rows) == len(new.rows):
         return True
@@ -294,7 +294,7 @@ def _pays(group: Group, new: Group, shared: list[tuple[int, int]]) -> bool:
     return total >= MINIMAL_PARALLELISM and kept == min(len(group.rows), len(new.rows))
 
 
-def splits_square(s: pr.Statement, shared: set[str]) -> bool:
+def splits_transposition(s: pr.Statement, shared: set[str]) -> bool:
     """Is an assignment's target contiguous along one loop, what it reads along another, and only one of them among the indices
     `shared`? Square tiles take both, see schedule.cpu.strategy."""
     long = {r.index for r in s.ranges if r.extent >= TURNED}
@@ -313,7 +313,7 @@ def _contiguous(subscripts: tuple[pr.Expr, ...]) -> str:
     return form.terms[0][0] if form is not None and [c for _, c in form.terms] == [1] else ""
 
 
-def hides(group: Group, new: Group) -> bool:
+def hides_conflict(group: Group, new: Group) -> bool:
     """Would a conflict other than with what the group wrote go unseen? Then stay apart: `new` overwrites something that the
     group only reads."""
     only_read = {r.tensor for s in group.statements for r in pr.reads(s)} - {s.target for s in group.statements}

@@ -50,7 +50,7 @@ def _posed(scop: Scop, deps: Dependences, indices: dict[str, tuple[str, ...]], k
         return symbolic_sizes.relation(u.intersect_domain(ours).intersect_range(ours), known)
     order, everything, flow = lifted(deps.order), lifted(deps.all), lifted(deps.flow)
     instances = symbolic_sizes.domain(ours, known)
-    near = uniform_dependences.nearest((order, everything, flow), instances)
+    near = uniform_dependences.nearest_distances((order, everything, flow), instances)
     constraints = (islpy.ScheduleConstraints.on_domain(instances).set_context(symbolic_sizes.context(scop.ctx, known))
                    .set_validity(near[0]).set_coincidence(near[1]).set_proximity(near[2]))
     return constraints, Conflicts.of(indices, order, everything, lifted(deps.reduction))

@@ -17,7 +17,7 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.scalars import I64
-from polytc.schedule.facts.fusion_groups import Group, aligned, hides, is_contraction
+from polytc.schedule.facts.fusion_groups import Group, aligned, hides_conflict, is_contraction
 from polytc.schedule.facts.strides import of_statement
 
 FEWEST = 8
@@ -87,7 +87,7 @@ def _choices(program: pr.Program, last: list[Cluster], group: Group, machine: Ma
     near = _join(program, last[-1], group, machine, around) if last else None
     if near is not None:
         choices.append([*last[:-1], near])
-    if len(last) == 2 and beside(_with_rows(last[0]).whole, _with_rows(last[1]).whole):
+    if len(last) == 2 and may_swap(_with_rows(last[0]).whole, _with_rows(last[1]).whole):
         far = _join(program, last[0], group, machine, around)
         choices += [[last[1], far]] if far is not None else []
     if near is None and last and last[-1].rows:
@@ -104,14 +104,14 @@ def _gain(program: pr.Program, joined: Cluster) -> int:
     return sum(program.tensor(n).size * program.tensor(n).dtype.bytes for n in made)
 
 
-def beside(a: Group, b: Group) -> bool:
+def may_swap(a: Group, b: Group) -> bool:
     """May the groups change places? Neither touches what the other writes."""
     written = [{s.target for s in g.statements} for g in (a, b)]
     touched = [names | {r.tensor for s in g.statements for r in pr.reads(s)} for names, g in zip(written, (a, b), strict=True)]
     return not (touched[0] & written[1] or touched[1] & written[0])
 
 
-def flowing(program: pr.Program, groups: tuple[Group, ...]) -> set[str]:
+def handed_on(program: pr.Program, groups: tuple[Group, ...]) -> set[str]:
     """The temporaries that one group makes and another one reads."""
     made = [{s.target for s in g.statements} for g in groups]
     read = [{r.tensor for s in g.statements for r in pr.reads(s)} for g in groups]
@@ -128,7 +128,7 @@ def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
     """The shared loops of a cluster that a group has, too: it uses what the others made in the same iteration."""
     cluster = _with_rows(cluster)
     whole = cluster.whole
-    if len(whole.statements) + len(new.statements) > LARGEST or hides(whole, new):
+    if len(whole.statements) + len(new.statements) > LARGEST or hides_conflict(whole, new):
         return ()
     written = {s.target: n for n, s in enumerate(whole.statements)}
     shared: list[tuple[int, ...]] = []
@@ -160,7 +160,7 @@ def _pays(program: pr.Program, before: Cluster, joined: Cluster, machine: Machin
     And does every contraction keep a loop in which it reuses what the shared loops do not change?"""
     count = prod(joined.whole.extents)
     wanted = {r.tensor for s in joined.groups[-1].statements for r in pr.reads(s)}
-    sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in flowing(program, joined.groups)}
+    sizes = {n: program.tensor(n).size * program.tensor(n).dtype.bytes // around for n in handed_on(program, joined.groups)}
     ready = {s.target for g in before.groups for s in g.statements}
     flow = max((sizes[name] for name in sizes.keys() & wanted & ready), default=0)
     first, second = machine.caches[0].bytes, machine.caches[min(1, len(machine.caches) - 1)].bytes

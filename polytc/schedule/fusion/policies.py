@@ -16,7 +16,7 @@ from math import ceil, prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import footprints
-from polytc.schedule.facts.fusion_groups import Group, is_contraction, loses_tile, partition, splits_square
+from polytc.schedule.facts.fusion_groups import Group, is_contraction, loses_register_tile, partition, splits_transposition
 from polytc.schedule.fusion.outer_fusion import clusters
 from polytc.schedule.tiling.tile_sizes import PARALLEL_REGION
 
@@ -98,8 +98,8 @@ def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> floa
     """What statements take longer if the group leaves out loops that belong around register tiles of contractions, or into
     square tiles."""
     shared = [{row[n] for row in group.rows} for n in range(len(group.statements))]
-    strided = sum(STRIDED * s.points for s, kept in zip(group.statements, shared, strict=True) if splits_square(s, kept))
-    if not loses_tile(group):
+    strided = sum(STRIDED * s.points for s, kept in zip(group.statements, shared, strict=True) if splits_transposition(s, kept))
+    if not loses_register_tile(group):
         return strided
     return strided + sum((UNTILED - 1) * _arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
 

@@ -53,7 +53,7 @@ def members(scene: Scene, loops: tuple[Loop, ...]) -> tuple[Member, ...]:
     return tuple(member(scene, loop) for loop in loops)
 
 
-def serial(scene: Scene, tree: Tree, name: str) -> Nest:
+def sequential_nest(scene: Scene, tree: Tree, name: str) -> Nest:
     """The tree as one work-item runs it."""
     match tree:
         case bands.Leaf():
@@ -61,12 +61,12 @@ def serial(scene: Scene, tree: Tree, name: str) -> Nest:
         case bands.Cut():
             raise AssertionError("groupwise: cut statements are a launch")
         case bands.Sequence():
-            return Sequence(tuple(serial(scene, x, f"{name}.{n}") for n, x in enumerate(tree.parts)))
+            return Sequence(tuple(sequential_nest(scene, x, f"{name}.{n}") for n, x in enumerate(tree.parts)))
         case bands.Band():
-            return Band(name, members(scene, tree.loops), serial(scene, tree.child, f"{name}.in"))
+            return Band(name, members(scene, tree.loops), sequential_nest(scene, tree.child, f"{name}.in"))
 
 
-def flat(band: bands.Band) -> tuple[tuple[Loop, ...], Tree]:
+def parallel_prefix_loops(band: bands.Band) -> tuple[tuple[Loop, ...], Tree]:
     """The loops of a band and of those that stand alone in it while all of them carry nothing, and what is inside."""
     loops, child = band.loops, band.child
     while isinstance(child, bands.Band) and all(loop.coincident for loop in loops):
@@ -74,7 +74,7 @@ def flat(band: bands.Band) -> tuple[tuple[Loop, ...], Tree]:
     return loops, child
 
 
-def fastest_first(scene: Scene, loops: list[Loop], fixed: dict[str, Rows]) -> list[Loop]:
+def contiguous_first(scene: Scene, loops: list[Loop], fixed: dict[str, Rows]) -> list[Loop]:
     """Loops that carry nothing in the order of axes: first the one in which most accesses are contiguous, then the others from
     the innermost."""
     def score(n: int) -> tuple[int, int]:
@@ -105,7 +105,7 @@ def _most(tree: Tree) -> int:
         case bands.Sequence():
             return max(map(_most, tree.parts))
         case bands.Band():
-            free = sum(loop.coincident for loop in flat(tree)[0])
+            free = sum(loop.coincident for loop in parallel_prefix_loops(tree)[0])
             return free or _most(tree.child)
 
 
@@ -138,12 +138,12 @@ class _Group:
         points = sum(self.scene.statements[s].points for s in bands.statements(tree))
         rows = tuple((self.scene.statements[s].name, "0") for s in bands.statements(tree))
         first = tuple(Member(rows, f"thread{axis}", coincident=True) for axis in reversed(range(len(self.axes))))
-        return Plan(Band(name, first, serial(self.scene, tree, f"{name}.one")), BARRIER + STEP * points / around)
+        return Plan(Band(name, first, sequential_nest(self.scene, tree, f"{name}.one")), BARRIER + STEP * points / around)
 
     def phase(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """A band whose loops that carry nothing the items divide among themselves, in rounds between which nobody waits."""
-        loops, child = flat(band)
-        free = fastest_first(self.scene, [loop for loop in loops if loop.coincident], fixed)[:len(self.axes)]
+        loops, child = parallel_prefix_loops(band)
+        free = contiguous_first(self.scene, [loop for loop in loops if loop.coincident], fixed)[:len(self.axes)]
         rest = tuple(loop for loop in loops if loop not in free)
         total = prod(self.axes)
         rounds: list[Member] = []
@@ -156,7 +156,7 @@ class _Group:
             for axis, (loop, size) in enumerate(zip(free, self.axes, strict=True)):
                 rounds.append(member(self.scene, loop, "parallel", size))
                 threads.append(member(self.scene, loop, f"thread{axis}", modulus=size))
-        body = serial(self.scene, child, f"{name}.one")
+        body = sequential_nest(self.scene, child, f"{name}.one")
         if rest:
             body = Band(f"{name}.item", members(self.scene, rest), body)
         items = Band(f"{name}.thread", tuple(reversed(threads)), body, whole=True)

@@ -134,7 +134,7 @@ class _Mapping:
 
     def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
         """Statements that are cut: a launch of their own. Instances of an item that do not wait for each other count as one."""
-        count = sum(waits(s, ITEMS * self.scene.machine.cores) for s in statements)
+        count = sum(serialized_instances(s, ITEMS * self.scene.machine.cores) for s in statements)
         return Planned(gpu.nest_of_ranges(statements, name), LAUNCH + STEP * count / around, True)
 
     def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
@@ -169,13 +169,13 @@ class _Mapping:
 
     def grid(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
-        loops, child = kernel_loops.flat(band)
+        loops, child = kernel_loops.parallel_prefix_loops(band)
         free = [loop for loop in loops if loop.coincident]
-        chosen = kernel_loops.fastest_first(self.scene, free, fixed)[:3]
+        chosen = kernel_loops.contiguous_first(self.scene, free, fixed)[:3]
         extents = [tile_sizes.extent(self.scene, loop) for loop in chosen]
         items = gpu.items(extents, self.scene.machine)
         rest = tuple(loop for loop in loops if loop not in chosen)
-        inside = kernel_loops.serial(self.scene, child, f"{name}.in")
+        inside = kernel_loops.sequential_nest(self.scene, child, f"{name}.in")
         body = nest.Band(f"{name}.item", kernel_loops.members(self.scene, rest), inside) if rest else inside
         mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
         blocks = tuple(kernel_loops.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
@@ -186,7 +186,7 @@ class _Mapping:
         return Planned(made, LAUNCH + STEP * max(1.0, count / around / busy), True)
 
 
-def waits(s: pr.Statement, busy: int) -> float:
+def serialized_instances(s: pr.Statement, busy: int) -> float:
     """Instances of a cut statement one after another, where at most so many items are busy."""
     items = prod(r.extent for r in s.ranges if r.kind.startswith(("block", "thread")))
     beside = prod(r.extent for r in s.ranges if r.kind in ("unroll", "vector"))

@@ -59,7 +59,7 @@ def _nest(scene: Scene, band: bands.Band, sides: tuple[int, ...], name: str) -> 
     tiles = [kernel_loops.member(scene, loop, divisor=n) for loop, n in zip(band.loops, sides, strict=True)]
     wave = tuple((s, " + ".join(dict(m.rows)[s] for m in tiles)) for s, _ in tiles[0].rows)
     step = tuple((scene.statements[s].name, text(_sum(band, s))) for s, _ in band.loops[0].rows)
-    inside = kernel_loops.serial(scene, band.child, f"{name}.in")
+    inside = kernel_loops.sequential_nest(scene, band.child, f"{name}.in")
     items = Band(f"{name}.step", (Member(step),), Band(f"{name}.thread", threads, inside, whole=True), whole=True)
     return Band(f"{name}.wave", (Member(wave),), Band(name, blocks, items, whole=True), whole=True)
 

@@ -21,7 +21,7 @@ from polytc.schedule.facts.strides import AccessStrides, lane_width
 
 
 @dataclass(frozen=True)
-class Tiled:
+class ContractionTile:
     """sizes: iterations in a tile of each free loop, by isl's names of the indices, the vector loop last; reduced: the loops
     that run over whole tiles, outermost first."""
 
@@ -29,7 +29,8 @@ class Tiled:
     reduced: tuple[str, ...]
 
 
-def tiled(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...], machine: Machine) -> Tiled | None:
+def tile_of(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...], machine: Machine
+            ) -> ContractionTile | None:
     """The tile of a statement whose loops are those of its ranges; None if it is no contraction over a box, or no tile pays."""
     if not is_contraction(s) or s.bounds or s.where or program.precise:
         return None
@@ -46,12 +47,12 @@ def tiled(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, .
     if chosen.jam is not None:
         sizes[chosen.jam] = chosen.rows
     order = sorted(free, key=lambda i: (i == chosen.vector, i == chosen.jam))
-    return Tiled(tuple((isl.name(i), sizes[i]) for i in order), tuple(map(isl.name, reduced)))
+    return ContractionTile(tuple((isl.name(i), sizes[i]) for i in order), tuple(map(isl.name, reduced)))
 
 
-def own(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...], machine: Machine, conflicts: Conflicts,
-        rows: tuple[Rows, Rows]) -> Tiled | None:
-    """As `tiled`, for a statement of which the loops `rows[1]` are left inside of rows[0], if those are indices of it and may
+def tile_of_inner_loops(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...], machine: Machine,
+                        conflicts: Conflicts, rows: tuple[Rows, Rows]) -> ContractionTile | None:
+    """As `tile_of`, for a statement of which the loops `rows[1]` are left inside of rows[0], if those are indices of it and may
     run in any order."""
     fixed, loops = rows
     names = [row.terms[0][0] for row in loops if len(row.terms) == 1 and row.terms[0][1] == 1 and not row.constant]
@@ -61,10 +62,10 @@ def own(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides, ...
     name = isl.name(s.name)
     if not all(conflicts.legal(name, fixed, order) for order in (loops, tuple(reversed(loops)))):
         return None
-    return tiled(program, inner, accesses, machine)
+    return tile_of(program, inner, accesses, machine)
 
 
-def nest(s: pr.Statement, t: Tiled, name: str, *, parallel: bool) -> Nest:
+def nest(s: pr.Statement, t: ContractionTile, name: str, *, parallel: bool) -> Nest:
     """The loops of a tile. parallel: the tiles of the loop that has the most."""
     extent = {isl.name(r.index): int(r.extent) for r in s.ranges}
     counts = [extent[i] // size for i, size in t.sizes]

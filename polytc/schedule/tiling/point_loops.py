@@ -48,7 +48,7 @@ class Own:
     cycles: float
     start: float = 0.0
     lanes: int = 1
-    tile: contraction_nests.Tiled | None = None
+    tile: contraction_nests.ContractionTile | None = None
 
     def time(self, span: dict[str, int]) -> float:
         """Cycles of an instance. span: iterations of each index."""
@@ -252,7 +252,7 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | Non
     cycles = _operations(s) * SCALAR / lanes + sum(_access(stride, lanes) for stride in strides)
     tile = None
     if kind == "vector":
-        tile = contraction_nests.own(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
+        tile = contraction_nests.tile_of_inner_loops(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
     if sign < 0:
         loops = (*loops[:-1], Linear(((index, 1),), 0))
     return Own(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,

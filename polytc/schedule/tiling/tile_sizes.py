@@ -22,7 +22,7 @@ SIDES = (8, 16, 32, 64, 128, 256)
 PARALLEL_REGION = 9000.0
 """Cycles to start threads and wait for the last."""
 SWEEPS = 3
-"""Rounds over the members in which their sizes are improved one by one."""
+"""Passes over the members in which their sizes are improved one by one."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc.codegen import loops
 from polytc.codegen.size_binding import UNKNOWN
-from polytc.codegen.target import Binary, Bound, Held, Launch, Source
+from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 from polytc.targets.interp import emit, support
 
@@ -35,7 +35,7 @@ class InterpExecutable:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """A function that runs on these arrays."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)
 
 
 @dataclass(frozen=True)

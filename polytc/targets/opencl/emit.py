@@ -51,11 +51,11 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
-    narrow = tuple(replace(k, body=vector_lanes.narrow(k.body, max(types.LANES))) for k in module.kernels)
+    narrow = tuple(replace(k, body=vector_lanes.split_wide_vectors(k.body, max(types.LANES))) for k in module.kernels)
     apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels
-    kernels = tuple(ndrange.prepare(work_items.localise(work_group_coarsening.coarsen(k, machine))) for k in apart)
-    kernels = tuple(map(unroll_hints.mark_kernel, kernels)) if machine.kind == "gpu" else kernels
-    kernels = tuple(workarounds.around(k, machine.faults) for k in kernels) if machine.faults else kernels
+    kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
+    kernels = tuple(map(unroll_hints.mark_short_loops, kernels)) if machine.kind == "gpu" else kernels
+    kernels = tuple(workarounds.work_around(k, machine.faults) for k in kernels) if machine.faults else kernels
     writers = []
     for n, k in enumerate(kernels, 1):
         writer = KernelWriter(k, entry(n, k), preamble, machine, module.sizes, notes)

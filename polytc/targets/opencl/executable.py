@@ -14,7 +14,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.codegen.loops import Buffer
-from polytc.codegen.target import Binary, Bound, Held, Launch, Types
+from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Types
 from polytc.machine import ALIGNMENT
 from polytc.native import call_arguments, forks
 from polytc.program import extents
@@ -364,7 +364,7 @@ class Open:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """See `run`."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)
 
 
 def _build(binary: Binary, on: Session) -> Any:

@@ -42,7 +42,7 @@ class KernelWriter(Statements):
         self.entry = entry
         self.ndrange = ndrange.extract(kernel)
         self.open_axes: set[int] = set()
-        self.shared = work_items.shared(kernel)
+        self.shared = work_items.shared_item_variables(kernel)
         read = {e.name for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s)
                 for e in traverse.walk_expr(top) if isinstance(e, loops.Var)} if kernel.host else set()
         self.counters = tuple(s.var for s in kernel.host if s.var in read)

@@ -18,7 +18,7 @@ from polytc.codegen import loops, traverse
 WITHOUT_OPTIMISATION = "-cl-opt-disable"
 
 
-def around(kernel: loops.Kernel, faults: frozenset[str]) -> loops.Kernel:
+def work_around(kernel: loops.Kernel, faults: frozenset[str]) -> loops.Kernel:
     """The kernel as these faults do not meet it."""
     body = kernel.body
     if "negated" in faults:

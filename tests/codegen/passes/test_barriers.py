@@ -30,7 +30,7 @@ def get(b: L.Buffer, at: L.Expr) -> L.Load:
 
 def kernel(*stmts: L.Stmt) -> L.Kernel:
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.block(*stmts)), "block", 0)
-    return barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))
+    return barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body))
 
 
 def shape(k: L.Kernel) -> str:
@@ -121,7 +121,7 @@ def test_private_arrays_lose_the_dimensions_of_the_items() -> None:
     first = phase(L.Store(acc, (ITEM, L.const(1)), get(X, ITEM)))
     last = phase(put(Y, ITEM, L.Load(acc, (ITEM, L.const(1)), F32)))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(acc, L.block(first, last)), "block", 0)
-    small = work_items.localise(L.Kernel("k", (X, Y), ("Y",), body))
+    small = work_items.drop_item_dimensions(L.Kernel("k", (X, Y), ("Y",), body))
     assert "alloc private f32 acc[2]" in str(small)
     assert "acc[1] = X[item0]" in str(small)
 
@@ -140,15 +140,15 @@ def test_a_phase_without_a_loop_over_an_axis_is_the_first_items() -> None:
     both = phase(rows(L.Store(WIDE, (ROW, ITEM), get(X, ITEM))))
     update = rows(put(T, ROW, L.binary("+", get(T, ROW), L.Load(WIDE, (ROW, L.const(0)), F32))))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.Alloc(WIDE, L.block(both, update))), "block", 0)
-    text = str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body)))
+    text = str(barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body)))
     assert re.search(r"barrier\s+thread0 for item0 in 0:1\s+thread1 for item1 in 0:8\s+T", text), text
     copy = rows(put(T, ROW, L.Load(WIDE, (ROW, L.const(0)), F32)))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, L.Alloc(WIDE, L.block(both, copy))), "block", 0)
-    assert "0:1" not in str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))).split("barrier")[1]
+    assert "0:1" not in str(barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body))).split("barrier")[1]
 
 
 def test_a_phase_inside_of_a_loop_over_an_axis_does_not_lack_it() -> None:
     update = rows(put(T, ROW, L.binary("+", get(T, ROW), get(X, ITEM))))
     both = phase(update, rows(put(Y, ROW, get(X, ITEM))))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, both), "block", 0)
-    assert str(barriers.insert(L.Kernel("k", (X, Y), ("Y",), body))).count("for item0") == 1
+    assert str(barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body))).count("for item0") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.codegen import loops as L
-from polytc.codegen.passes.guards_to_bounds import narrow_kernel
+from polytc.codegen.passes.guards_to_bounds import tighten_bounds
 from polytc.program.scalars import F32, I64
 from polytc.targets.interp import InterpTarget
 from tests.codegen import loop_programs as P
@@ -23,7 +23,7 @@ def rows(lower: L.Expr, *conditions: L.Expr) -> L.Module:
 
 def run(module: L.Module, b: list[int]) -> np.ndarray:
     (kernel,) = module.kernels
-    narrowed = P.module("rows", (B, Y), ("Y",), narrow_kernel(kernel).body)
+    narrowed = P.module("rows", (B, Y), ("Y",), tighten_bounds(kernel).body)
     y, to = np.zeros((6, 6), "f4"), InterpTarget()
     to.load(to.build(to.emit(narrowed)), 1).run([np.array(b), y])
     return y
@@ -31,7 +31,7 @@ def run(module: L.Module, b: list[int]) -> np.ndarray:
 
 def test_conditions_become_bounds() -> None:
     module = rows(L.const(0), L.binary(">=", J, P.load(B, I)), L.binary("<", P.add(J, L.const(-2)), P.load(B, I)))
-    assert "if" not in str(narrow_kernel(module.kernels[0]).body)
+    assert "if" not in str(tighten_bounds(module.kernels[0]).body)
     b = [0, 3, -9, 4, 9, 2]
     np.testing.assert_array_equal(run(module, b), [[float(b[i] <= j < b[i] + 2 and j < 5) for j in range(6)] for i in range(6)])
 

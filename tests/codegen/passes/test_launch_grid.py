@@ -68,7 +68,7 @@ def test_the_same_stores(start: int) -> None:
         before = simplify.simplify_kernel(kernel(seed))  # without loops that never run
         after = launch_grid.map_kernel(before)
         assert stored(after) == stored(before), seed
-        chain, _ = launch_grid.outermost(after)
+        chain, _ = launch_grid.grid_loops(after)
         assert all(s.lower == L.const(0) and s.step == 1 and isinstance(s.upper, L.Const) for s in chain), seed
         axes = [(s.kind, s.axis) for s in chain]
         assert len(set(axes)) == len(axes), seed
@@ -80,7 +80,7 @@ def test_items_that_begin_elsewhere_in_each_launch_are_as_many_as_a_launch_needs
     before = L.Kernel("k", (Y,), ("Y",), L.For("g", L.const(0), L.const(2), 1, item, "block", 0),
                       host=(L.For("t", L.const(0), L.const(20), 1, L.Block(())),))
     after = launch_grid.map_kernel(before)
-    assert [s.upper for s in launch_grid.outermost(after)[0]] == [L.const(2), L.const(4)]
+    assert [s.upper for s in launch_grid.grid_loops(after)[0]] == [L.const(2), L.const(4)]
     assert stored(after) == stored(before)
 
 

@@ -39,12 +39,12 @@ MAKE = L.Store(B, (I, ZERO), P.load(X, T, I))
 ])
 def test_loops_that_tell_launches_apart(body: L.Stmt, told: str) -> None:
     kernel = L.Kernel("k", (X, G, B, Y), ("T", "Y"), P.loop("i", 9, body, "block"), host=HOST)
-    found = launch_invariance.telling(kernel, "T", frozenset("GTY"))
+    found = launch_invariance.deciding_loops(kernel, "T", frozenset("GTY"))
     assert "".join(s.var for s in found) == told
-    assert launch_invariance.telling(L.Kernel("k", (X,), (), body), "T", frozenset("GTY")) == ()
+    assert launch_invariance.deciding_loops(L.Kernel("k", (X,), (), body), "T", frozenset("GTY")) == ()
 
 
 def test_memory_that_stays_tells_nothing() -> None:
     body = P.loop("i", 9, L.Store(B, (P.load(G, I), I), P.load(X, I, I)), "block")
     kernel = L.Kernel("k", (X, G, B), ("T",), body, host=HOST)
-    assert launch_invariance.telling(kernel, "T", frozenset("TY")) == ()
+    assert launch_invariance.deciding_loops(kernel, "T", frozenset("TY")) == ()

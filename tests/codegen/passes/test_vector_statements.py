@@ -104,10 +104,10 @@ def test_ramps_that_lie_in_a_buffer(low: int, high: int, stride: int, inside: bo
     mask = L.Binary("<", L.Ramp(L.const(0), 1, 4), L.Broadcast(V, 4, I64), BOOL, 4)
     load = L.Load(A, (L.const(0), L.Ramp(W, stride, 4, active=mask)), F64, 4)
     store = L.Store(Y, (L.const(0), L.Ramp(L.const(0), 1, 4, active=mask)), load)
-    made = vector_statements.widened(store, {"w": (low, high)}, frozenset("Y"))
+    made = vector_statements.widen_masked_loads(store, {"w": (low, high)}, frozenset("Y"))
     (found,) = [e for e, _ in traverse.loads(made.value)]
     assert (found.indices[1].active is None) == inside
-    assert vector_statements.widened(store, {"w": (low, high)}, frozenset("AY")) == store
+    assert vector_statements.widen_masked_loads(store, {"w": (low, high)}, frozenset("AY")) == store
     assert made.indices == store.indices
 
 
@@ -119,10 +119,10 @@ def test_shared_loads_stay_in_buffers_of_open_sizes(low: int | None, high: int |
     x = L.Buffer("X", F64, (SIZE,))
     at = W if most is None else L.Call("min", (W, P.add(L.Var("n", least=1), L.const(most))), I64)
     loop = P.loop("v", 9, L.Store(Y, (L.const(0), V), P.load(x, at)), "vector")
-    made = vector_statements.clamped(loop, {"w": (low, high)})
+    made = vector_statements.clamp_shared_loads(loop, {"w": (low, high)})
     assert isinstance(made.body, L.Store)
     (load,) = [e for e, _ in traverse.loads(made.body.value)]
-    assert vector_statements.scalars_safe(made, {"w": (low, high)}) or below
+    assert vector_statements.shared_loads_safe(made, {"w": (low, high)}) or below
     assert L.format_expr(load.indices[0]).count("m") == limits + (most == 0)
     for n, w in product(range(1, 12), range(-3 if low is None else low, 12 if high is None else high + 1)):
         run, env = Run({}), {"n": n, "w": w}
@@ -144,7 +144,7 @@ def test_what_can_be_vectors(masks: bool) -> None:
             (L.Alloc(own, store), False), (L.block(store, L.Barrier()), False), (L.block(store, moving), False),
             (L.If(loaded, store), masks), (L.If(alike, moving), False), (L.If(alike, store, moving), False),
             (L.Store(A, (W, L.Ramp(V, 1, 4)), L.Const(1.0, F64, 4)), False)):
-        assert vector_statements.straight(s, "v", masks) == possible, s
+        assert vector_statements.is_vectorizable(s, "v", masks) == possible, s
 
 
 @pytest.mark.parametrize("machine", [AVX2, AVX512])

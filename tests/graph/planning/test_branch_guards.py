@@ -201,7 +201,7 @@ def test_found_on_disk(build, reference, tmp_path: Path) -> None:
 
 def test_jumps() -> None:
     p, q = Guard("p", True), Guard("q", False)
-    assert branch_guards.jumps([]) == []
-    assert branch_guards.jumps([(), (p,), (p, q), (p,), (q,), ()]) == [
+    assert branch_guards.guard_jumps([]) == []
+    assert branch_guards.guard_jumps([(), (p,), (p, q), (p,), (q,), ()]) == [
         (0, 0), (p, 4), (1, 0), (q, 1), (2, 0), (3, 0), (q, 1), (4, 0), (5, 0)]
-    assert branch_guards.jumps([(p, q)]) == [(p, 2), (q, 1), (0, 0)]
+    assert branch_guards.guard_jumps([(p, q)]) == [(p, 2), (q, 1), (0, 0)]

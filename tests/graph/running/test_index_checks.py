@@ -23,7 +23,7 @@ import polytc.graph
 from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelError
 from polytc.graph import ahead
 from polytc.graph.operators.table import TABLE
-from polytc.graph.plan import Watch
+from polytc.graph.plan import IndexCheck
 from polytc.rewrite.index_checks import decides
 
 N = helper.make_node
@@ -306,8 +306,9 @@ def test_kept_models_look_at_indices_too(lookup, tmp_path: Path) -> None:
 
 
 def test_what_is_kept_comes_back() -> None:
-    w = Watch("a", "b", "c", "d", ((0, 2), (1, 3)), ("i", "k"), ("e",), 7)
-    assert Watch.of(json.loads(json.dumps([w.first, w.index, w.label, w.subject, w.ranges, w.names, w.allowed, w.width]))) == w
+    w = IndexCheck("a", "b", "c", "d", ((0, 2), (1, 3)), ("i", "k"), ("e",), 7)
+    fields = [w.first, w.index, w.label, w.subject, w.ranges, w.names, w.allowed, w.width]
+    assert IndexCheck.of(json.loads(json.dumps(fields))) == w
 
 
 def test_models_compiled_ahead_of_time_do_not_look_and_say_so(lookup, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import pytest
 import polytc
 from polytc.machine import AVX2, AVX512, Cache
 from polytc.rewrite import table
-from polytc.rewrite.cpu.cache_sets import held
+from polytc.rewrite.cpu.cache_sets import resident_lines
 
 
 def lines_that_stay(cache: Cache, stride: int, rows: int, row: int) -> int:
@@ -28,7 +28,7 @@ def lines_that_stay(cache: Cache, stride: int, rows: int, row: int) -> int:
 @pytest.mark.parametrize("cache", [Cache(1 << 20, 16, 64), Cache(2 << 20, 16, 64), Cache(32 << 10, 8, 64)])
 def test_held_is_what_a_cache_holds(cache: Cache, stride: int) -> None:
     row = 1 if stride == 64 else 2
-    fits = held(cache, stride, row) // row
+    fits = resident_lines(cache, stride, row) // row
     assert lines_that_stay(cache, stride, fits, row) == fits * row
     if fits * row < cache.bytes // cache.line:  # some sets are never used: one row more and something is lost
         assert lines_that_stay(cache, stride, fits + fits // 4 + 1, row) < (fits + fits // 4 + 1) * row

@@ -220,4 +220,4 @@ def test_what_has_items_enough_is_left_alone(text: str, shapes: dict[str, tuple[
 @pytest.mark.parametrize(("items", "expected"), [
     (2, [2]), (16, [16]), (32, [8, 4]), (64, [8, 8]), (128, [16, 8]), (256, [16, 16])])
 def test_levels_of_the_tree(items: int, expected: list[int]) -> None:
-    assert work_group_reductions.levels(items) == expected
+    assert work_group_reductions.tree_levels(items) == expected

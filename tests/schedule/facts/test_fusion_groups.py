@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polytc.lang import build
-from polytc.schedule.facts.fusion_groups import coincident_indices, loses_tile, partition, single
+from polytc.schedule.facts.fusion_groups import coincident_indices, loses_register_tile, partition, single
 
 X = {"X": (64, 96)}
 
@@ -109,4 +109,4 @@ def test_a_group_of_one_statement_has_the_ranges_of_its_loops() -> None:
 @pytest.mark.parametrize(("policy", "lost"), [("min", False), ("smart", False), ("max", True)])
 def test_products_lose_their_tiles_under_loops_of_too_few_others(policy: str, lost: bool) -> None:
     program = build("S[h,i,j] += Q[h,i,d] * K[h,j,d]; O[h,i,e] += exp(S[h,i,j]) * V[h,j,e]", dict.fromkeys("QKV", (12, 64, 32)))
-    assert any(map(loses_tile, partition(program, policy))) == lost
+    assert any(map(loses_register_tile, partition(program, policy))) == lost

@@ -10,7 +10,7 @@ from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.schedule.facts.fusion_groups import Group, partition
-from polytc.schedule.fusion.outer_fusion import Cluster, beside, clusters, flowing, shared_rows
+from polytc.schedule.fusion.outer_fusion import Cluster, clusters, handed_on, may_swap, shared_rows
 from polytc.targets.llvm.target import LLVMTarget
 
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"
@@ -119,14 +119,14 @@ def test_all_statements_of_a_cluster_and_what_is_inside_of_its_loops() -> None:
 
 def test_groups_that_may_change_places() -> None:
     a, b, c, d = apart("T[i,j,k] = X[i,j,k]; Y[i] = X[i,0,0]; Z[i] = T[i,0,0]; W[i] = Y[i] + T[i,1,1]", CUBE)
-    assert [beside(x, y) for x, y in ((a, b), (b, a), (a, c), (c, a), (b, c), (c, d), (b, d), (d, a))] == [
+    assert [may_swap(x, y) for x, y in ((a, b), (b, a), (a, c), (c, a), (b, c), (c, d), (b, d), (d, a))] == [
         True, True, False, False, True, True, False, False]
 
 
 def test_what_flows_from_group_to_group() -> None:
     program = build("T[i,j,k] = X[i,j,k]; U[i] += T[i,j,k]; U2[i] = U[i] + 1; Y[i] = U2[i] * U[i] -> (Y, U2)", CUBE)
     t, u, u2, y = partition(program, "min")
-    assert flowing(program, (t, u, u2, y)) == {"T", "U"}, "U2 leaves the program"
-    assert flowing(program, (u, y)) == {"U"}
-    assert flowing(program, (u,)) == set(), "an update reads its own target"
-    assert flowing(program, (t, u2)) == set()
+    assert handed_on(program, (t, u, u2, y)) == {"T", "U"}, "U2 leaves the program"
+    assert handed_on(program, (u, y)) == {"U"}
+    assert handed_on(program, (u,)) == set(), "an update reads its own target"
+    assert handed_on(program, (t, u2)) == set()

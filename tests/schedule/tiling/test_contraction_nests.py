@@ -61,7 +61,7 @@ def test_a_tile_is_whole_vectors_whose_results_fit_the_registers(machine: Machin
     b, n, k = shape
     program = polytc.build("G[b,j] += H[b,k] * R[k,j]", {"H": (b, k), "R": (k, n)})
     s = program.statements[-1]
-    found = contraction_nests.tiled(program, s, of_statement(program, s), machine)
+    found = contraction_nests.tile_of(program, s, of_statement(program, s), machine)
     assert found is not None
     assert found.reduced == ("k",)
     (row, rows), (vector, columns) = found.sizes

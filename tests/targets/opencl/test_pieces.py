@@ -99,7 +99,7 @@ def test_only_loops_inside_of_those_whose_remainders_count_are_rolled() -> None:
         first = P.loop("m", 8, L.block(inner, L.Store(t, (stored,), L.Const(0.0, F32))))
         last = P.loop("n", 8, L.Store(y, (L.Var("n"),), L.Const(1.0, F32)), "unroll")
         m = P.module("m", (y,), ("y",), L.Alloc(t, L.block(first, last)))
-        body = workarounds.around(m.kernels[0], frozenset({"carried"})).body
+        body = workarounds.work_around(m.kernels[0], frozenset({"carried"})).body
         return {s.var: s.kind for s in P.traverse.walk_stmt(body) if isinstance(s, L.For)}
 
     assert kinds(L.binary("%", L.Var("m"), L.const(2))) == {"m": "sequential", "k": "rolled", "n": "unroll"}

@@ -129,8 +129,8 @@ def test_short_loops_of_arithmetic_are_unrolled() -> None:
     update = L.Store(Y, (ITEM,), P.add(P.load(Y, ITEM), P.mul(P.load(X, at), P.load(X, at))))
     kinds = {}
     for extent in (16, 32, 33):
-        marked = unroll_hints.mark_kernel(kernel(P.loop("k", extent, update)))
+        marked = unroll_hints.mark_short_loops(kernel(P.loop("k", extent, update)))
         kinds[extent] = [s.kind for s in P.traverse.walk_stmt(marked.body) if isinstance(s, L.For)][-1]
     assert kinds == {16: "unroll", 32: "unroll", 33: "sequential"}
-    with_barrier = unroll_hints.mark_kernel(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
+    with_barrier = unroll_hints.mark_short_loops(kernel(P.loop("k", 4, L.block(update, L.Barrier()))))
     assert not any(isinstance(s, L.For) and s.kind == "unroll" for s in P.traverse.walk_stmt(with_barrier.body))
