@@ -317,6 +317,6 @@ def test_what_is_decided_is_done() -> None:
     before = build("O[i,d] += E[i,j]/Z[i]*V[j,d]", {"E": (8, 9), "Z": (8,), "V": (9, 7)})
     decision = factors_of_sums.decide(before, AVX512)
     assert [str(r) for r in decision.reasons] == ["S1: `/ Z[i]` leaves the sum over j"]
-    after = factors_of_sums.leave(before, decision)
+    after = factors_of_sums.factor_out(before, decision)
     assert [s.name for s in after.statements] == ["S1_unscaled_init", "S1_unscaled", "S1"]
     assert {r.tensor for r in pr.reads(after.statement("S1_unscaled"))} == {"E", "V"}

@@ -3,8 +3,8 @@
     block for b { alloc private acc[16, 4];  thread for item0 { acc[item0, :] = ... };  thread for item0 { ... acc[item0, :] } }
 
 A private array outside of the thread loops has a dimension for each axis of items, in which each item uses its own coordinate:
-so the Loop AST runs as it stands, one phase after the other. `drop_item_dimensions` drops these dimensions for targets in whose language a
-private array is the item's own anyway.
+so the Loop AST runs as it stands, one phase after the other. `drop_item_dimensions` drops these dimensions for targets in
+whose language a private array is the item's own anyway.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def fastest_index(program: pr.Program, s: pr.Statement, reduced: dict[str, int])
 
 
 def _items_for(extent: int, most: int) -> int:
-    """Items for so many iterations: a power of two, ELEMENTS_PER_ITEM iterations for each, but a whole warp of 32 if there are as many."""
+    """Items for so many iterations: a power of two, ELEMENTS_PER_ITEM iterations for each, but a whole warp of 32 if there are
+    as many."""
     size = most
     while size > MIN_ITERATIONS and size * ELEMENTS_PER_ITEM > max(extent, ELEMENTS_PER_ITEM * 32) or size > max(2, extent):
         size //= 2

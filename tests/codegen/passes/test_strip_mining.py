@@ -164,7 +164,7 @@ def test_each_iteration_of_a_strip_is_once(masks: bool) -> None:
     x, y, _ = buffers()
     low, high = I, call("min", P.add(I, L.const(21)), L.const(N))
     loop = L.For("j", low, high, 1, L.Store(y, (I, J), P.load(x, I, J)), "vector")
-    made = strip_mining.strips(loop, 8, masks)
+    made = strip_mining.strip_mine(loop, 8, masks)
     module = P.module("strips", (x, y), ("Y",), P.loop("i", N, made))
     arrays = [np.random.default_rng(0).random((N, N)), np.zeros((N, N))]
     run(module, AVX512, "interp", arrays)
@@ -178,7 +178,7 @@ def test_what_accumulates() -> None:
     old, term = P.load(y, I, I), P.load(x, I, J)
     for value, op in ((P.add(old, term), "+"), (call("max", old, term), "max")):
         store = L.Store(y, (I, I), value)
-        assert strip_mining.accumulates(store, "j")
+        assert strip_mining.is_accumulation(store, "j")
         assert strip_mining.update(store) == (old, term, op)
-    assert not strip_mining.accumulates(L.Store(y, (I, J), P.add(P.load(y, I, J), term)), "j"), "its place depends on j"
-    assert not strip_mining.accumulates(L.Store(y, (I, I), term), "j")
+    assert not strip_mining.is_accumulation(L.Store(y, (I, J), P.add(P.load(y, I, J), term)), "j"), "its place depends on j"
+    assert not strip_mining.is_accumulation(L.Store(y, (I, I), term), "j")

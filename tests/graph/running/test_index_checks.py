@@ -16,7 +16,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from polytc.graph.own_texts import OWN_TEXTS
 
 import polytc
 import polytc.graph
@@ -24,6 +23,7 @@ from polytc.errors import ArgumentError, CompileError, IndexOutOfBounds, ModelEr
 from polytc.graph import ahead
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import IndexCheck
+from polytc.graph.user_operators import OWN_TEXTS
 from polytc.rewrite.index_checks import decides
 
 N = helper.make_node

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polytc.codegen import loops
-from polytc.codegen.target import Binary, Bound, Held, Launch, Source
+from polytc.codegen.target import Binary, Bound, BoundRun, Launch, Source
 from polytc.machine import GENERIC_CPU, Machine
 from polytc_outside import writer
 
@@ -63,4 +63,4 @@ class PlainCode:
 
     def bind(self, buffers: Sequence[np.ndarray]) -> Bound:
         """`run` on these arrays."""
-        return Held(self.run, buffers)
+        return BoundRun(self.run, buffers)

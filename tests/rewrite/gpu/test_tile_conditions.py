@@ -10,9 +10,9 @@ from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.program import Range
 from polytc.rewrite.gpu import tile_conditions
-from polytc.rewrite.gpu.tiled_indices import Cut
+from polytc.rewrite.gpu.tiled_indices import TiledIndex
 
-CUTS = {n: Cut(0, ((Range(f"{n}_group", 0, 4), 8),), ((Range(f"{n}_at", 0, 8), 1),)) for n in "ij"}
+CUTS = {n: TiledIndex(0, ((Range(f"{n}_group", 0, 4), 8),), ((Range(f"{n}_at", 0, 8), 1),)) for n in "ij"}
 
 
 def statement(where: str) -> pr.Statement:

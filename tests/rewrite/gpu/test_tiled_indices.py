@@ -8,9 +8,9 @@ from polytc.program.linear import Linear
 from polytc.program.program import Const, Index, Range
 from polytc.program.scalars import I64
 from polytc.rewrite.gpu import tiled_indices
-from polytc.rewrite.gpu.tiled_indices import Cut
+from polytc.rewrite.gpu.tiled_indices import TiledIndex
 
-CUT = Cut(3, ((Range("i_group", 0, 2), 64),),
+CUT = TiledIndex(3, ((Range("i_group", 0, 2), 64),),
           ((Range("i_item", 0, 16), 4), (Range("i_row", 0, 4), 1), (Range("i_unit", 0, 1), 9)))
 
 
@@ -28,15 +28,15 @@ def test_each_value_is_one_sum() -> None:
 
 def test_forms_of_the_original_index() -> None:
     form = Linear((("i", 2), ("t", 5)), 7)
-    assert tiled_indices.substituted(form, {"i": CUT}, "base") == Linear((("i_group", 128), ("t", 5)), 13)
-    assert tiled_indices.substituted(form, {"i": CUT}, "rest", constant=False) == Linear((("i_item", 8), ("i_row", 2)), 0)
-    whole = tiled_indices.substituted(form, {"i": CUT}, "whole")
+    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "base") == Linear((("i_group", 128), ("t", 5)), 13)
+    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "rest", constant=False) == Linear((("i_item", 8), ("i_row", 2)), 0)
+    whole = tiled_indices.substitute_tiled(form, {"i": CUT}, "whole")
     assert dict(whole.terms) == {"i_group": 128, "i_item": 8, "i_row": 2, "t": 5}
 
 
 def test_small_facts() -> None:
-    assert [tiled_indices.ragged(n, 16) for n in (16, 17, 32)] == [False, True, False]
-    assert [tiled_indices.moves(Range("i", 4, n)) for n in (5, 6)] == [False, True]
+    assert [tiled_indices.is_ragged(n, 16) for n in (16, 17, 32)] == [False, True, False]
+    assert [tiled_indices.varies(Range("i", 4, n)) for n in (5, 6)] == [False, True]
     zero, i = Const(0, I64), Index("i")
     assert tiled_indices.plus(zero, i) == tiled_indices.plus(i, zero) == i
     assert tiled_indices.weighted({"i": 3, "u": 8}, [Range("i", 0, 2), Range("u", 0, 1)]) == Linear((("i", 3),), 0)

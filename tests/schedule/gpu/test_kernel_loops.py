@@ -22,7 +22,7 @@ def loop(index: str, constant: int = 0, coincident: bool = True) -> Loop:
 def test_the_fastest_axis_runs_along_memory() -> None:
     i, j = loop("i"), loop("j")
     for order in ([i, j], [j, i]):
-        assert kernel_loops.fastest_first(SCENE, order, {"S1": ()}) == [i, j]
+        assert kernel_loops.contiguous_first(SCENE, order, {"S1": ()}) == [i, j]
 
 
 def test_members_of_tiles() -> None:
@@ -37,10 +37,10 @@ def test_members_of_tiles() -> None:
 
 def test_loops_that_stand_alone_are_one_band() -> None:
     inner = bands.Band((loop("j"),), bands.Leaf("S1"))
-    loops, child = kernel_loops.flat(bands.Band((loop("i"),), inner))
+    loops, child = kernel_loops.parallel_prefix_loops(bands.Band((loop("i"),), inner))
     assert (loops, child) == ((loop("i"), loop("j")), bands.Leaf("S1"))
     carried = loop("i", coincident=False)
-    assert kernel_loops.flat(bands.Band((carried,), inner)) == ((carried,), inner)
+    assert kernel_loops.parallel_prefix_loops(bands.Band((carried,), inner)) == ((carried,), inner)
 
 
 def test_a_program_in_one_group() -> None:
@@ -51,4 +51,4 @@ def test_a_program_in_one_group() -> None:
     assert "thread0" in str(found.nest)
     twice = kernel_loops.plan(SCENE, tree, {"S1": ()}, 2.0, "G")
     assert twice.micros < found.micros, "of one iteration of the loops around"
-    assert nest.statements(kernel_loops.serial(SCENE, tree, "S")) == ("S1",)
+    assert nest.statements(kernel_loops.sequential_nest(SCENE, tree, "S")) == ("S1",)
