@@ -16,7 +16,8 @@ from polytc.program.scalars import DType
 from polytc.rewrite.index_checks import check_indices
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.targets.opencl.driver import devices
-from polytc.targets.opencl.executable import OpenCLExecutable, Session
+from polytc.targets.opencl.driver.session import Session
+from polytc.targets.opencl.executable import OpenCLExecutable
 from polytc.targets.opencl.target import OpenCLTarget
 
 Type = tuple[tuple[int, ...], DType]

@@ -50,7 +50,7 @@ STEPS: tuple[Step, ...] = (
     Step("mirror", "a transposed copy beside what a reduction reads across memory", unconditional(mirror.mirror), kinds=CPU,
          needs=(LOOPED, NOT_PRECISE)),
     Step("in_loops", "what `for` loops hold is divided among work-items", _staged(in_loops.map_to_work_groups), kinds=GPU,
-         needs=(LOOPED,), open_sizes=True),
+         needs=(LOOPED,), open_sizes=True, tell=in_loops.reasons),
     Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True),
     Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,

@@ -27,35 +27,49 @@ from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.gpu import local_tiles
 from polytc.rewrite.gpu.enclosing import Enclosing
+from polytc.rewrite.step import Reason, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.schedule.gpu import kernel_loops, launches
 from polytc.schedule.gpu import strategy as gpu
 
 
-def map_to_work_groups(program: pr.Program, machine: Machine) -> pr.Program:
-    """The program with what its loops hold cut for the machine."""
+def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
+    """How work-items divide what each loop holds, or why they do not."""
+    why = Reasons()
+    map_to_work_groups(program, machine, why)
+    return tuple(why.rows)
+
+
+def map_to_work_groups(program: pr.Program, machine: Machine, why: Reasons | None = None) -> pr.Program:
+    """The program with what its loops hold cut for the machine. why: is told of each loop and statement."""
+    why = why or Reasons()
     if program.dynamic or program.precise:
+        why.declines("", "divided: " + ("precise: operations keep the order of the text" if program.precise else
+                                        "ranges in memory tell how much there is to do"))
         return program
     names, tensors, statements = Names.of(program), program.tensors, list[pr.Statement]()
     for x in pr.stretches(program.statements):
         before = x.statements if isinstance(x, pr.Loop) else x
-        cut = _cut(replace(program, tensors=tensors), before, machine, names)
-        if isinstance(x, pr.Loop) and not _pays(program, before, cut, machine):
+        within = Reasons()
+        cut = _cut(replace(program, tensors=tensors), before, machine, names, within)
+        if isinstance(x, pr.Loop) and (kept := _kept(program, before, cut, machine)):
+            why.declines(x.label, kept)
             statements += before
         else:
+            why.rows += within.rows
             statements += cut.statements
             tensors = cut.tensors
     return local_tiles.without_unused_tensors(replace(program, tensors=tensors, statements=tuple(statements)))
 
 
-def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine, names: Names) -> pr.Program:
+def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine, names: Names, why: Reasons) -> pr.Program:
     """The program of neighbouring statements alone, cut where they can be."""
     tensors, statements = program.tensors, list[pr.Statement]()
     for around, run in _runs(chosen):
         others = tuple(s for s in program.statements if s not in run)
         inside = tuple(_inside(s) for s in run)
         alone = replace(program, tensors=tensors, statements=inside)
-        made = local_tiles.map_statements(alone, machine, names, Enclosing(around, others))
+        made = local_tiles.map_statements(alone, machine, names, Enclosing(around, others), why=why)
         if any(gpu.is_cut(s) for s in made.statements):
             tensors = made.tensors
             run = tuple(replace(s, ranges=(*around, *s.ranges), loops=run[0].loops) for s in made.statements)
@@ -74,13 +88,14 @@ def _runs(statements: tuple[pr.Statement, ...]) -> Iterator[tuple[tuple[pr.Range
         yield around, tuple(run)
 
 
-def _pays(program: pr.Program, before: tuple[pr.Statement, ...], cut: pr.Program, machine: Machine) -> bool:
-    """Do the launches of a loop take less time with its statements cut than without, and than one group? By the loops of the
-    text; of an open size there are no single groups."""
+def _kept(program: pr.Program, before: tuple[pr.Statement, ...], cut: pr.Program, machine: Machine) -> str:
+    """Why a loop stays as it is; '' if its launches take less time with its statements cut than without, and than one group.
+    By the loops of the text; of an open size there are no single groups."""
     typical = numeric(replace(program, statements=before)).statements
-    host = _launched(typical, machine)
-    whole = host if program.sizes else min(host, _in_one_group(typical, machine))
-    return _launched(numeric(cut).statements, machine) < whole
+    host, divided = _launched(typical, machine), _launched(numeric(cut).statements, machine)
+    if not program.sizes and _in_one_group(typical, machine) <= min(host, divided):
+        return f"divided: one group takes {_in_one_group(typical, machine):.3g} us, launches {divided:.3g} us"
+    return "" if divided < host else f"divided: launches take {divided:.3g} us with its statements cut, {host:.3g} us without"
 
 
 def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> float:

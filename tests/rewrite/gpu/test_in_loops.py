@@ -127,6 +127,20 @@ def test_a_few_iterations_stay_in_one_group() -> None:
     assert launches(lowered(text, x=(18,), w=(500,))) == []
 
 
+def told(text: str, **shapes: tuple[int, ...]) -> str:
+    p = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    return "\n".join(map(str, in_loops.reasons(p, GENERIC_GPU)))
+
+
+def test_reasons() -> None:
+    text = "def dots(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
+    assert "L1: not divided: one group takes" in told(text, x=(18,), w=(500,))
+    divided = told(text, x=(500_000,), w=(9,))
+    assert "L1: not" not in divided
+    assert "S1: " in divided or "S1_parts" in divided
+    assert told(f"precise {text}", x=(500_000,), w=(9,)) == "not divided: precise: operations keep the order of the text"
+
+
 def test_precise_sums_keep_their_order() -> None:
     text = "precise def f(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
     p = api.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})

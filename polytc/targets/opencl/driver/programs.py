@@ -13,7 +13,7 @@ from polytc.disk import cache
 from polytc.targets.opencl.driver import child, devices, rounding
 
 if TYPE_CHECKING:
-    from polytc.targets.opencl.executable import Session
+    from polytc.targets.opencl.driver.session import Session
 
 errors.register(E506="the OpenCL compiler refuses a kernel", E509="the OpenCL compiler crashes or hangs")
 
