@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from polytc.targets.opencl.driver import devices
-from polytc.targets.opencl.executable import Session, session
+from polytc.targets.opencl.driver.session import Session, session
 from versus.case import Case
 from versus.peers import Prepared
 

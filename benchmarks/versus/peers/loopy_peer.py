@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polytc.targets.opencl.driver import devices
-from polytc.targets.opencl.executable import session
+from polytc.targets.opencl.driver.session import session
 from versus.case import Case
 from versus.peers import Prepared
 
