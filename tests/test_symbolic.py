@@ -23,7 +23,8 @@ Shape = tuple[int | str, ...]
 @dataclass(frozen=True)
 class Case:
     """shapes: of the inputs, sizes by name; dtypes: f32 else; fixed: sizes of the test that are the same in each call; valid:
-    what sizes the program allows; below: for integer inputs, the size below which their elements stay."""
+    what sizes the program allows; below: for integer inputs, the size below which their elements stay; most: of a
+    size, for the evaluator takes long for cubes."""
 
     text: str
     shapes: Mapping[str, Shape]
@@ -31,6 +32,7 @@ class Case:
     valid: Callable[[Mapping[str, int]], bool] = lambda sizes: True
     below: Mapping[str, str] = field(default_factory=dict)
     typical: Mapping[str, int] = field(default_factory=dict)
+    most: int = 40
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ CASES = {
                      "A[i,j] -= A[i,k]*A[k,j] where i in k+1:N, j in k+1:N } }", {"A": ("N", "N")}, {"A": "f64"},
                      valid=lambda s: s["N"] > 1),
     "shortest paths": Case("def f(inout f32[N,N] A) { for k in 0:N { for i in 0:N { for j in 0:N {\n"
-                           "A[i,j] = min(A[i,j], A[i,k] + A[k,j]) } } } }", {"A": ("N", "N")}),
+                           "A[i,j] = min(A[i,j], A[i,k] + A[k,j]) } } } }", {"A": ("N", "N")}, most=25),
     "sparse": Case("y[i] += v[p]*x[col[p]] where i in 0:3, p in r[i]:r[i+1]",
                    {"v": ("P",), "col": ("P",), "r": (4,), "x": ("N",)}, {"col": "i32", "r": "i32"},
                    below={"col": "N", "r": "P"}),
@@ -126,7 +128,7 @@ def ops() -> dict[str, polytc.Op]:
 def test_one_kernel_serves_all_sizes(name: str, data: st.DataObject, ops: dict[str, polytc.Op]) -> None:
     case = CASES[name]
     op = ops.setdefault(name, opened(case, "cpu"))
-    most = 40 if len(case.names) < 4 else 9
+    most = case.most if len(case.names) < 4 else 9
     sizes = data.draw(st.fixed_dictionaries({n: st.integers(1, most) for n in case.names}).filter(case.valid))
     arrays = case.arrays(sizes, data.draw(st.integers(0, 1000)))
     close(op(**arrays), polytc.evaluate(case.text, **arrays))

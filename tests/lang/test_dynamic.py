@@ -217,10 +217,24 @@ def test_large_and_parallel() -> None:
     np.testing.assert_allclose(y, np.bincount(rows, v * x[col], 100_000), atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
-          phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
+SETTINGS = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
+                    phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
+
+
+@SETTINGS
 @given(data=st.data())
 def test_random_programs(data: st.DataObject, targets: tuple[str, ...]) -> None:
+    made_up(data, targets)
+
+
+@pytest.mark.long
+@settings(SETTINGS, max_examples=150)
+@given(data=st.data())
+def test_many_random_programs(data: st.DataObject, targets: tuple[str, ...]) -> None:
+    made_up(data, targets)
+
+
+def made_up(data: st.DataObject, targets: tuple[str, ...]) -> None:
     """Ranges, conditions and scatters together, before and after other statements; under other schedules too."""
     clauses = data.draw(st.lists(st.sampled_from([
         "p in r[i]:r[i+1]", "p in 2:r[i]", "p in r[i]:r[j]", "m[i,p] > 3", "p <= 2*i", "r[p] != r[i]", "x[i,j] > 0"]),

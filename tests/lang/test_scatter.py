@@ -177,10 +177,24 @@ def test_a_vector_of_scattered_places() -> None:
     check(program, "cpu", order.replace('mark: "S2 sequential"', 'mark: "S2 vector"'))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
-          phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
+SETTINGS = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
+                    phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
+
+
+@SETTINGS
 @given(data=st.data())
 def test_random_scatters(data: st.DataObject, targets: tuple[str, ...]) -> None:
+    scatter(data, targets)
+
+
+@pytest.mark.long
+@settings(SETTINGS, max_examples=150)
+@given(data=st.data())
+def test_many_random_scatters(data: st.DataObject, targets: tuple[str, ...]) -> None:
+    scatter(data, targets)
+
+
+def scatter(data: st.DataObject, targets: tuple[str, ...]) -> None:
     """Programs of a first writer, a scatter, and readers around it."""
     left = data.draw(st.sampled_from(["b[i,j], j", "i, b[i,j]", "b[i,j], c[j]", "j, c[i]", "b[0,j], i+j",
                                       "b[i,j]//2, (i+j)%7"]))

@@ -189,7 +189,17 @@ def stages(draw: Callable[..., object]) -> Program:
     return build(text, {"X": (b, n, k), "W": (n, n)} if "W[" in text else {"X": (b, n, k)})
 
 
+SETTINGS = settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
 @given(stages(), st.sampled_from(["cpu", "interp"]))
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@SETTINGS
 def test_stages_agree_with_the_evaluator(program: Program, target: str) -> None:
+    check(program, target)
+
+
+@pytest.mark.long
+@given(stages(), st.sampled_from(["cpu", "interp"]))
+@settings(SETTINGS, max_examples=150)
+def test_many_stages_agree_with_the_evaluator(program: Program, target: str) -> None:
     check(program, target)

@@ -91,13 +91,29 @@ class TestOnADevice:
         np.testing.assert_array_equal(y, x.T)
 
 
-@given(st.sampled_from(["Y[j,i] = X[i,j]", "Y[i,k,j] = X[i,j,k] * 2 + 1", "Y[k,j,i] = X[i,j,k]", "Y[k,i,j] = X[i,j,k]*i",
+PERMUTED = given(
+       st.sampled_from(["Y[j,i] = X[i,j]", "Y[i,k,j] = X[i,j,k] * 2 + 1", "Y[k,j,i] = X[i,j,k]", "Y[k,i,j] = X[i,j,k]*i",
                         "T[j,i] = X[i,j]; Y[j,i] = T[j,i] * T[j,i] + 1", "Y[j,i] = X[i,j] + X[i+1,j+2]",
                         "Y[j,i] = X[2*i,j]", "Y[j,i] = X[i,j] * (X[i-1,j] else 0)"]),
        st.integers(1, 70), st.integers(1, 70), st.integers(1, 20),
        st.sampled_from([InterpTarget(AVX512), InterpTarget(), "cpu"]))
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=24, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+@PERMUTED
+@SETTINGS
 def test_permutations_agree_with_the_evaluator(text: str, a: int, b: int, c: int, target: str | InterpTarget) -> None:
+    permutation(text, a, b, c, target)
+
+
+@pytest.mark.long
+@PERMUTED
+@settings(SETTINGS, max_examples=200)
+def test_many_permutations_agree_with_the_evaluator(text: str, a: int, b: int, c: int, target: str | InterpTarget) -> None:
+    permutation(text, a, b, c, target)
+
+
+def permutation(text: str, a: int, b: int, c: int, target: str | InterpTarget) -> None:
     shape = (a + 1, b + 2, c) if "i,j,k" in text else (a + 1, b + 2)
     check(build(text, {"X": shape}), target)
 

@@ -200,14 +200,14 @@ def test_threads_meet_shapes_in_any_order(runtime: Any) -> None:
     """Each session has a thread; nobody gets the result of another one's sizes."""
     onnx_model = model_of(CASES["cache"])
     model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=True)
-    drawn = [{"B": b, "S": s, "P": p} for b in (1, 2, 3) for s in (1, 4) for p in (1, 6, 30)]
+    drawn = [{"B": b, "S": s, "P": p} for b in (1, 3) for s in (1, 4) for p in (1, 6, 30)]
     feeds = [CASES["cache"].feeds(s) for s in drawn]
     wanted = [runtime(onnx_model, f) for f in feeds]
     wrong: list[object] = []
 
     def work(seed: int) -> None:
         chance, session = random.Random(seed), model.session() if seed % 2 else model
-        for _ in range(40):
+        for _ in range(25):
             k = chance.randrange(len(feeds))
             try:
                 agree(session.run(None, feeds[k]), wanted[k])

@@ -58,9 +58,12 @@ def has_dots(program: pr.Program, machine: Machine) -> bool:
     return any(name in text for name in DOTS)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(("i8", "u8", "i16")),
-       st.sampled_from(("i8", "u8", "i16")), st.booleans(), st.sampled_from(list(TARGETS)), st.integers(0, 99))
+PRODUCTS = given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(("i8", "u8", "i16")),
+                 st.sampled_from(("i8", "u8", "i16")), st.booleans(), st.sampled_from(list(TARGETS)), st.integers(0, 99))
+
+
+@settings(max_examples=4, deadline=None)
+@PRODUCTS
 @example(33, 35, 37, "i8", "i8", True, "cpu", 0)
 @example(16, 16, 64, "i8", "i8", True, "cpu", 0)
 @example(70, 90, 150, "i8", "i8", False, "cpu", 0)
@@ -72,6 +75,17 @@ def has_dots(program: pr.Program, machine: Machine) -> bool:
 @example(33, 35, 37, "i8", "u8", True, "cpu", 0)
 @example(33, 35, 37, "i16", "i16", True, "cpu", 0)
 def test_matrix_products(m: int, n: int, k: int, a: str, b: str, extreme: bool, target: str, seed: int) -> None:
+    matrix_product(m, n, k, a, b, extreme, target, seed)
+
+
+@pytest.mark.long
+@settings(max_examples=150, deadline=None)
+@PRODUCTS
+def test_many_matrix_products(m: int, n: int, k: int, a: str, b: str, extreme: bool, target: str, seed: int) -> None:
+    matrix_product(m, n, k, a, b, extreme, target, seed)
+
+
+def matrix_product(m: int, n: int, k: int, a: str, b: str, extreme: bool, target: str, seed: int) -> None:
     program = build(MATMUL, {"A": (m, k), "B": (k, n)}, {"A": a, "B": b})
     rng = np.random.default_rng(seed)
     arrays = {"A": numbers(rng, a, (m, k), extreme), "B": numbers(rng, b, (k, n), extreme)}

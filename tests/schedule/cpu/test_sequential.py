@@ -134,9 +134,23 @@ def test_square_tiles(name, side):
         scene, band, fixed, [side if tile_sizes.tileable(band) else None] * len(band.loops))))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SETTINGS
 @given(st.data())
 def test_tiles_of_any_sizes(data):
+    tiles_of_any_size(data)
+
+
+@pytest.mark.long
+@settings(SETTINGS, max_examples=100)
+@given(st.data())
+def test_many_tiles_of_any_sizes(data):
+    tiles_of_any_size(data)
+
+
+def tiles_of_any_size(data):
     p = data.draw(st.sampled_from(list(PROGRAMS.values())))
     machine = data.draw(st.sampled_from([GENERIC_CPU, AVX2, AVX512]))
 

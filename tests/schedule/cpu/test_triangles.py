@@ -120,11 +120,25 @@ condition = st.tuples(st.sampled_from(["i", "j", "k"]), st.sampled_from(["i", "j
                       st.sampled_from(["<=", ">=", "<", ">"]))
 
 
-@settings(max_examples=40, deadline=None)
-@given(conditions=st.lists(condition, min_size=1, max_size=2), sizes=st.tuples(*[st.integers(1, 40)] * 3),
-       machine=st.sampled_from(sorted(MACHINES)), transposed=st.booleans(), target=st.sampled_from(["cpu", "interp"]))
-def test_any_domain(conditions: list[tuple[str, str, int, int, str]], sizes: tuple[int, int, int], machine: str,
-                    transposed: bool, target: str) -> None:
+domains = given(conditions=st.lists(condition, min_size=1, max_size=2), sizes=st.tuples(*[st.integers(1, 40)] * 3),
+                machine=st.sampled_from(sorted(MACHINES)), transposed=st.booleans(), target=st.sampled_from(["cpu", "interp"]))
+Conditions = list[tuple[str, str, int, int, str]]
+
+
+@settings(max_examples=16, deadline=None)
+@domains
+def test_any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str, transposed: bool, target: str) -> None:
+    any_domain(conditions, sizes, machine, transposed, target)
+
+
+@pytest.mark.long
+@settings(max_examples=200, deadline=None)
+@domains
+def test_many_domains(conditions: Conditions, sizes: tuple[int, int, int], machine: str, transposed: bool, target: str) -> None:
+    any_domain(conditions, sizes, machine, transposed, target)
+
+
+def any_domain(conditions: Conditions, sizes: tuple[int, int, int], machine: str, transposed: bool, target: str) -> None:
     if target == "cpu" and machine not in ("AVX2", "AVX512"):
         machine = "AVX2"
     where = ", ".join(f"{a} {op} {f}*{b} + {n}" for a, b, f, n, op in conditions)
