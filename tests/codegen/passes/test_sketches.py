@@ -43,7 +43,7 @@ def squared(s: L.Stmt, known: dict[str, tuple[int, int]]) -> L.Stmt:
     """The nest of point loops in sequential ones of known bounds."""
     assert isinstance(s, L.For)
     if s.kind != "sequential":
-        return loop_versioning.square(s, known)
+        return loop_versioning.rectangular_nest(s, known)
     ends = [int(b.value) for b in (s.lower, s.upper) if isinstance(b, L.Const)]
     return replace(s, body=squared(s.body, {**known, s.var: (ends[0], ends[1] - 1)}))
 
@@ -52,8 +52,8 @@ ROOM = "polytc.codegen.passes"
 RUN: dict[str, Run] = {f"{ROOM}.{p.name}": applied(p) for p in PASSES} | {
     f"{ROOM}.strip_mining": lambda m, machine: each(lambda k: vectorize.expand_kernel(k, machine))(m, machine),
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),
-    f"{ROOM}.unroll_hints": each(unroll_hints.mark_kernel),
-    f"{ROOM}.loop_versioning.square": each(lambda k: replace(k, body=squared(k.body, {}))),
+    f"{ROOM}.unroll_hints": each(unroll_hints.mark_short_loops),
+    f"{ROOM}.loop_versioning.rectangular_nest": each(lambda k: replace(k, body=squared(k.body, {}))),
 }
 """By the module or function in whose docstring a sketch stands: a pass of the list, a part of one, or one of a target's own."""
 SKETCHES = sketches(polytc.codegen.passes)
