@@ -106,6 +106,7 @@ def _input(name: str, shapes: Mapping[str, tuple[int, ...]], span: Span, d: Decl
 
 def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int | float | bool], d: Declarations,
             report: Report) -> None:
+    shapes = _stated(f) | dict(shapes)
     for p in f.params:
         if p.name in d.inputs or p.name in d.sizes:
             report.add("E104", f"`{p.name}` is declared twice", p.span)
@@ -120,6 +121,16 @@ def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapp
             _bind(p, d.shapes[p.name], d, report)
     if f.kind == "def":
         _verify(f, d, report)
+
+
+def _stated(f: sx.Function) -> dict[str, tuple[int, ...]]:
+    """The shapes that parameters state in numbers alone."""
+    found: dict[str, tuple[int, ...]] = {}
+    for p in f.params if f.kind == "def" else ():
+        numbers = [d.value for d in p.dims or () if isinstance(d, sx.Number) and isinstance(d.value, int)]
+        if p.dims is not None and len(numbers) == len(p.dims):
+            found[p.name] = tuple(numbers)
+    return found
 
 
 def _scalar(p: sx.Param, value: int | float | bool, d: Declarations, report: Report) -> None:
