@@ -1,4 +1,4 @@
-"""Long sums of floats are made in blocks, whose sums are put together pairwise.
+"""Pairwise summation: long sums of floats are made in blocks, whose sums are put together pairwise.
 
     S[i] += x[i,k]                                      with x[8,64000] on avx512
     ->  S_sums[i,k_block] += x[i, k_at + 1000*k_block] where k_block in 0:64, k_at in 0:1000

@@ -1,4 +1,4 @@
-"""Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
+"""Split-k: the groups of a GPU divide a reduction with few results, and a second kernel puts the partial results together.
 
     s[0] += x[k]                                        with x[1000000] on gpu
     ->  s_parts[k_part] += k_at + 3840*k_part < 1000000 ? x[k_at + 3840*k_part] : 0.0 where k_part in 0:261, k_at in 0:3840

@@ -1,4 +1,4 @@
-"""Dimensions written as the digits of a number become dimensions of their own.
+"""Delinearisation: dimensions written as the digits of a number become dimensions of their own.
 
     Y[n,64*g+m,h] += X[n,64*g+c,h]*W[64*g+m,c] where g in 0:4, m in 0:64, c in 0:64       with X[2,256,9], W[256,64]
     ->  Y[n,g,m,h] += X[n, c + 64*g, h]*W[64*g+m,c] where g in 0:4, m in 0:64
