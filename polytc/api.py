@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from polytc import compiler, lang, loading
 from polytc.arguments import (
     DTypes,
     OpenShapes,
+    Options,
     check_dtypes,
     check_entry,
     check_names,
@@ -45,20 +46,13 @@ __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "
 
 
 @overload
-def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False,
-            checked: bool | None = None) -> Op: ...
+def compile(text: str, target: str | Target = "cpu", *, constants: None = None, fusion: str | None = None,
+            **options: Unpack[Options]) -> Op: ...
 
 
 @overload
-def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: Mapping[str, Any], symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fast: bool = False, checked: bool | None = None) -> FixedOp: ...
+def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, Any], fusion: str | None = None,
+            **options: Unpack[Options]) -> FixedOp: ...
 
 
 def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
@@ -95,7 +89,7 @@ def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
     given = None if constants is not None else shapes
     if constants is not None and symbolic:
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
-    op = Op(text, target=target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
+    op = Op(text, target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
             schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical,
             fast=fast, checked=checked)
     return op if constants is None else FixedOp(op, constants)
@@ -110,21 +104,20 @@ def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | N
 
     schedule, entry, fast, checked: see `compile`. An input with the name of an option, such as out, is given by position.
     """
-    options = check_target(target), check_threads(threads), check_algebra(None), check_schedule(schedule), check_entry(entry), \
-        check_licence(None, fast).fast, check_checked(checked)
-    return _op(check_text(text), *options)(*args, out=out, **arrays)
+    op = _op(check_text(text), check_target(target), threads=check_threads(threads), algebra=check_algebra(None),
+             schedule=check_schedule(schedule), entry=check_entry(entry), fast=check_licence(None, fast).fast,
+             checked=check_checked(checked))
+    return op(*args, out=out, **arrays)
 
 
 @functools.lru_cache(maxsize=512)
-def _op(text: str, target: str | Target, threads: int | None, algebra: str, schedule: str | Recipe | None = None,
-        entry: str | None = None, fast: bool = False, checked: bool = False) -> Op:
-    return Op(text, target=target, threads=threads, algebra=algebra, schedule=schedule, entry=entry, fast=fast,
-              checked=checked)
+def _op(text: str, target: str | Target, **options: Unpack[Options]) -> Op:
+    return Op(text, target, **options)
 
 
 def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
     """What the program means, computed slowly by the reference evaluator: the same arguments and results as `run`."""
-    return _op(check_text(text), "evaluate", None, "direct")(*args, **arrays)
+    return _op(check_text(text), "evaluate", algebra="direct")(*args, **arrays)
 
 
 def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,

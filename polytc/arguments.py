@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -20,6 +20,24 @@ from polytc.schedule.user.recipe import Recipe
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]
 DTypes = Mapping[str, Any]
+
+
+class Options(TypedDict, total=False):
+    """What may be said of a program beside its text and its target; what is not said is None, or False. `compile` tells what
+    each means, and lists them again for its readers: a type checker compares the two."""
+
+    shapes: OpenShapes | None
+    dtypes: DTypes | None
+    attrs: Mapping[str, Any] | None
+    scalars: Mapping[str, int | float] | None
+    threads: int | None
+    schedule: str | Recipe | None
+    algebra: str | None
+    entry: str | None
+    symbolic: bool
+    typical: Mapping[str, int] | None
+    fast: bool
+    checked: bool | None
 
 
 def check_text(text: Any) -> str:

@@ -41,7 +41,7 @@ from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
 from polytc.schedule.tree import Schedule
-from polytc.schedule.user import copies
+from polytc.schedule.user import copies, saved
 
 errors.register(E502="unknown target", E523="access outside of a tensor")
 
@@ -343,8 +343,10 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
     """What the schedule is for: the program as written if the request is for that one."""
     if schedule == "program":
         return Rewritten(None, program, schedule)
-    if schedule is not None and schedule.startswith(tree.WRITTEN):
-        return Rewritten(None, copies.applied(program, copies.of(schedule)), schedule)
+    given = saved.read(schedule) if schedule not in automatic.REQUESTS and schedule is not None else None
+    if given is not None and given.written:
+        return Rewritten(None, copies.applied(program, given.copies), given.tree)
+    schedule = given.tree if given is not None else schedule
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
         return _stage(name, program.name, {}, compute, consistent)

@@ -183,7 +183,7 @@ def _as_view(term: Term, result: tuple[str, ...], array: np.ndarray) -> np.ndarr
 
 @functools.lru_cache(maxsize=512)
 def _op(text: str, target: str | Target, threads: int | None) -> Op:
-    return Op(text, target=target, threads=threads)
+    return Op(text, target, threads=threads)
 
 
 @functools.lru_cache(maxsize=2048)

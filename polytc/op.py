@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from polytc import compiler, enqueued, errors, lang, loading
 from polytc.arguments import (
     DTypes,
     OpenShapes,
+    Options,
     Shapes,
     check_dtypes,
     check_entry,
@@ -39,7 +40,6 @@ from polytc.runtime.call_fast_path import fast_path, no_fast_path
 from polytc.runtime.inplace import arranged
 from polytc.runtime.lru_cache import LRUCache
 from polytc.schedule.automatic import REQUESTS
-from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
 from polytc.targets.opencl.executable import OpenCLExecutable
 
@@ -59,13 +59,10 @@ class Op:
     threads are safe.
     """
 
-    def __init__(self, text: str, *, target: str | Target = "cpu", shapes: OpenShapes | None = None,
-                 dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-                 scalars: Mapping[str, int | float] | None = None, threads: int | None = None,
-                 schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
-                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False,
-                 checked: bool | None = None) -> None:
+    def __init__(self, text: str, target: str | Target = "cpu", **options: Unpack[Options]) -> None:
         text, target = check_text(text), check_target(target)
+        shapes, attrs, scalars = options.get("shapes"), options.get("attrs"), options.get("scalars")
+        symbolic, typical, entry = options.get("symbolic", False), options.get("typical"), options.get("entry")
         signature = lang.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
         self.text, self.name, self.target, self._entry = text, signature.name, target, entry
@@ -73,12 +70,13 @@ class Op:
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
         self.outputs, self.inouts = signature.outputs, signature.inouts
-        self._attrs, self._threads, self._schedule = dict(attrs or {}), check_threads(threads), check_schedule(schedule)
-        self._licence, self._checked = check_licence(algebra, fast), check_checked(checked)
+        self._attrs, self._threads = dict(attrs or {}), check_threads(options.get("threads"))
+        self._schedule, self._checked = check_schedule(options.get("schedule")), check_checked(options.get("checked"))
+        self._licence = check_licence(options.get("algebra"), options.get("fast", False))
         named = open_shapes(shapes or {}, self.inputs)
-        self._asked: dict[str, Any] = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
+        self._asked: Options = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
         self._shapes = check_shapes({n: s for n, s in (shapes or {}).items() if n not in named}, self.inputs)
-        self._dtypes = check_dtypes(dtypes or {}, self.inputs)
+        self._dtypes = check_dtypes(options.get("dtypes") or {}, self.inputs)
         self._numbers = {p.name: DTYPES.get(p.dtype or "") for p in params if p.kind == "scalar" and p.name not in self._shapes}
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: LRUCache[tuple[Any, ...], Specialisation] = LRUCache(256)
@@ -98,11 +96,11 @@ class Op:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is made of text and options; its code comes from the cache."""
-        return _again, (self.text, self._options())
+        return _again, (self.text, self.target, self._options())
 
-    def _options(self) -> dict[str, Any]:
-        """What this Op was made with, besides its text."""
-        return {"target": self.target, **self._asked, "dtypes": self._dtypes, "attrs": self._attrs, "scalars": self._fixed,
+    def _options(self) -> Options:
+        """What this Op was made with, besides its text and target."""
+        return {**self._asked, "dtypes": self._dtypes, "attrs": self._attrs, "scalars": self._fixed,
                 "threads": self._threads, "schedule": self._schedule, "algebra": "direct" if self._licence.direct else "fast",
                 "entry": self._entry, "fast": self._licence.fast, "checked": self._checked}
 
@@ -293,8 +291,8 @@ class Op:
         """This program with values for more of its names."""
         key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
         with self._lock:
-            return self._with.get(key) or self._with.put(key, Op(
-                self.text, **{**self._options(), "scalars": {**self._fixed, **scalars}}))
+            options: Options = {**self._options(), "scalars": {**self._fixed, **scalars}}
+            return self._with.get(key) or self._with.put(key, Op(self.text, self.target, **options))
 
     def _usage(self) -> str:
         return f"the inputs are: {', '.join(self.inputs) or 'none'}"
@@ -386,6 +384,6 @@ class Op:
         return results
 
 
-def _again(text: str, options: dict[str, Any]) -> Op:
+def _again(text: str, target: str | Target, options: Options) -> Op:
     """A copied or unpickled Op."""
-    return Op(text, **options)
+    return Op(text, target, **options)

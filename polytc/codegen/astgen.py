@@ -1,20 +1,22 @@
 """Schedule -> Loop AST, through isl's AST generation. The only code that sees an isl AST.
 
-Loop kinds come from the marks above the bands: a mark's band begins at a known schedule depth, and isl names the loop of depth
-d `c<d>`, so the kind of a loop follows from its name alone, even where loops of one iteration vanish.
+Loop kinds come from the marks above the bands: a mark's band begins at a known schedule depth, and isl names loops by their
+depth (codegen.iterators), so the kind of a loop follows from its name alone, even where loops of one iteration vanish.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias, cast
 
 import islpy
 
-from polytc.codegen import loop_names, loops, lower, traverse
-from polytc.poly import isl
+from polytc.codegen import iterators, loop_names, loops, lower, traverse
+from polytc.poly import isl, marks
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
+from polytc.program.kinds import Kind, kind
 from polytc.program.scalars import BOOL, I64
 from polytc.schedule.tree import Schedule
 
@@ -26,17 +28,22 @@ _ARITHMETIC = {islpy.ast_expr_op_type.add: "+", islpy.ast_expr_op_type.sub: "-",
                islpy.ast_expr_op_type.div: "//", islpy.ast_expr_op_type.fdiv_q: "//", islpy.ast_expr_op_type.pdiv_q: "//",
                islpy.ast_expr_op_type.pdiv_r: "%", islpy.ast_expr_op_type.zdiv_r: "%"}
 _CONDITIONAL = (islpy.ast_expr_op_type.cond, islpy.ast_expr_op_type.select)
+_SEQUENTIAL = kind("sequential")
 _CHOICE = {islpy.ast_expr_op_type.min: "min", islpy.ast_expr_op_type.max: "max"}
+
+
+_Marked: TypeAlias = tuple[int, tuple[Kind, ...]]
+"""The schedule depth of a marked band, and how its members run."""
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """What the translation of one kernel needs: the statements by isl name, their lowering, the kinds of marked bands
+    """What the translation of one kernel needs: the statements by isl name, their lowering, how the members of marked bands run
     (mark text -> (schedule depth, kinds)), and whether instances are to be guarded by the statements' conditions."""
 
     statements: dict[str, pr.Statement]
     lowering: lower.Lowering
-    marks: dict[str, tuple[int, tuple[str, ...]]]
+    marks: dict[str, _Marked]
     guarded: bool
     instances: list[dict[str, loops.Expr]] = field(default_factory=list)
     """What each instance written so far takes for its indices."""
@@ -80,13 +87,13 @@ def _unshifted(tree: islpy.Schedule) -> islpy.Schedule:
     return tree.get_root().map_descendant_bottom_up(guarded).get_schedule()
 
 
-def _marks(tree: islpy.Schedule) -> dict[str, tuple[int, tuple[str, ...]]]:
-    found: dict[str, tuple[int, tuple[str, ...]]] = {}
+def _marks(tree: islpy.Schedule) -> dict[str, _Marked]:
+    found: dict[str, _Marked] = {}
 
     def visit(node: islpy.ScheduleNode) -> None:
         if node.get_type() == islpy.schedule_node_type.mark:
-            text = node.mark_get_id().get_name()
-            found[text] = (node.get_schedule_depth(), tuple(text.split()[1:]))
+            mark = marks.of(node)
+            found[str(mark)] = (node.get_schedule_depth(), tuple(map(kind, mark.kinds)))
         for i in range(node.n_children()):
             visit(node.child(i))
 
@@ -94,13 +101,13 @@ def _marks(tree: islpy.Schedule) -> dict[str, tuple[int, tuple[str, ...]]]:
     return found
 
 
-def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:
-    """kinds: schedule depth -> loop kind, from the marks above; values: loops of one iteration, by name."""
+def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[str, Kind], values: dict[str, loops.Expr]) -> loops.Stmt:
+    """kinds: of the loops of the marks above, by name; values: loops of one iteration, by name."""
     match node.get_type():
         case islpy.ast_node_type.mark:
-            depth, marked = walk.marks[node.mark_get_id().get_name()]
-            inside = _node(node.mark_get_node(), walk, kinds | {depth + i: k for i, k in enumerate(marked)}, values)
-            return _grouped(inside, marked, depth)
+            depth, marked = walk.marks[str(marks.of(node))]
+            named = {iterators.name(depth + i): k for i, k in enumerate(marked)}
+            return _grouped(_node(node.mark_get_node(), walk, kinds | named, values), marked, depth)
         case islpy.ast_node_type.for_:
             return _for(node, walk, kinds, values)
         case islpy.ast_node_type.if_:
@@ -113,21 +120,25 @@ def _node(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[
             return _instance(node.user_get_expr(), walk, values)
 
 
-def _grouped(s: loops.Stmt, kinds: tuple[str, ...], depth: int) -> loops.Stmt:
+def _grouped(s: loops.Stmt, kinds: tuple[Kind, ...], depth: int) -> loops.Stmt:
     """The statement of a band; where isl has left out loops over work-groups of one iteration, which are kernels all the same,
     with a loop over that group; where it has left out all those over items, with loops over that item."""
-    mapped = {k[:-1] for k in kinds}
-    if mapped not in ({"block"}, {"thread"}) and kinds[:1] not in (("block0",), ("block1",), ("block2",)):
+    first = kinds[0].name if kinds else ""
+    if first != "block" and {k.name for k in kinds} != {"thread"}:
         return s
-    kind = kinds[0][:-1]
-    if any(isinstance(x, loops.For) and x.kind == kind for x in traverse.walk_stmt(s)):
+    if any(isinstance(x, loops.For) and x.kind == first for x in traverse.walk_stmt(s)):
         return s
-    for k, marked in reversed(list(enumerate(kinds if kind == "thread" else kinds[:1]))):
-        s = loops.For(f"c{depth + k}", loops.const(0), loops.const(1), 1, s, kind, int(marked[-1]))  # type: ignore[arg-type]
+    for k, marked in reversed(list(enumerate(kinds if first == "thread" else kinds[:1]))):
+        s = loops.For(iterators.name(depth + k), loops.const(0), loops.const(1), 1, s, *_of(marked))
     return s
 
 
-def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[str, loops.Expr]) -> loops.Stmt:
+def _of(marked: Kind) -> tuple[loops.LoopKind, int]:
+    """The kind and the axis of a loop of ours."""
+    return cast(loops.LoopKind, marked.name), marked.axis or 0
+
+
+def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[str, Kind], values: dict[str, loops.Expr]) -> loops.Stmt:
     name = node.for_get_iterator().get_id().get_name()
     lower_bound = _expr(node.for_get_init(), values)
     if node.for_is_degenerate():
@@ -136,11 +147,9 @@ def _for(node: islpy.AstNode, walk: _Walk, kinds: dict[int, str], values: dict[s
     upper = _upper(node.for_get_cond(), name, values)
     first = len(walk.instances)
     body = _node(node.for_get_body(), walk, kinds, values)
-    kind = kinds.get(int(name[1:]), "sequential")
-    mapped = kind[:-1] in ("block", "thread")
-    kind, axis = (kind[:-1], int(kind[-1])) if mapped else (kind, 0)
-    title = loop_names.title(name, kind, walk.instances[first]) if first < len(walk.instances) else ""
-    return loops.For(name, lower_bound, upper, step, body, kind, axis, title)  # type: ignore[arg-type]
+    how, axis = _of(kinds.get(name, _SEQUENTIAL))
+    title = loop_names.title(name, how, walk.instances[first]) if first < len(walk.instances) else ""
+    return loops.For(name, lower_bound, upper, step, body, how, axis, title)
 
 
 def _upper(cond: islpy.AstExpr, name: str, values: dict[str, loops.Expr]) -> loops.Expr:

@@ -32,7 +32,9 @@ Env: TypeAlias = Mapping[str, Interval]
 
 
 def interval(e: loops.Expr, env: Env) -> Interval:
-    """The interval of an integer expression; of every lane, for a vector. env: intervals of the loop variables."""
+    """The interval of an integer expression of any type; of every lane, for a vector. env: intervals of the loop variables.
+    Operand by operand, as targets compute it: an intermediate result that wraps has all values of its type. (The one of
+    codegen.passes.simplify knows indices only, and what their sums are.)"""
     match e:
         case loops.Const():
             return Interval(int(e.value), int(e.value)) if e.dtype.kind != "f" else ANYTHING

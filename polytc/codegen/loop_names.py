@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import iterators, loops, traverse
 from polytc.codegen.passes import simplify
 
 _OUTER = {"block": "group", "thread": "item"}
@@ -26,10 +26,10 @@ def title(var: str, kind: str, values: Mapping[str, loops.Expr]) -> str:
             return name
     for name, value in values.items():
         if var in (depends := traverse.variables(value)):
-            loops_of = sorted((v for v in depends if v[1:].isdigit()), key=lambda v: int(v[1:]))
-            if len(loops_of) < 2:
+            depths = [d for v in depends if (d := iterators.depth(v)) is not None]
+            if len(depths) < 2:
                 return name
-            inner = var == loops_of[-1]
+            inner = var == iterators.name(max(depths))
             if not inner and kind == "sequential" and abs(simplify.linear(value).get(loops.Var(var), 0)) == 1:
                 return "wave"
             return f"{name}_{(_INNER if inner else _OUTER).get(kind, 'point' if inner else 'tile')}"

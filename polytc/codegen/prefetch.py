@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from polytc.codegen import affine, intervals, loops, traverse
+from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.machine import Cache, Machine
 
 LINE = 64
@@ -60,9 +60,9 @@ class Prefetch:
 
     inner: loops.For
     buffer: loops.Buffer
-    start: affine.Affine
+    start: addresses.Address
     distance: int
-    passed: affine.Affine
+    passed: addresses.Address
     repetitions: int | loops.Expr
     each: int
     write: bool = False
@@ -124,7 +124,7 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
         moves = all(intervals.trips(x) == 1 or form.mentions(x.var) for x in around)
         if form.coefficient(loop.var) * loop.step == width and moves:
             size = buffer.dtype.bytes
-            found.append(Prefetch(loop, buffer, form, DISTANCE // size, affine.Affine(), 1, -(-width * size // LINE)))
+            found.append(Prefetch(loop, buffer, form, DISTANCE // size, addresses.Address(), 1, -(-width * size // LINE)))
     return tuple(found)
 
 
@@ -137,19 +137,19 @@ def stores(loop: loops.For, machine: Machine) -> tuple[Prefetch, ...]:
     for s in traverse.walk_stmt(loop.body):
         if isinstance(s, loops.Store) and s.value.lanes > 1 and s.buffer.space == "global" and (
                 s.buffer.size * s.buffer.dtype.bytes > machine.caches[1].bytes and _is_part(s, loop)):
-            form, size = affine.flatten(s.buffer, s.indices), s.buffer.dtype.bytes
+            form, size = addresses.flatten(s.buffer, s.indices), s.buffer.dtype.bytes
             step = 0 if form is None else form.coefficient(loop.var) * loop.step
             if form is not None and abs(step) * size >= FAR and form.lanes == tuple(range(s.value.lanes)):
-                start = affine.Affine(form.terms, form.offset)
-                found.setdefault((s.buffer, form.terms, form.offset * size // LINE),
-                                 Prefetch(loop, s.buffer, start, step, affine.Affine(), 1, 1, write=True))
+                start = addresses.Address(form.constant, form.terms)
+                found.setdefault((s.buffer, form.terms, form.constant * size // LINE),
+                                 Prefetch(loop, s.buffer, start, step, addresses.Address(), 1, 1, write=True))
     return tuple(found.values()) if len(found) >= ROWS and _fit(found.values(), machine.caches[0]) else ()
 
 
 def _fit(found: Iterable[Prefetch], cache: Cache) -> bool:
     """Does a cache hold the lines of two iterations? Rows a multiple of its sets apart share a few places."""
     sets = cache.bytes // (cache.ways * cache.line)
-    shared = Counter(a.start.offset * a.buffer.dtype.bytes // cache.line % sets for a in found)
+    shared = Counter(a.start.constant * a.buffer.dtype.bytes // cache.line % sets for a in found)
     return 2 * max(shared.values()) <= cache.ways
 
 
@@ -158,7 +158,7 @@ def _is_part(s: loops.Store, loop: loops.For) -> bool:
     then most often what comes next."""
     times = intervals.trips(loop)
     for index, extent in zip(s.indices, s.buffer.shape, strict=True):
-        form = affine.affine(index)
+        form = addresses.address(index)
         if times is None or form is None or WHOLE * abs(form.coefficient(loop.var)) * loop.step * times > extent:
             return False
     return True
@@ -179,27 +179,27 @@ def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) 
                 yield from _nests(x, outer, whole=whole)
 
 
-def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[tuple[loops.Buffer, affine.Affine, int]]:
+def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[tuple[loops.Buffer, addresses.Address, int]]:
     """The large arrays that an iteration reads as neighbouring whole vectors: array, place of the first element, elements."""
-    reads: dict[loops.Buffer, list[affine.Affine | None]] = {}
+    reads: dict[loops.Buffer, list[addresses.Address | None]] = {}
     for s in traverse.walk_stmt(loop.body):
         for e in traverse.expressions(s):
             for load, conditional in traverse.loads(e):
                 b = load.buffer
                 if load.lanes > 1 and not conditional and b.space == "global" and b.name not in written \
                         and b.size * b.dtype.bytes > large:
-                    reads.setdefault(b, []).append(affine.flatten(b, load.indices))
+                    reads.setdefault(b, []).append(addresses.flatten(b, load.indices))
     for buffer, forms in reads.items():
         known = {f for f in forms if f is not None}
-        first = min(known, key=lambda f: f.offset, default=None)
+        first = min(known, key=lambda f: f.constant, default=None)
         if first is None or len(known) < len(set(forms)) or any(f.terms != first.terms for f in known):
             continue
-        elements = sorted({f.offset + lane for f in known for lane in f.lanes})
+        elements = sorted({f.constant + lane for f in known for lane in f.lanes})
         if elements == list(range(elements[0], elements[0] + len(elements))):
-            yield buffer, affine.Affine(first.terms, first.offset), len(elements)
+            yield buffer, addresses.Address(first.constant, first.terms), len(elements)
 
 
-def _span(form: affine.Affine, width: int, nest: tuple[loops.For, ...]) -> int | None:
+def _span(form: addresses.Address, width: int, nest: tuple[loops.For, ...]) -> int | None:
     """Elements that the loops of the nest read one after another, without gaps; None if there are any."""
     span = width
     for loop in reversed(nest):
@@ -210,16 +210,16 @@ def _span(form: affine.Affine, width: int, nest: tuple[loops.For, ...]) -> int |
     return span
 
 
-def _parts(form: affine.Affine, nest: tuple[loops.For, ...]) -> tuple[affine.Affine, affine.Affine]:
+def _parts(form: addresses.Address, nest: tuple[loops.For, ...]) -> tuple[addresses.Address, addresses.Address]:
     """(where the elements begin that the loops of the nest read, how many of them come before those of an iteration)."""
     inside = {loop.var: int(loop.lower.value) for loop in nest if isinstance(loop.lower, loops.Const)}
     moving = tuple((atom, c) for atom, c in form.terms if isinstance(atom, loops.Var) and atom.name in inside)
     first = sum(c * inside[atom.name] for atom, c in moving if isinstance(atom, loops.Var))
     fixed = tuple(term for term in form.terms if term not in moving)
-    return affine.Affine(fixed, form.offset + first), affine.Affine(moving, -first)
+    return addresses.Address(form.constant + first, fixed), addresses.Address(-first, moving)
 
 
-def _next(form: affine.Affine, around: tuple[loops.For, ...], span: int) -> int:
+def _next(form: addresses.Address, around: tuple[loops.For, ...], span: int) -> int:
     """How far on the panel lies that the next iteration of the nearest loop outside reads."""
     steps = (form.coefficient(loop.var) * loop.step for loop in reversed(around))
     return next((step for step in steps if step), span)
@@ -244,7 +244,7 @@ def _open_repetitions(loop: loops.For) -> loops.Expr | None:
     return loop.upper if whole and not isinstance(loop.upper, loops.Const) else None
 
 
-def _repetition(loop: loops.For) -> affine.Affine:
+def _repetition(loop: loops.For) -> addresses.Address:
     """The number of an iteration of such a loop, from 0, times its step."""
     first = int(loop.lower.value) if isinstance(loop.lower, loops.Const) else 0
-    return affine.Affine(((loops.Var(loop.var), 1),), -first)
+    return addresses.Address(-first, ((loops.Var(loop.var), 1),))

@@ -20,7 +20,8 @@ Range: TypeAlias = tuple[int, int]
 
 
 def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
-    """Bounds of an expression over loop variables with known ranges and sizes. Raises Undecided where there are none."""
+    """Bounds of an expression over loop variables with known ranges and sizes, as formulas of the sizes (for numbers there is
+    codegen.intervals). Raises Undecided where there are none."""
     match e:
         case loops.Const():
             return int(e.value), int(e.value)

@@ -153,6 +153,11 @@ def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:
             return ()
 
 
+def has_vectors(s: loops.Stmt) -> bool:
+    """Does a statement, or one inside of it, compute with vectors?"""
+    return any(e.lanes > 1 for x in walk_stmt(s) for top in expressions(x) for e in walk_expr(top))
+
+
 def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[[C, loops.For], C]
              ) -> Iterator[tuple[str, tuple[loops.Expr, ...], C, bool]]:
     """All loads and stores of the buffers of these names: the buffer's name, the indices, the context, and whether it is in a

@@ -12,7 +12,7 @@ from polytc.explanation.report import Report, cache_level, touched_bytes, why_no
 from polytc.explanation.text import amount, duration, short, silent
 from polytc.program import program as pr
 from polytc.rewrite.pipeline import Record
-from polytc.schedule.loop_report import Band, Found, Leaf, Loop
+from polytc.schedule.loop_report import Found, ReportedBand, ReportedLeaf, ReportedLoop
 
 
 def to_html(r: Report) -> str:
@@ -50,13 +50,13 @@ def _code(r: Report, stage: object) -> str:
 
 
 def _tree(r: Report, found: Found) -> str:
-    if isinstance(found, Leaf):
+    if isinstance(found, ReportedLeaf):
         return "".join(tag("div", _statement(r, n), "leaf mono") for n in found.statements)
     inner = "".join(_tree(r, c) for c in found.children)
-    if not isinstance(found, Band):
+    if not isinstance(found, ReportedBand):
         return inner
     touched = ""
-    if found.touched and any(isinstance(c, Band) for c in found.children):
+    if found.touched and any(isinstance(c, ReportedBand) for c in found.children):
         size = touched_bytes(r.lowered.rewritten, found)
         tensors = ", ".join(f"{n} {count}" for n, count in found.touched)
         touched = tag("div", f"an iteration touches {amount(size, 'B')}: stays in {cache_level(r.machine, size)}", "touched",
@@ -68,7 +68,7 @@ def _style(kind: str) -> str:
     return kind.rstrip("012")
 
 
-def _loop(loop: Loop) -> str:
+def _loop(loop: ReportedLoop) -> str:
     counts = ", ".join(dict.fromkeys(short(text) for _, text in loop.rows))
     why = why_not_parallel(loop)
     parts = [tag("span", plain(loop.kind), f"kind {_style(loop.kind)}"), tag("code", plain(counts))]

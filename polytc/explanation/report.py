@@ -10,10 +10,11 @@ from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
 from polytc.explanation.roofline import Bound
 from polytc.machine import Machine
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule import loop_report
 from polytc.schedule.facts import strides
-from polytc.schedule.loop_report import Apart, Band, Found, Leaf, Loop
+from polytc.schedule.loop_report import Apart, Found, ReportedBand, ReportedLeaf, ReportedLoop
 
 AT_ONCE = ("vector", "reduce")
 """Kinds of loops that become vectors."""
@@ -60,18 +61,18 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
     return Report(lowered, written, costs(program), tree, apart, vectors, bound)
 
 
-def loops(found: Found) -> Iterator[tuple[Loop, Band]]:
+def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:
     """All loops, outer ones first."""
-    if isinstance(found, Band):
+    if isinstance(found, ReportedBand):
         yield from ((loop, found) for loop in found.loops)
-    if not isinstance(found, Leaf):
+    if not isinstance(found, ReportedLeaf):
         for child in found.children:
             yield from loops(child)
 
 
-def why_not_parallel(loop: Loop) -> str:
+def why_not_parallel(loop: ReportedLoop) -> str:
     """One line; '' for a loop whose iterations run at once, or that is written out."""
-    if loop.kind in ("parallel", "unroll", *AT_ONCE) or loop.kind[:-1] in ("block", "thread"):
+    if loop.kind in ("parallel", "unroll", *AT_ONCE) or kinds.is_mapped(loop.kind):
         return ""
     if loop.carries is None:
         return "could run in parallel; another loop does, or the work is too small"
@@ -85,7 +86,7 @@ def cache_level(machine: Machine, touched_bytes: int) -> str:
     return next((f"L{n}" for n, c in enumerate(machine.caches, 1) if touched_bytes <= c.bytes), "memory")
 
 
-def touched_bytes(program: pr.Program, band: Band) -> int:
+def touched_bytes(program: pr.Program, band: ReportedBand) -> int:
     """Bytes of all tensors that one iteration of the band touches."""
     sizes = {t.name: t.dtype.bytes for t in program.tensors}
     return sum(count.value * sizes.get(name, 4) for name, count in band.touched)

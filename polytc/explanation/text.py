@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from polytc.explanation.report import Report, cache_level, touched_bytes, why_not_parallel
 from polytc.program import program as pr
 from polytc.rewrite.pipeline import Record
-from polytc.schedule.loop_report import Band, Found, Leaf, Loop
+from polytc.schedule.loop_report import Found, ReportedBand, ReportedLeaf, ReportedLoop
 
 
 def to_text(r: Report) -> str:
@@ -71,14 +71,14 @@ def silent(steps: Sequence[Record]) -> dict[str, list[str]]:
     return found
 
 
-def loop_line(loop: Loop) -> str:
+def loop_line(loop: ReportedLoop) -> str:
     """`parallel b in 22: floor(b/6) [S1, S2]`."""
     counts = dict.fromkeys(short(text) for _, text in loop.rows)
     extent = f" x{loop.extent}" if loop.extent is not None else ""
     return f"{loop.kind} {loop.name}{extent}: {', '.join(counts)}"
 
 
-def band_line(r: Report, band: Band) -> str:
+def band_line(r: Report, band: ReportedBand) -> str:
     """What one iteration of a band touches, and where that stays."""
     size = touched_bytes(r.lowered.rewritten, band)
     return f"an iteration touches {amount(size, 'B')}: {cache_level(r.machine, size)}" if band.touched else ""
@@ -86,19 +86,19 @@ def band_line(r: Report, band: Band) -> str:
 
 def _tree(r: Report, found: Found, depth: int) -> Iterator[str]:
     margin = "  " * depth
-    if isinstance(found, Leaf):
+    if isinstance(found, ReportedLeaf):
         for name in found.statements:
             s = next((s for s in r.lowered.rewritten.statements if s.name == name), None)
             yield f"{margin}{name}: {pr.format_statement(s).split('  where ')[0]}" if s is not None else f"{margin}{name}"
         return
-    if not isinstance(found, Band):
+    if not isinstance(found, ReportedBand):
         for child in found.children:
             yield from _tree(r, child, depth)
         return
     for loop in found.loops:
         why = why_not_parallel(loop)
         yield f"{margin}{loop_line(loop)}" + (f"    # {why}" if why else "")
-    inside = any(isinstance(c, Band) for c in found.children)
+    inside = any(isinstance(c, ReportedBand) for c in found.children)
     if inside and (line := band_line(r, found)):
         yield f"{margin}  # {line}"
     for child in found.children:

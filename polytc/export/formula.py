@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from polytc.program.affine import Affine, Atom, Quotient
+from polytc.program.affine import Atom, QuasiAffine, Quotient
 from polytc.program.extents import Extent, Product
 from polytc.program.sizes import Size
 
@@ -28,7 +28,7 @@ def in_c(n: Extent, values: dict[str, str]) -> str:
     return f"({_affine(n.form, values)})" if isinstance(n, Size) else str(n)
 
 
-def _affine(form: Affine, values: dict[str, str]) -> str:
+def _affine(form: QuasiAffine, values: dict[str, str]) -> str:
     terms = [_atom(atom, values) if c == 1 else f"{_atom(atom, values)} * {c}" for atom, c in form.terms]
     return " + ".join([*terms, *([str(form.constant)] if form.constant or not terms else [])]).replace("+ -", "- ")
 

@@ -38,15 +38,11 @@ class Model:
     inputs, outputs: what the graph declares, with names, types and shapes.
     """
 
-    def __init__(self, graph: Graph, target: str | Target = "cpu", threads: int | None = None, *, fusion: bool = True,
-                 progress: Progress | None = None, algebra: str | None = None, strict: bool = False, layouts: bool = True,
-                 symbolic: bool = False, typical: Mapping[str, int] | None = None, fast: bool = False,
-                 checked: bool | None = None) -> None:
-        self.graph, self.target, self.threads = graph, target, threads
+    def __init__(self, graph: Graph, choices: Choices) -> None:
+        self.graph, self.target, self.threads = graph, choices.target, choices.threads
         self.inputs: tuple[Value, ...] = graph.inputs
         self.outputs: tuple[Value, ...] = graph.outputs
-        self._choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
-                                check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress)
+        self._choices = choices
         self._start: Start | None = None
         self._lock = forks.Lock()
 
@@ -67,7 +63,7 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is made of the graph and options; its code comes from the cache."""
-        return _again, (type(self), self.graph, replace(self._choices, progress=None))
+        return type(self), (self.graph, replace(self._choices, progress=None))
 
     def session(self) -> Model:
         """Another model of the same graph and options with memory of its own for intermediate values: each may run in a thread
@@ -244,12 +240,6 @@ class Model:
         return self.report()
 
 
-def _again(kind: type[Model], graph: Graph, c: Choices) -> Model:
-    """A copied or unpickled model."""
-    return kind(graph, c.target, c.threads, fusion=c.fusion, algebra="direct" if c.licence.direct else "fast", strict=c.strict,
-                layouts=c.layouts, symbolic=c.symbolic, typical=c.typical, fast=c.licence.fast, checked=c.checked)
-
-
 def _as_array(name: str, value: Any) -> np.ndarray:
     """Any array as numpy's: tensors of other libraries by DLPack, on the same memory. Raises ArgumentError E610 for what is no
     array."""
@@ -298,9 +288,9 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
     says, with channels first, too. checked: indices that leave the axis they are for raise IndexOutOfBounds, an IndexError that
     names node, input and element, when the run is over; None is what POLYTC_CHECK_INDICES says (see docs/onnx.md).
     """
-    threads = check_threads(threads)
-    model = Model(graph, target, threads, fusion=fusion, progress=progress, algebra=algebra, strict=strict, layouts=layouts,
-                  symbolic=symbolic, typical=typical, fast=fast, checked=checked)
+    choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
+                      check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress)
+    model = Model(graph, choices)
     sets = shapes if isinstance(shapes, list | tuple) and shapes else [shapes]
     for each in sets:
         if not isinstance(each, Mapping | None):

@@ -16,7 +16,7 @@ from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
 from polytc.program.affine import affine, indices, interval
 from polytc.program.domain import Domain, condition_indices
-from polytc.program.names import fresh
+from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import BOOL, I64, DType
 from polytc.program.typenames import dtype_of
 
@@ -97,7 +97,7 @@ def _restart(s: Placed, dtype: DType) -> pr.Statement:
 
 def _first(s: Placed, target: str, hull: Hull, dtype: DType) -> pr.Statement:
     """The initialisation in front of all loops of what starts again in some of their iterations only."""
-    init = replace(_init(s, hull, dtype), name=f"{target}_first_init", target=target)
+    init = replace(_init(s, hull, dtype), name=initialisation(f"{target}_first"), target=target)
     return init if target == s.lowered.target else replace(init, value=pr.Const(scalars.identity("+", dtype), dtype))
 
 
@@ -119,7 +119,7 @@ def _init(s: Placed, hull: Hull, dtype: DType) -> pr.Statement:
         names.append(plain if plain and plain not in names else fresh(f"d{k}", {*s.domain.box, *names}))
     value = pr.Const(scalars.identity(op, dtype), dtype)
     bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in zip(names, hull, strict=True))
-    return pr.Statement(f"{s.lowered.name}_init", s.lowered.target, tuple(map(pr.Index, names)), None, value, bounds, (),
+    return pr.Statement(initialisation(s.lowered.name), s.lowered.target, tuple(map(pr.Index, names)), None, value, bounds, (),
                         s.lowered.source.span)
 
 

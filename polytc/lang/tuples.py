@@ -20,7 +20,7 @@ from polytc.lang.soundness.check import Placed
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
-from polytc.program.names import fresh
+from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import BOOL, I32, I64, DType
 
 
@@ -144,7 +144,7 @@ def _numbers(lead: Lead, place: _Place, value: pr.Expr) -> list[pr.Statement]:
     if value.dtype.is_float:
         wins = pr.Binary("||", wins, pr.Binary("!=", value, value, BOOL), BOOL)
     wins = pr.conjunction((*lead.inside, wins))
-    return [replace(lead.init, name=f"{update.name}_at_init", target=name, value=none),
+    return [replace(lead.init, name=initialisation(f"{update.name}_at"), target=name, value=none),
             replace(update, name=f"{update.name}_at", target=name, op="min",
                     value=pr.Select(wins, place.number, none, dtype, skips=True))]
 

@@ -109,7 +109,7 @@ def _inside_box(s: pr.Statement, a: _Access) -> bool:
         return True
     lower, extent = a.tensor.lower[a.axis], a.tensor.shape[a.axis]
     try:
-        first, last = interval(form, {r.index: (r.lower, r.upper - 1) for r in s.ranges})
+        first, last = interval(form, s.box)
         return lower <= first and last < lower + extent
     except Undecided:
         return False

@@ -11,7 +11,7 @@ from typing import TypeVar
 import islpy
 
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Atom, Quotient
+from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient
 from polytc.program.ascii_names import ascii_name
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
@@ -103,7 +103,7 @@ def number(n: int) -> str:
     return f"({formula(n.form)})" if isinstance(n, Size) else str(int(n))
 
 
-def formula(form: Affine | Atom) -> str:
+def formula(form: QuasiAffine | Atom) -> str:
     """The same for a form over sizes, or indices."""
     match form:
         case str():

@@ -1,25 +1,42 @@
 """Nest: a loop nest as plain data, and its translation into an isl schedule tree.
 
 A strategy builds the tree it wants as bands, sequences and leaves, with affine expressions as text; `tree` writes isl's YAML
-and lets isl read it. Each band is put under a mark `NAME KIND KIND ...` with one loop kind a member, so that the YAML text
+and lets isl read it. Each band is put under a mark (poly.marks) with one loop kind a member, so that the YAML text
 carries every decision and can be saved, edited and read back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import islpy
 
 from polytc.poly import isl
+from polytc.poly.marks import Mark
 from polytc.program import program as pr
+
+N = TypeVar("N", covariant=True)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One statement."""
+
+    statement: str
+
+
+@dataclass(frozen=True)
+class Sequence(Generic[N]):
+    """Nests of one kind, one after another."""
+
+    children: tuple[N, ...]
 
 
 @dataclass(frozen=True)
 class Member:
     """One member of a band. rows: (statement name, affine expression over its indices), e.g. ('S1', 'floor(i/6)');
-    kind: the loop kind (codegen.loops.LoopKind, with an axis for block and thread: 'block0'); coincident: carries nothing."""
+    kind: how it runs (program.kinds), e.g. 'block0'; coincident: carries nothing."""
 
     rows: tuple[tuple[str, str], ...]
     kind: str = "sequential"
@@ -38,21 +55,10 @@ class Band:
     whole: bool = False
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """Children one after another."""
-
-    children: tuple[Nest, ...]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One statement."""
-
-    statement: str
-
-
-Nest: TypeAlias = Band | Sequence | Leaf
+Nest: TypeAlias = "Band | Sequence[Nest] | Leaf"
+"""What a strategy decided. Nests that say other things of their loops have these leaves and sequences too: what isl's scheduler
+found (schedule.facts.bands), the loops inside a tile (schedule.tiling.point_loops), the loops a user edits
+(schedule.user.loopnest) and those of a finished schedule (schedule.loop_report)."""
 
 
 def statements(n: Nest) -> tuple[str, ...]:
@@ -116,8 +122,7 @@ def _node(n: Nest, known: dict[str, pr.Statement]) -> str:
             attributes = f"permutable: {int(n.permutable)}, coincident: [ {flags} ]"
             attributes += ', options: "{ atomic[x] }"' if n.whole else ""
             band = f'{{ schedule: "[{rows}]", {attributes}{_child(n.child, known)} }}'
-            mark = " ".join((n.name, *(m.kind for m in n.members)))
-            return f'{{ mark: "{mark}", child: {band} }}'
+            return f'{{ mark: "{Mark(n.name, tuple(m.kind for m in n.members))}", child: {band} }}'
 
 
 def _filter(n: Nest, known: dict[str, pr.Statement]) -> str:

@@ -23,6 +23,7 @@ from polytc.poly.scop import access
 from polytc.program import program as pr
 from polytc.program.affine import affine, indices, interval
 from polytc.program.domain import Domain
+from polytc.program.names import update_of
 from polytc.program.scalars import I64
 
 
@@ -105,7 +106,7 @@ class _Proof:
             yield found
 
     def refusal(self, code: str, s: pr.Statement | None, read: pr.Read | None, message: str, *notes: str) -> Diagnostic:
-        span = None if s is None else self.places.get((s.name.removesuffix("_init"), read), s.span)
+        span = None if s is None else self.places.get((update_of(s.name) or s.name, read), s.span)
         return Diagnostic(code, message, span, tuple(n for n in notes if n))
 
     # ---- bounds
@@ -115,7 +116,7 @@ class _Proof:
         accesses: list[tuple[str, tuple[pr.Expr, ...], pr.Read | None]] = [
             (r.tensor, r.subscripts, r) for r in pr.reads(s) if r.default is None]
         accesses += [(s.target, s.subscripts, None)] if s.target in self.program.inputs else []
-        box = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
+        box = s.box
         for tensor, subscripts, read in accesses:
             t = self.program.tensor(tensor)
             for axis, (sub, low, extent) in enumerate(zip(subscripts, t.lower, t.shape, strict=True)):
@@ -163,7 +164,7 @@ class _Proof:
             return None
         a, b = sorted(found, key=lambda p: list(p.values()))
         place = _element(s.target, [_value(e, a) for e in s.subscripts])
-        message, cure = met_twice(s.target, s.name.endswith("_init"))
+        message, cure = met_twice(s.target, update_of(s.name) is not None)
         return self.refusal("E210", s, None, message, f"{_shown(s, a)} and {_shown(s, b)} both write {place}", cure)
 
     def independent(self, s: pr.Statement) -> Iterator[Diagnostic]:
@@ -260,10 +261,10 @@ def _fills(w: pr.Statement, t: pr.Tensor) -> bool:
     """Does the statement write the whole tensor, in each iteration of its loops in which it runs at all?"""
     if w.where or any(r.extent < 1 for r in w.ranges):
         return False
-    ranges = {r.index: (r.lower, r.upper) for r in w.ranges[w.depth:]}
+    box = pr.box(w.ranges[w.depth:])
     names = [f.index if f is not None else None for f in map(affine, w.subscripts)]
     return len(set(names)) == len(names) and all(
-        i in ranges and ranges[i][0] <= lo and lo + n <= ranges[i][1]
+        i is not None and i in box and box[i][0] <= lo and lo + n - 1 <= box[i][1]
         for i, lo, n in zip(names, t.lower, t.shape, strict=True))
 
 
@@ -304,7 +305,7 @@ def _value(e: pr.Expr, point: Mapping[str, int]) -> int | str:
 
 def _shown(s: pr.Statement, point: Mapping[str, int]) -> str:
     """`i=1, j=0`; an index that counts down as it is called in the text."""
-    down = {r.index: r.down for r in s.ranges if r.down}
+    down = s.downward
     return ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items())
 
 

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from polytc.program import program as pr
-
-Box: TypeAlias = Mapping[str, tuple[int, int]]
-"""index -> (smallest, largest) value, both included."""
+from polytc.program.program import Box
 
 
 @dataclass(frozen=True)
 class Quotient:
     """floor(a / divisor), divisor > 0."""
 
-    a: Affine
+    a: QuasiAffine
     divisor: int
 
 
@@ -29,20 +27,22 @@ class Quotient:
 class Remainder:
     """a - divisor * floor(a / divisor), divisor > 0."""
 
-    a: Affine
+    a: QuasiAffine
     divisor: int
 
 
 Atom: TypeAlias = str | Quotient | Remainder
+A = TypeVar("A", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(Generic[A]):
     """constant + sum(coefficient * atom); no atom twice, no coefficient 0. `2*h + r//3 - 1` has the terms (('h', 2),
     (Quotient(r, 3), 1)) and the constant -1."""
 
-    constant: int
-    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: int = 0
+    terms: tuple[tuple[A, int], ...] = ()
 
     @property
     def index(self) -> str | None:
@@ -51,27 +51,36 @@ class Affine:
             return self.terms[0][0]
         return None
 
+    def coefficient(self, index: str) -> int:
+        """Of an index that is an atom; 0 if it is none."""
+        return next((c for atom, c in self.terms if atom == index), 0)
 
-def add(a: Affine, b: Affine, factor: int = 1) -> Affine:
+
+QuasiAffine: TypeAlias = Affine[Atom]
+Linear: TypeAlias = Affine[str]
+"""A plain sum of `coefficient * index` and a number. program.linear sorts the terms by index: equal sums are equal."""
+
+
+def add(a: Affine[T], b: Affine[T], factor: int = 1) -> Affine[T]:
     """a + factor * b."""
-    total: dict[Atom, int] = dict(a.terms)
+    total = dict(a.terms)
     for atom, c in b.terms:
         total[atom] = total.get(atom, 0) + factor * c
     return Affine(a.constant + factor * b.constant, tuple((t, c) for t, c in total.items() if c))
 
 
-def _divide(a: Affine, divisor: int) -> Affine:
+def _divide(a: QuasiAffine, divisor: int) -> QuasiAffine:
     if all(c % divisor == 0 for _, c in a.terms):
         return Affine(a.constant // divisor, tuple((t, c // divisor) for t, c in a.terms))
     return Affine(0, ((Quotient(a, divisor), 1),))
 
 
-def _modulo(a: Affine, divisor: int) -> Affine:
+def _modulo(a: QuasiAffine, divisor: int) -> QuasiAffine:
     kept = Affine(a.constant, tuple((t, c) for t, c in a.terms if c % divisor))
     return Affine(a.constant % divisor) if not kept.terms else Affine(0, ((Remainder(kept, divisor), 1),))
 
 
-def affine(e: pr.Expr) -> Affine | None:
+def affine(e: pr.Expr) -> QuasiAffine | None:
     """The form of an integer expression; None if it is not quasi-affine (a gather, a product of indices, ...)."""
     match e:
         case pr.Const() if not isinstance(e.value, float):
@@ -88,7 +97,7 @@ def affine(e: pr.Expr) -> Affine | None:
             return None
 
 
-def _combine(op: str, a: Affine, b: Affine) -> Affine | None:
+def _combine(op: str, a: QuasiAffine, b: QuasiAffine) -> QuasiAffine | None:
     if op in ("+", "-"):
         return add(a, b, 1 if op == "+" else -1)
     if op == "*":
@@ -101,7 +110,7 @@ def _combine(op: str, a: Affine, b: Affine) -> Affine | None:
     return None
 
 
-def indices(a: Affine | Atom) -> frozenset[str]:
+def indices(a: QuasiAffine | Atom) -> frozenset[str]:
     """All indices in a form or atom."""
     if isinstance(a, str):
         return frozenset((a,))
@@ -110,7 +119,7 @@ def indices(a: Affine | Atom) -> frozenset[str]:
     return indices(a.a)
 
 
-def interval(a: Affine, box: Box) -> tuple[int, int]:
+def interval(a: QuasiAffine, box: Box) -> tuple[int, int]:
     """Bounds of the form over a non-empty box; exact where no index occurs in two atoms."""
     low = high = a.constant
     for atom, c in a.terms:
@@ -130,12 +139,12 @@ def _atom_interval(atom: Atom, box: Box) -> tuple[int, int]:
     return 0, atom.divisor - 1
 
 
-def exact(a: Affine) -> bool:
+def exact(a: QuasiAffine) -> bool:
     """Is `interval` attained at both ends for every box? True for plain sums of distinct indices."""
     return all(isinstance(atom, str) for atom, _ in a.terms)
 
 
-def solve(a: Affine, low: int | None, high: int | None, index: str, box: Box, *, every: bool
+def solve(a: QuasiAffine, low: int | None, high: int | None, index: str, box: Box, *, every: bool
           ) -> tuple[int | None, int | None] | None:
     """The interval of `index` where low <= a <= high.
 
@@ -166,12 +175,18 @@ def solve(a: Affine, low: int | None, high: int | None, index: str, box: Box, *,
     return (None, None) if harmless or not every else None
 
 
-def at(a: Affine, point: Mapping[str, int]) -> int:
+def at(a: QuasiAffine, point: Mapping[str, int]) -> int:
     """The form at one point."""
-    return int(values(a, lambda i: np.asarray(point[i], np.int64)))
+    return a.constant + sum(c * _atom_at(atom, point) for atom, c in a.terms)
 
 
-def values(a: Affine, grid: Callable[[str], np.ndarray]) -> np.ndarray:
+def _atom_at(atom: Atom, point: Mapping[str, int]) -> int:
+    if isinstance(atom, str):
+        return point[atom]
+    return at(atom.a, point) // atom.divisor if isinstance(atom, Quotient) else at(atom.a, point) % atom.divisor
+
+
+def values(a: QuasiAffine, grid: Callable[[str], np.ndarray]) -> np.ndarray:
     """The form on arrays of index values; grid gives the array of an index."""
     total: np.ndarray = np.asarray(a.constant, np.int64)
     for atom, c in a.terms:

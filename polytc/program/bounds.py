@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from polytc.program import program as pr
-from polytc.program.affine import Affine, add, affine, interval
+from polytc.program.affine import Affine, QuasiAffine, add, affine, interval
 
 
-def at_least(form: Affine, least: int, s: pr.Statement) -> bool:
+def at_least(form: QuasiAffine, least: int, s: pr.Statement) -> bool:
     """Is the form provably `least` or more at all instances of a statement? The box is looked at, and each condition alone."""
     ahead = add(form, Affine(least), -1)
     if box_interval(ahead, s.ranges)[0] >= 0:
@@ -15,13 +15,13 @@ def at_least(form: Affine, least: int, s: pr.Statement) -> bool:
                for w in s.where if (c := _at_least_zero(w)) is not None)
 
 
-def box_interval(form: Affine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:
+def box_interval(form: QuasiAffine, ranges: tuple[pr.Range, ...]) -> tuple[float, float]:
     """Bounds of a form over a box; infinite if it has other indices or is no sum of them."""
-    box = {r.index: (r.lower, r.upper - 1) for r in ranges}
+    box = pr.box(ranges)
     return interval(form, box) if all(atom in box for atom, _ in form.terms) else (float("-inf"), float("inf"))
 
 
-def _at_least_zero(condition: pr.Expr) -> Affine | None:
+def _at_least_zero(condition: pr.Expr) -> QuasiAffine | None:
     """The form that an inequality makes at least 0."""
     if not isinstance(condition, pr.Binary) or condition.op not in ("<=", "<", ">=", ">"):
         return None

@@ -41,7 +41,7 @@ NOTHING = Count(0)
 
 def instances(s: pr.Statement) -> Count:
     """The points of the statement's domain. Indices that no condition ties together are counted apart."""
-    domain = Domain({r.index: (r.lower, r.upper - 1) for r in s.ranges}, s.where)
+    domain = Domain(s.box, s.where)
     left, total = set(domain.box), NOTHING + Count(1)
     while left:
         tied, conditions = domain.connected([next(iter(left))])

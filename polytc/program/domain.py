@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc.program import evaluator, scalars
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Box, add, affine, indices, interval, solve
+from polytc.program.affine import QuasiAffine, add, affine, indices, interval, solve
 
 LIMIT = 1 << 22
 """Points that a check may list; larger domains need a proof on intervals."""
@@ -25,7 +25,7 @@ def condition_indices(condition: pr.Expr) -> frozenset[str]:
     return frozenset(n.name for n in pr.walk(condition) if isinstance(n, pr.Index))
 
 
-def as_bounds(condition: pr.Expr) -> tuple[Affine, int | None, int | None] | None:
+def as_bounds(condition: pr.Expr) -> tuple[QuasiAffine, int | None, int | None] | None:
     """A comparison as low <= form <= high (None: unbounded); None if it is no such thing (`!=`, `||`, ...)."""
     if not isinstance(condition, pr.Binary) or condition.op not in scalars.COMPARISONS or condition.op == "!=":
         return None
@@ -40,7 +40,7 @@ def as_bounds(condition: pr.Expr) -> tuple[Affine, int | None, int | None] | Non
 class Domain:
     """box: index -> (smallest, largest) value; conditions: bool expressions over the indices."""
 
-    box: Box
+    box: pr.Box
     conditions: tuple[pr.Expr, ...] = ()
 
     def connected(self, names: Iterable[str]) -> tuple[frozenset[str], tuple[pr.Expr, ...]]:
@@ -138,7 +138,7 @@ def _trim(index: str, span: tuple[int, int], conditions: tuple[pr.Expr, ...]) ->
     return (span[0] + int(kept[0]), span[0] + int(kept[-1])) if len(kept) else (span[0], span[0] - 1)
 
 
-def holds(condition: pr.Expr, box: Box) -> bool:
+def holds(condition: pr.Expr, box: pr.Box) -> bool:
     """Is the comparison true in the whole box? (False may mean: not seen.)"""
     if isinstance(condition, pr.Const):
         return bool(condition.value)

@@ -219,5 +219,5 @@ def agrees(general: Any, other: Any, sizes: Mapping[str, int]) -> bool:
 def _narrowed(s: pr.Statement, sizes: Mapping[str, int]) -> pr.Statement:
     """The statement for given sizes, without the conditions that hold in its whole box, as programs have it."""
     found: pr.Statement = specialised(s, sizes)
-    box = {r.index: (r.lower, r.upper - 1) for r in found.ranges}
+    box = found.box
     return replace(found, where=tuple(c for c in found.where if not holds(c, box)))

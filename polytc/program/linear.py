@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from polytc.program import program as pr
-from polytc.program.affine import affine
+from polytc.program.affine import Affine, Linear, affine
 from polytc.program.scalars import I64
 from polytc.program.sizes import Size
 
 
-@dataclass(frozen=True)
-class Linear:
-    """sum(c * index) + constant; terms are sorted by index name and have no zero coefficient. 2*h + r - 1 is
-    Linear((('h', 2), ('r', 1)), -1)."""
-
-    terms: tuple[tuple[str, int], ...]
-    constant: int
-
-    def coefficient(self, index: str) -> int:
-        return dict(self.terms).get(index, 0)
-
-    @property
-    def plain(self) -> str | None:
-        """The index if the form is just one index, else None."""
-        return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and self.constant == 0 else None
+def collected(terms: Iterable[tuple[str, int]], constant: int = 0) -> Linear:
+    """The sum of the terms and a number: those of one index are added up, and sorted by index."""
+    total: dict[str, int] = {}
+    for index, c in terms:
+        total[index] = total.get(index, 0) + c
+    return Affine(constant, tuple(sorted((i, c) for i, c in total.items() if c)))
 
 
 @functools.lru_cache(maxsize=1 << 14)  # asked again and again of the same subscripts
 def linear(e: pr.Expr) -> Linear | None:
-    """The linear form of an integer expression; None if it has `//`, `%`, a gather or a product of indices."""
+    """The linear form of an integer expression; None if it has `//`, `%`, a gather or a product of indices. 2*h + r - 1 is
+    Affine(-1, (('h', 2), ('r', 1)))."""
     form = affine(e)
     if form is None:
         return None
     terms = sorted((atom, c) for atom, c in form.terms if isinstance(atom, str))
-    return Linear(tuple(terms), form.constant) if len(terms) == len(form.terms) else None
+    return Affine(form.constant, tuple(terms)) if len(terms) == len(form.terms) else None
 
 
 def expression(form: Linear) -> pr.Expr:
@@ -54,16 +47,6 @@ def expression(form: Linear) -> pr.Expr:
     elif form.constant:
         result = pr.Binary("+" if form.constant > 0 else "-", result, pr.Const(abs(form.constant), I64), I64)
     return result
-
-
-def bounds(form: Linear, ranges: dict[str, tuple[int, int]]) -> tuple[int, int]:
-    """Smallest and largest value over a box of half-open index ranges."""
-    low = high = form.constant
-    for index, c in form.terms:
-        lower, upper = ranges[index]
-        first, last = (lower, upper - 1)[::1 if c > 0 else -1]
-        low, high = low + c * first, high + c * last
-    return low, high
 
 
 def normalise(e: pr.Expr) -> pr.Expr:

@@ -8,6 +8,8 @@ from itertools import count
 
 from polytc.program import program as pr
 
+_INITIALISATION = "_init"
+
 
 def fresh(name: str, taken: Container[str]) -> str:
     """`name`, with a number if it is taken."""
@@ -19,6 +21,16 @@ def claim(name: str, taken: set[str]) -> str:
     found = fresh(name, taken)
     taken.add(found)
     return found
+
+
+def initialisation(statement: str) -> str:
+    """The name of the statement that writes the identity before an update."""
+    return f"{statement}{_INITIALISATION}"
+
+
+def update_of(statement: str) -> str | None:
+    """The update before which a statement writes the identity, by its name; None for others."""
+    return statement.removesuffix(_INITIALISATION) if statement.endswith(_INITIALISATION) else None
 
 
 @dataclass(frozen=True)

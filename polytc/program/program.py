@@ -17,7 +17,7 @@ the order of the indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -72,7 +72,7 @@ class Tensor:
 @dataclass(frozen=True)
 class Range:
     """lower <= index < upper, e.g. Range('i', 0, 512): the bounding box of the domain in this index. kind: how its loop runs,
-    where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see schedule.tree.KINDS); '' is open. down: the
+    where the rewrite that made the index knows ('block0', 'thread1', 'unroll', see program.kinds.KINDS); '' is open. down: the
     index of the text of which this one is the negative, of a `for` that counts down; else ''."""
 
     index: str
@@ -84,6 +84,25 @@ class Range:
     @property
     def extent(self) -> int:
         return self.upper - self.lower
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The smallest and the largest value, both included."""
+        return self.lower, self.upper - 1
+
+
+Box: TypeAlias = Mapping[str, tuple[int, int]]
+"""index -> (smallest, largest) value, both included."""
+
+
+def box(ranges: Iterable[Range]) -> Box:
+    """The values that each index takes."""
+    return {r.index: r.ends for r in ranges}
+
+
+def by_index(ranges: Iterable[Range]) -> dict[str, Range]:
+    """The range of each index, in their order."""
+    return {r.index: r for r in ranges}
 
 
 @dataclass(frozen=True)
@@ -128,6 +147,26 @@ class Statement:
     @property
     def indices(self) -> tuple[str, ...]:
         return tuple(r.index for r in self.ranges)
+
+    @cached_property
+    def by_index(self) -> Mapping[str, Range]:
+        """The range of each index, in their order."""
+        return by_index(self.ranges)
+
+    @cached_property
+    def extents(self) -> Mapping[str, int]:
+        """How many values each index takes in the box."""
+        return {r.index: r.extent for r in self.ranges}
+
+    @cached_property
+    def box(self) -> Box:
+        """The values that each index takes."""
+        return box(self.ranges)
+
+    @property
+    def downward(self) -> dict[str, str]:
+        """Of indices of loops that count down: the index of the text whose negative each is."""
+        return {r.index: r.down for r in self.ranges if r.down}
 
     @property
     def points(self) -> int:

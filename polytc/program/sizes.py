@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn
 
-from polytc.program.affine import Affine, Atom, Quotient, Remainder, add
+from polytc.program import affine
+from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient, Remainder, add
 
 
 class Undecided(Exception):
@@ -30,10 +31,10 @@ def may_be_less(a: int, b: int) -> bool:
 class Size(int):
     """form: over names of sizes, not a constant, its terms in a fixed order; the int: its value at the representative sizes."""
 
-    form: Affine
+    form: QuasiAffine
 
     @classmethod
-    def of(cls, value: int, form: Affine) -> int:
+    def of(cls, value: int, form: QuasiAffine) -> int:
         """A Size, or a plain number where the form is one."""
         terms = tuple(sorted(((t, c) for t, c in form.terms if c), key=lambda term: (_depth(term[0]), _atom(term[0]))))
         if not terms:
@@ -55,7 +56,7 @@ class Size(int):
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 
-    def __reduce__(self) -> tuple[Callable[..., int], tuple[int, Affine]]:
+    def __reduce__(self) -> tuple[Callable[..., int], tuple[int, QuasiAffine]]:
         return Size.of, (int(self), self.form)
 
     def __hash__(self) -> int:
@@ -133,7 +134,7 @@ def _divisor(n: int) -> int:
     return n
 
 
-def _quotient(form: Affine, divisor: int) -> Affine:
+def _quotient(form: QuasiAffine, divisor: int) -> QuasiAffine:
     """form // divisor; terms and constants that are multiples are taken out."""
     whole = tuple((t, c // divisor) for t, c in form.terms if c % divisor == 0)
     rest = tuple((t, c) for t, c in form.terms if c % divisor)
@@ -145,11 +146,11 @@ def _quotient(form: Affine, divisor: int) -> Affine:
     return add(outside, _fraction(left, rest, divisor))
 
 
-def _fraction(constant: int, terms: tuple[tuple[Atom, int], ...], divisor: int) -> Affine:
+def _fraction(constant: int, terms: tuple[tuple[Atom, int], ...], divisor: int) -> QuasiAffine:
     return Affine(0, ((Quotient(Affine(constant, terms), divisor), 1),))
 
 
-def form_of(n: int) -> Affine:
+def form_of(n: int) -> QuasiAffine:
     """The formula of a number, which may be a Size."""
     return n.form if isinstance(n, Size) else Affine(int(n))
 
@@ -164,8 +165,9 @@ def _positive(n: int, question: str) -> bool:
     raise Undecided(f"{question} depends on the sizes")
 
 
-def bounds(form: Affine | Atom) -> tuple[int | None, int | None]:
-    """The smallest and the largest value for all sizes from 1; None: there is none, or it is not known."""
+def bounds(form: QuasiAffine | Atom) -> tuple[int | None, int | None]:
+    """The smallest and the largest value for all sizes from 1; None: there is none, or it is not known. (affine.interval is for
+    boxes, whose ends are numbers.)"""
     match form:
         case str():
             return 1, None
@@ -185,24 +187,12 @@ def _total(constant: int, parts: list[int | None]) -> int | None:
     return constant + sum(known) if len(known) == len(parts) else None
 
 
-def value(form: Affine | Atom, sizes: Mapping[str, int]) -> int:
-    """The number that a formula is for given sizes."""
-    match form:
-        case str():
-            return sizes[form]
-        case Quotient():
-            return value(form.a, sizes) // form.divisor
-        case Remainder():
-            return value(form.a, sizes) % form.divisor
-    return form.constant + sum(c * value(atom, sizes) for atom, c in form.terms)
-
-
 def at(n: int, sizes: Mapping[str, int]) -> int:
     """The number that an extent is for given sizes."""
-    return value(n.form, sizes) if isinstance(n, Size) else n
+    return affine.at(n.form, sizes) if isinstance(n, Size) else n
 
 
-def text(form: Affine) -> str:
+def text(form: QuasiAffine) -> str:
     """A formula in the language's notation, the number last: `2*M - 1`."""
     parts: list[str] = []
     for atom, c in form.terms:
@@ -232,7 +222,7 @@ def representative(thing: Any) -> Any:
 
 def specialised(thing: Any, sizes: Mapping[str, int]) -> Any:
     """A value made of tuples and dataclasses for given sizes."""
-    return _mapped(thing, lambda n: value(n.form, sizes))
+    return _mapped(thing, lambda n: affine.at(n.form, sizes))
 
 
 def _mapped(thing: Any, number: Callable[[Size], int]) -> Any:
@@ -254,7 +244,7 @@ def data(n: int) -> Any:
     return ["size", int(n), _data(n.form)] if isinstance(n, Size) else n
 
 
-def _data(form: Affine | Atom) -> Any:
+def _data(form: QuasiAffine | Atom) -> Any:
     match form:
         case str():
             return form
@@ -268,7 +258,7 @@ def from_data(found: Any) -> int:
     return Size.of(found[1], _form(found[2])) if isinstance(found, list) else int(found)
 
 
-def _form(found: Any) -> Affine:
+def _form(found: Any) -> QuasiAffine:
     return Affine(found[0], tuple((_read_atom(atom), c) for atom, c in found[1]))
 
 
@@ -283,7 +273,7 @@ def names(extents: Iterable[int]) -> tuple[str, ...]:
     """The sizes that occur in some extents, in order of appearance."""
     found: dict[str, None] = {}
 
-    def visit(form: Affine | Atom) -> None:
+    def visit(form: QuasiAffine | Atom) -> None:
         match form:
             case str():
                 found[form] = None

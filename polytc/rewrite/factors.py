@@ -20,7 +20,7 @@ from polytc.machine import Machine
 from polytc.poly.nonempty_sums import all_have_terms
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
-from polytc.program.names import Names
+from polytc.program.names import Names, initialisation
 from polytc.rewrite.long_sums import summed
 from polytc.rewrite.step import Decision, Reasons
 from polytc.schedule.facts.fusion_groups import conditions_on, is_contraction
@@ -127,7 +127,7 @@ def _start(program: pr.Program, s: pr.Statement, applied: pr.Statement) -> pr.St
                      for part in (program.statements[:place], program.statements[place + 1:]))
     if len(before) != 1 or any(x.target == t.name for x in later) or t.name in program.inputs or applied.where:
         return None
-    first, ranges = before[0], {r.index: r for r in applied.ranges}
+    first, ranges = before[0], dict(applied.by_index)
     if first.target != t.name or first.op is not None or not isinstance(first.value, pr.Const) or first.value.value != 0:
         return None
     own = [ranges.pop(sub.name, None) if isinstance(sub, pr.Index) else None for sub in s.subscripts]
@@ -145,7 +145,7 @@ def _statements(s: pr.Statement, parts: _Parts, rest: pr.Tensor, first: pr.State
         value = pr.Binary(op, value, factor, rest.dtype)
     if first is not None:
         value = pr.Binary("+", first.value, value, rest.dtype)
-    start = replace(applied, name=names.label(f"{s.name}_unscaled_init"), target=rest.name, subscripts=cell, op=None,
+    start = replace(applied, name=names.label(initialisation(f"{s.name}_unscaled")), target=rest.name, subscripts=cell, op=None,
                     value=pr.Const(0.0, rest.dtype))
     total = replace(s, name=names.label(f"{s.name}_unscaled"), target=rest.name, subscripts=cell, value=parts.rest)
     return [start, total, replace(applied, op=s.op if first is None else None, value=value)]

@@ -25,7 +25,7 @@ from polytc.program import program as pr
 from polytc.program import type_promotion
 from polytc.program.affine import affine
 from polytc.program.domain import condition_indices
-from polytc.program.names import fresh
+from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import BOOL, I64, U32, U64, DType, identity
 
 NONE = identity("min", I64)
@@ -325,7 +325,8 @@ def _made(s: pr.Statement, name: str, rows: _Rows, domain: _Domain, op: str, val
     name, row = name + rows.suffix, rows.row
     at: tuple[pr.Expr, ...] = (pr.Index(row.index),) if row is not None else ()
     tensor = pr.Tensor(name, first.dtype, (row.extent,) if row is not None else (), (row.lower,) if row is not None else ())
-    init = pr.Statement(f"{s.name}_{name}_init", name, at, None, first, (row,) if row is not None else (), span=s.span)
+    around = (row,) if row is not None else ()
+    init = pr.Statement(initialisation(f"{s.name}_{name}"), name, at, None, first, around, span=s.span)
     update = pr.Statement(f"{s.name}_{name}", name, at, op, value, rows.own, domain.where, s.span, s.loops, domain.bounds)
     return init, update, check(tensor, rows.width)
 

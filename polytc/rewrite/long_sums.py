@@ -1,4 +1,4 @@
-"""Pairwise summation: long sums of floats are made in blocks, whose sums are put together pairwise.
+"""Long sums of floats are made in blocks, whose sums are put together pairwise.
 
     S[i] += x[i,k]                                      with x[8,64000] on avx512
     ->  S_sums[i,k_block] += x[i, k_at + 1000*k_block] where k_block in 0:64, k_at in 0:1000
@@ -20,8 +20,9 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
+from polytc.program.affine import Affine
 from polytc.program.generalise import numeric
-from polytc.program.linear import Linear, expression, normalise
+from polytc.program.linear import collected, expression, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size, rest_start
@@ -154,7 +155,7 @@ def _kept(s: pr.Statement) -> tuple[str, ...]:
 
 def _width(s: pr.Statement) -> int:
     """Values of the index along which a statement's results lie in memory."""
-    return next((r.extent for i in reversed(_kept(s)) for r in s.ranges if r.index == i), 1)
+    return next((s.extents[i] for i in reversed(_kept(s))), 1)
 
 
 def _blocks(extent: int, most: int, step: int) -> tuple[int, int]:
@@ -175,7 +176,7 @@ class _Split:
         self.s, self.by, self.names = s, by, names
         self.dtype = program.tensor(s.target).dtype
         self.tensors: list[pr.Tensor] = []
-        ranges = {r.index: r for r in s.ranges}
+        ranges = s.by_index
         self.around = s.ranges[:s.depth]
         self.kept = [ranges[i] for i in _kept(s)]
         self.cut = ranges[by.index]
@@ -278,7 +279,7 @@ class _Split:
         terms = tuple(() if above is None else ((above.index, BRANCHES),))
         reads = []
         for n in range(BRANCHES if above is not None else part.extent):
-            place = expression(Linear(terms, part.lower + n))
+            place = expression(Affine(part.lower + n, terms))
             at = tuple(place if e == pr.Index(part.index) else e for e in cell)
             reads.append(pr.Read(self.sums, at, self.dtype, zero))
         return combine_as_tree("+", reads, self.dtype)
@@ -291,4 +292,4 @@ def _levels(count: int) -> int:
 
 def _place(length: int, block: str, at: str, lower: int) -> pr.Expr:
     """Where a place in a block is."""
-    return expression(Linear(tuple(sorted(((block, length), (at, 1)))), lower))
+    return expression(collected(((block, length), (at, 1)), lower))

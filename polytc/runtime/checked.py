@@ -111,7 +111,7 @@ class Checked:
 
     def _outside(self, c: Check, point: dict[str, int], arrays: Mapping[str, np.ndarray]) -> IndexOutOfBounds:
         low, extent = c.tensor.lower[c.axis], c.tensor.shape[c.axis]
-        down = {r.index: r.down for r in c.statement.ranges if r.down}
+        down = c.statement.downward
         titles = {t.name: t.title for t in self.program.tensors if t.title}
         tensor = c.tensor.title or c.tensor.name
         at = ", ".join(f"{down[i]}={-v}" if i in down else f"{i}={v}" for i, v in point.items()) or "its only instance"
@@ -141,7 +141,7 @@ class Checked:
 def _written(s: pr.Statement, titles: Mapping[str, str]) -> pr.Statement:
     """The statement as its text has it: with the indices of loops that count down, and no guards but its own. titles: of
     tensors that the text calls otherwise."""
-    down = {r.index: r.down for r in s.ranges if r.down}
+    down = s.downward
 
     def up(e: pr.Expr) -> pr.Expr:
         match e:

@@ -11,9 +11,11 @@ from typing import TypeAlias, TypeVar
 
 import islpy
 
-from polytc.poly import counts, isl, legality
+from polytc.poly import counts, isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.legality import Violation
+from polytc.poly.marks import Mark
+from polytc.poly.nest import Sequence
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.program.cardinality import Count
@@ -27,9 +29,9 @@ NEXT = 3
 
 
 @dataclass(frozen=True)
-class Loop:
+class ReportedLoop:
     """One member of a band. name: of the band and, if it has several, the member's number, e.g. 'G0.1'; kind: see
-    schedule.tree.KINDS; rows: (statement, what it counts), e.g. ('S1', 'floor((o)/64)'); extent: how many values it takes;
+    program.kinds.KINDS; rows: (statement, what it counts), e.g. ('S1', 'floor((o)/64)'); extent: how many values it takes;
     carries: a dependence between two of its iterations, if there is one; reduction: only instances of a reduction that may be
     reordered depend on each other."""
 
@@ -42,29 +44,22 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Band:
+class ReportedBand:
     """Loops around `children`, outermost first; touched: (tensor, elements) of one iteration of all of them."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[ReportedLoop, ...]
     children: tuple[Found, ...]
     touched: tuple[tuple[str, Count], ...] = ()
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """One after another."""
-
-    children: tuple[Found, ...]
-
-
-@dataclass(frozen=True)
-class Leaf:
+class ReportedLeaf:
     """The instances of statements, under all loops around them."""
 
     statements: tuple[str, ...]
 
 
-Found: TypeAlias = Band | Sequence | Leaf
+Found: TypeAlias = "ReportedBand | Sequence[Found] | ReportedLeaf"
 
 
 @dataclass(frozen=True)
@@ -82,32 +77,31 @@ class Apart:
 
 def tree(scop: Scop, deps: Dependences, schedule: Schedule) -> Found:
     """The loops of the schedule, with what each carries."""
-    return _node(schedule.tree.get_root(), scop, deps, ("B", ()), [0])
+    return _node(schedule.tree.get_root(), scop, deps, None, [0])
 
 
-def _node(node: islpy.ScheduleNode, scop: Scop, deps: Dependences, mark: tuple[str, tuple[str, ...]], unnamed: list[int]
+def _node(node: islpy.ScheduleNode, scop: Scop, deps: Dependences, mark: Mark | None, unnamed: list[int]
           ) -> Found:
     children = [node.child(n) for n in range(node.n_children())]
     match node.get_type():
         case islpy.schedule_node_type.mark:
-            name, *kinds = node.mark_get_id().get_name().split()
-            return _node(children[0], scop, deps, (name, tuple(kinds)), unnamed)
+            return _node(children[0], scop, deps, marks.of(node), unnamed)
         case islpy.schedule_node_type.band:
-            if mark[0] == "B":
+            if mark is None:
                 unnamed[0] += 1
-                mark = f"B{unnamed[0]}", ()
-            inner = _node(children[0], scop, deps, ("B", ()), unnamed)
+                mark = Mark(f"B{unnamed[0]}")
+            inner = _node(children[0], scop, deps, None, unnamed)
             inside = inner.children if isinstance(inner, Sequence) else (inner,)
-            return Band(_loops(node, deps, *mark), inside, _bounded(scop, lambda: _touched(children[0], scop)) or ())
+            return ReportedBand(_loops(node, deps, mark), inside, _bounded(scop, lambda: _touched(children[0], scop)) or ())
         case islpy.schedule_node_type.sequence | islpy.schedule_node_type.set:
-            return Sequence(tuple(_node(c, scop, deps, ("B", ()), unnamed) for c in children))
+            return Sequence(tuple(_node(c, scop, deps, None, unnamed) for c in children))
         case islpy.schedule_node_type.leaf:
-            return Leaf(tuple(s.get_tuple_name() for s in isl.sets(node.get_domain())))
+            return ReportedLeaf(tuple(s.get_tuple_name() for s in isl.sets(node.get_domain())))
         case _:
             return _node(children[0], scop, deps, mark, unnamed)
 
 
-def _loops(band: islpy.ScheduleNode, deps: Dependences, name: str, kinds: tuple[str, ...]) -> tuple[Loop, ...]:
+def _loops(band: islpy.ScheduleNode, deps: Dependences, mark: Mark) -> tuple[ReportedLoop, ...]:
     count = band.band_n_member()
     partial, domain = band.band_get_partial_schedule(), band.get_domain()
     found = []
@@ -115,7 +109,7 @@ def _loops(band: islpy.ScheduleNode, deps: Dependences, name: str, kinds: tuple[
         member = partial.get_at(d).intersect_domain(domain)
         carries = _bounded(deps.flow, lambda d=d: legality.carried(band, d, deps.all))  # type: ignore[misc]
         rest = carries is not None and _bounded(deps.flow, lambda d=d: legality.carried(band, d, deps.order)) is None  # type: ignore[misc]
-        found.append(Loop(f"{name}.{d}" if count > 1 else name, kinds[d] if d < len(kinds) else "sequential",
+        found.append(ReportedLoop(f"{mark.name}.{d}" if count > 1 else mark.name, mark.kind(d),
                           _rows(member), _extent(member), carries, rest))
     return tuple(found)
 
@@ -251,7 +245,7 @@ def _times(pairs_: islpy.UnionMap, before: islpy.UnionPwAff, after: islpy.UnionP
 
 def statements(found: Found) -> tuple[str, ...]:
     """Names of the statements below, in order."""
-    if isinstance(found, Leaf):
+    if isinstance(found, ReportedLeaf):
         return found.statements
     return tuple(s for c in found.children for s in statements(c))
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import islpy
 
 from polytc import errors
+from polytc.poly import marks
 from polytc.poly.dependences import Dependences
+from polytc.poly.marks import Mark
 from polytc.schedule.tree import Schedule, checked
 
 errors.register(E705="the schedule has no such band")
@@ -29,8 +31,8 @@ def tile(schedule: Schedule, band: str, sizes: Sequence[int], deps: Dependences)
         raise errors.fail("E705", f"band {band!r} has {node.band_n_member()} members, the sizes are {list(sizes)}",
                           notes=["give one positive size a member"])
     point = _split(node, sizes).child(0)
-    kinds = " ".join("sequential" for _ in sizes)
-    tree = point.insert_mark(_mark(node, f"{band}.tile {kinds}")).get_schedule()
+    kinds = tuple("sequential" for _ in sizes)
+    tree = point.insert_mark(Mark(f"{band}.tile", kinds).id(node.get_ctx())).get_schedule()
     return checked(Schedule(tree, f"{schedule.how}; tile({band}, {list(sizes)})"), deps)
 
 
@@ -57,9 +59,9 @@ def interchange(schedule: Schedule, band: str, order: Sequence[int], deps: Depen
     node = node.delete().insert_partial_schedule(joined).band_set_permutable(int(permutable))
     for position, i in enumerate(order):
         node = node.band_member_set_coincident(position, int(flags[i]))
-    name, *kinds = mark.mark_get_id().get_name().split()
-    above = node.parent().delete() if kinds else node
-    tree = above.insert_mark(_mark(above, " ".join([name, *(kinds[i] for i in order)]))).get_schedule()
+    given = marks.of(mark)
+    above = node.parent().delete() if given.kinds else node
+    tree = above.insert_mark(Mark(given.name, tuple(given.kind(i) for i in order)).id(above.get_ctx())).get_schedule()
     return checked(Schedule(tree, f"{schedule.how}; interchange({band}, {list(order)})"), deps)
 
 
@@ -72,10 +74,10 @@ def tile_outer_bands(schedule: Schedule, size: int) -> Schedule:
         if node.get_type() == islpy.schedule_node_type.band:
             count += 1
             members = node.band_n_member()
-            kinds = ["parallel" if c else "sequential" for c in _leading_coincident(node)]
+            kinds = tuple("parallel" if c else "sequential" for c in _leading_coincident(node))
             if members > 1 and node.band_get_permutable():
                 node = _split(node, [size] * members)
-            return node.insert_mark(_mark(node, " ".join([f"B{count}", *kinds])))
+            return node.insert_mark(Mark(f"B{count}", kinds).id(node.get_ctx()))
         for i in range(node.n_children()):
             node = visit(node.child(i)).parent()
         return node
@@ -95,10 +97,6 @@ def _split(band: islpy.ScheduleNode, sizes: Sequence[int]) -> islpy.ScheduleNode
     return band.band_tile(values)
 
 
-def _mark(node: islpy.ScheduleNode, text: str) -> islpy.Id:
-    return islpy.Id.read_from_str(node.get_ctx(), text) if text.isidentifier() else islpy.Id(text, None, node.get_ctx())
-
-
 def _find(schedule: Schedule, band: str) -> islpy.ScheduleNode:
     """The mark above a band, by the name it begins with."""
     names: list[str] = []
@@ -106,7 +104,7 @@ def _find(schedule: Schedule, band: str) -> islpy.ScheduleNode:
 
     def visit(node: islpy.ScheduleNode) -> None:
         if node.get_type() == islpy.schedule_node_type.mark:
-            names.append(node.mark_get_id().get_name().split()[0])
+            names.append(marks.of(node).name)
             if names[-1] == band and node.child(0).get_type() == islpy.schedule_node_type.band:
                 found.append(node)
         for i in range(node.n_children()):

@@ -9,9 +9,10 @@ from typing import Any
 import islpy
 
 from polytc import errors
-from polytc.poly import isl, legality
+from polytc.poly import isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
+from polytc.program.kinds import KINDS
 from polytc.schedule import yaml
 
 errors.register(E701="the schedule breaks a dependence", E702="the text is not a schedule",
@@ -21,13 +22,9 @@ _SOURCE = re.compile(r"^call to \w+ failed: | in \S+:\d+$")
 """What isl's errors say about isl's own sources."""
 
 
-WRITTEN = "# polytc schedule of the program as written"
-"""The first line of a schedule that is meant for the program before the rewrites, whatever else it would fit."""
-
-
 @dataclass(frozen=True)
 class Schedule:
-    """tree: bands under marks `NAME KIND KIND ...` (poly.nest); how: one line on who made it, for `explain`."""
+    """tree: bands under marks (poly.marks); how: one line on who made it, for `explain`."""
 
     tree: islpy.Schedule
     how: str = ""
@@ -121,8 +118,7 @@ def refusal(schedule: Schedule, deps: Dependences) -> Refusal | None:
             conflict = (legality.apart(node, member, deps.reduction) if kind == "reduce" else
                         legality.carried(node, member, dependences, deps.accesses))
             if conflict is not None:
-                name = node.parent().mark_get_id().get_name().split()[0]
-                return Refusal("E704", conflict, (kind, name, member), kind == "reduce")
+                return Refusal("E704", conflict, (kind, marks.of(node.parent()).name, member), kind == "reduce")
     return None
 
 
@@ -155,10 +151,6 @@ def _known(band: islpy.ScheduleNode, kinds: tuple[str, ...]) -> None:
                           notes=[f"the kinds are {', '.join(KINDS)}"])
 
 
-KINDS = ("sequential", "parallel", "unroll", "vector", "reduce", "block0", "block1", "block2", "thread0", "thread1", "thread2")
-"""Loop kinds that a mark may name (codegen.loops.LoopKind, with the axis)."""
-
-
 def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[str, ...]]]:
     """Each band below a mark, with the loop kinds that the mark names."""
     found: list[tuple[islpy.ScheduleNode, tuple[str, ...]]] = []
@@ -167,7 +159,7 @@ def marked_bands(tree: islpy.Schedule) -> list[tuple[islpy.ScheduleNode, tuple[s
         if node.get_type() == islpy.schedule_node_type.mark:
             below = node.child(0)
             if below.get_type() == islpy.schedule_node_type.band:
-                found.append((below, tuple(node.mark_get_id().get_name().split()[1:])))
+                found.append((below, marks.of(node).kinds))
         for i in range(node.n_children()):
             visit(node.child(i))
 

@@ -90,7 +90,7 @@ def test_all_lines_of_the_next_panel_are_fetched_in_their_order(turns: int, widt
     fetched: list[int] = []
     for t, r, k in itertools.product(range(first, first + turns), range(steps[0]), range(steps[1])):
         values = {"t": t, "r": r, "k": k}
-        passed = ahead.passed.offset + sum(x * values[v.name] for v, x in ahead.passed.terms if isinstance(v, L.Var))
+        passed = ahead.passed.constant + sum(x * values[v.name] for v, x in ahead.passed.terms if isinstance(v, L.Var))
         line = passed * ahead.rate >> prefetch.SHIFT
         fetched += range(line, line + ahead.each)
     lines = range(ahead.distance * 4 // prefetch.LINE)

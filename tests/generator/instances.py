@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from polytc.poly import nest
 from polytc.program import program as pr
 from polytc.schedule.user import loopnest
 from polytc.schedule.user.loopnest import Body
@@ -126,7 +127,7 @@ class Loops:
         while body:
             at = loopnest.child(body, statement)
             node = body[at]
-            if isinstance(node, loopnest.Leaf):
+            if isinstance(node, nest.Leaf):
                 return [*found, (at, node, None)]
             found.append((at, node, next(r.value for r in node.rows if r.statement == statement)))
             body = node.body
@@ -145,7 +146,7 @@ class Loops:
         for (here, node, _), (there, _, _) in levels:
             if here != there:
                 return "before" if here < there else "after"
-            if isinstance(node, loopnest.Leaf):
+            if isinstance(node, nest.Leaf):
                 break
             x, y = next(times)
             if x != y and node.kind not in ("sequential", "unroll"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polytc.lang import build
 from polytc.machine import Machine
-from polytc.poly import dependences, scheduler, scop
+from polytc.poly import dependences, nest, scheduler, scop
 from polytc.program import program as pr
 from polytc.schedule.facts import bands, scheduler_constraints
 from polytc.schedule.tiling import point_loops
@@ -21,10 +21,10 @@ def posed(text: str, shapes: Shapes, machine: Machine) -> tuple[point_loops.Scen
     return point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine), loop, asked
 
 
-def scheduled(asked: scheduler_constraints.Question) -> bands.Band:
+def scheduled(asked: scheduler_constraints.Question) -> bands.PermutableBand:
     """The first band that isl's scheduler finds."""
     tree = asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
-    while not isinstance(tree, bands.Band):
-        assert isinstance(tree, bands.Sequence)
-        tree = tree.parts[0]
+    while not isinstance(tree, bands.PermutableBand):
+        assert isinstance(tree, nest.Sequence)
+        tree = tree.children[0]
     return tree

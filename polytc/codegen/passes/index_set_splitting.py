@@ -1,11 +1,11 @@
-"""Index-set splitting, and loop peeling: full tiles and the last, partial one get loops of their own.
+"""Index-set splitting: full tiles and the last, partial one get loops of their own.
 
     for t in 0:22 { vector for p in 0:min(24, 510 - 24*t) { Y[24*t + p] = X[24*t + p] } }     with X[510], Y[510]
     ->  for t in 0:21 { vector for p in 0:24 { Y[p + t * 24] = X[p + t * 24] } }
         for t in 21:22 { vector for p in 0:6 { Y[p + 504] = X[p + 504] } }
 
 so that point loops have constant bounds and become straight vector code. The last tile stays a loop of one iteration, which
-keeps it a scope of its own for scalar replacement; the last simplification dissolves it. Likewise at the edges of an image:
+keeps it a region of its own for promotion; the last simplification dissolves it. Likewise at the edges of an image:
 
     for h in 0:56 { for r in 0:3 { O[h] = O[h] + W[r] * select(h + r - 1 >= 0 && h + r - 1 < 56, I[h + r - 1], 0) } }
         with O[56], W[3], I[56]

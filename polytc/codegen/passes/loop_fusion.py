@@ -1,5 +1,4 @@
-"""Loop fusion inside a parallel region: a loop runs together with an earlier one of the same iterations that makes what it
-reads.
+"""Loop fusion inside a region: a loop runs together with an earlier one of the same iterations that makes what it reads.
 
     for c in 0:9 { E[c] = exp(X[c] - m[]) };  s[] = 0;  for c in 0:9 { s[] = s[] + E[c] }       with E[9], X[9], m[], s[]
     ->  s[] = 0;  for c in 0:9 { E[c] = exp(X[c] - m[]);  s[] = s[] + E[c] }

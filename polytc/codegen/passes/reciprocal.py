@@ -1,4 +1,4 @@
-"""Strength reduction: divisions by what a loop does not change become multiplications by its reciprocal.
+"""Divisions by what a loop does not change are multiplications by its reciprocal.
 
     for j in 0:64 { Y[j] = X[j] / s[] }                 with X[64], Y[64], s[], fast
     ->  alloc private f32 reciprocal[1];  reciprocal[0] = 1.0 / s[]

@@ -1,4 +1,4 @@
-"""Recurrences wait less: what needs the iteration before is added last.
+"""In a recurrence, what waits for the iteration before comes last.
 
     for j in 1:50 { A[j] = (A[j - 1] + X[j] + Y[j]) / 8 }           with A[50], X[50], Y[50], fast
     ->  for j in 1:50 { A[j] = fma(A[j - 1], 0.125, (X[j] + Y[j]) * 0.125) }

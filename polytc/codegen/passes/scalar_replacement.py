@@ -1,12 +1,12 @@
-"""Scalar replacement: elements that a scope touches at addresses fixed in it live in private arrays there, and so in registers.
+"""Promotion to registers: elements that a region touches at addresses fixed in the region live in private arrays there.
 
     for k in 0:9 { C[4] = C[4] + a[k] * b[k] }          with C[5], a[9], b[9]
     ->  alloc private f32 C_r[1];  C_r[0] = C[4]
         for k in 0:9 { C_r[0] = C_r[0] + a[k] * b[k] }
         C[4] = C_r[0]
 
-A scope is the body of a loop (or of the kernel) without parallel, block or thread loops in it; each buffer is promoted at the
-outermost scope whose inner loops do not move its addresses. The private array is indexed by constants, so that LLVM's SROA
+A region is the body of a loop (or of the kernel) without parallel, block or thread loops in it; each buffer is promoted at the
+outermost region whose inner loops do not move its addresses. The private array is indexed by constants, so that LLVM's SROA
 turns it into registers. Stores to scratch that nothing loads any more are then dead. Guarantees: every element of a buffer that
 is read afterwards has its final value.
 """
@@ -28,13 +28,13 @@ Places: TypeAlias = dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]]
 
 
 class _Use(NamedTuple):
-    """One access inside a scope. conditional: it may not happen (under an If, a Select, or a loop that may not run)."""
+    """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run)."""
 
     buffer: loops.Buffer
     slot: Access
     store: bool
     conditional: bool
-    in_loop: bool
+    looped: bool
 
 
 @dataclass(frozen=True)
@@ -49,33 +49,33 @@ class _Facts:
 def promote_kernel(kernel: loops.Kernel, machine: Machine, scratch: frozenset[str]) -> loops.Kernel:
     """scratch: names of the buffers that only this module sees; see `drop_dead_stores`."""
     facts = _Facts(machine, scratch, frozenset(b.name for b in kernel.args))
-    return replace(kernel, body=_scope(kernel.body, facts, frozenset()))
+    return replace(kernel, body=_region(kernel.body, facts, frozenset()))
 
 
-def _scope(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
-    """Promote in this scope what can be, then in the scopes inside for the rest. done: buffers already promoted."""
+def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
+    """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
     if any(isinstance(x, loops.For) and x.kind in ("parallel", "block", "thread") for x in traverse.walk_stmt(s)):
         return _inside(s, facts, done)                               # threads, or items, would share the private array
     uses: list[_Use] = []
-    _collect(s, uses, in_loop=False, conditional=False)
+    _collect(s, uses, looped=False, conditional=False)
     promoted, chosen = _chosen(s, uses, facts, done)
     return _inside(promoted, facts, done | chosen)
 
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
-    """A loop that may not run, with what can be promoted around it for the case that it does; then in the scopes inside."""
+    """A loop that may not run, with what can be promoted around it for the case that it does; then in the regions inside."""
     if s.kind == "sequential" and not _runs(s):
         uses: list[_Use] = []
-        _collect(s.body, uses, in_loop=True, conditional=False)
+        _collect(s.body, uses, looped=True, conditional=False)
         promoted, chosen = _chosen(s, uses, facts, done)
         if chosen:
             runs = simplify.expr(loops.binary("<", s.lower, s.upper), {})
             return loops.If(runs, _inside(promoted, facts, done | chosen))
-    return replace(s, body=_scope(s.body, facts, done))
+    return replace(s, body=_region(s.body, facts, done))
 
 
 def _chosen(s: loops.Stmt, uses: list[_Use], facts: _Facts, done: frozenset[str]) -> tuple[loops.Stmt, frozenset[str]]:
-    """A scope with promoted what can be; the names of these buffers."""
+    """A region with promoted what can be; the names of these buffers."""
     moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
     chosen: dict[str, list[Access]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
@@ -92,8 +92,8 @@ def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
         case loops.For() if s.kind not in ("unroll", "vector"):
             return _loop(s, facts, done)
         case loops.If():
-            return replace(s, then=_scope(s.then, facts, done),
-                           orelse=_scope(s.orelse, facts, done) if s.orelse is not None else None)
+            return replace(s, then=_region(s.then, facts, done),
+                           orelse=_region(s.orelse, facts, done) if s.orelse is not None else None)
         case loops.Block():
             return loops.block(*(_inside(x, facts, done) for x in s.stmts))
         case loops.Alloc():
@@ -102,25 +102,25 @@ def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
             return s
 
 
-def _collect(s: loops.Stmt, uses: list[_Use], *, in_loop: bool, conditional: bool) -> None:
-    """Append all accesses of a scope, in execution order (loads before the store of a statement)."""
+def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool) -> None:
+    """Append all accesses of a region, in execution order (loads before the store of a statement)."""
     for top in traverse.expressions(s):
         for e, chosen in traverse.loads(top):
-            uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, in_loop))
+            uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, looped))
     match s:
         case loops.Store():
-            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, in_loop))
+            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped))
         case loops.For():
-            _collect(s.body, uses, in_loop=True, conditional=conditional or not _runs(s))
+            _collect(s.body, uses, looped=True, conditional=conditional or not _runs(s))
         case loops.If():
-            _collect(s.then, uses, in_loop=in_loop, conditional=True)
+            _collect(s.then, uses, looped=looped, conditional=True)
             if s.orelse is not None:
-                _collect(s.orelse, uses, in_loop=in_loop, conditional=True)
+                _collect(s.orelse, uses, looped=looped, conditional=True)
         case loops.Block():
             for x in s.stmts:
-                _collect(x, uses, in_loop=in_loop, conditional=conditional)
+                _collect(x, uses, looped=looped, conditional=conditional)
         case loops.Alloc():
-            _collect(s.body, uses, in_loop=in_loop, conditional=conditional)
+            _collect(s.body, uses, looped=looped, conditional=conditional)
         case _:
             pass
 
@@ -135,10 +135,10 @@ def _lanes(indices: tuple[loops.Expr, ...]) -> int:
 
 
 def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) -> list[Access]:
-    """The distinct elements of a buffer in the scope, if they can live in registers and gain by it; else nothing."""
+    """The distinct elements of a buffer in the region, if they can live in registers and gain by it; else nothing."""
     slots = list(dict.fromkeys(u.slot for u in uses))
     fixed = all(_fixed(i, moving) for indices, _ in slots for i in indices)
-    gains = scratch or any(u.in_loop for u in uses) or sum(u.store for u in uses) > len(slots)
+    gains = scratch or any(u.looped for u in uses) or sum(u.store for u in uses) > len(slots)
     owned = {u.slot for u in uses if u.store and not u.conditional}  # stored in any case, so that storing back changes nothing
     if any(u.conditional and u.slot not in owned for u in uses):
         return []
@@ -150,7 +150,7 @@ def _slots(uses: list[_Use], moving: set[str], machine: Machine, scratch: bool) 
 
 
 def _fixed(index: loops.Expr, moving: set[str]) -> bool:
-    """Does the index depend neither on loops inside the scope nor on memory?"""
+    """Does the index depend neither on loops inside the region nor on memory?"""
     return not any(isinstance(e, loops.Load) or (isinstance(e, loops.Var) and e.name in moving)
                    for e in traverse.walk_expr(index))
 
@@ -182,7 +182,7 @@ def _disjoint(a: list[_Span | None], b: list[_Span | None]) -> bool:
 
 
 def _promote(s: loops.Stmt, uses: list[_Use], chosen: dict[str, list[Access]], taken: frozenset[str]) -> loops.Stmt:
-    """The scope with the chosen slots of each buffer in private arrays."""
+    """The region with the chosen slots of each buffer in private arrays."""
     buffers = {u.buffer.name: u.buffer for u in uses}
     places = {name: _places(buffers[name], slots, taken) for name, slots in chosen.items()}
 
@@ -218,7 +218,7 @@ def _places(buffer: loops.Buffer, slots: list[Access], taken: frozenset[str]) ->
 
 
 def _around(s: loops.Stmt, buffer: loops.Buffer, uses: list[_Use], places: Places) -> loops.Stmt:
-    """The scope between the loads of what it reads first and the stores of what it writes."""
+    """The region between the loads of what it reads first and the stores of what it writes."""
     first = {u.slot: u for u in reversed(uses)}
     before = [loops.Store(*place, loops.Load(buffer, slot[0], buffer.dtype, slot[1]))
               for slot, place in places.items() if not first[slot].store or first[slot].conditional]

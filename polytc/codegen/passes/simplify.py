@@ -18,7 +18,8 @@ from polytc.program.scalars import BOOL, I64
 Interval: TypeAlias = tuple[int | None, int | None]
 """Smallest and largest value, None where unknown."""
 Terms: TypeAlias = dict[loops.Expr, int]
-"""Linear form: atom -> coefficient; the number stands under _ONE."""
+"""A sum that is being simplified: atom -> coefficient; the number stands under _ONE. This is program.affine.Affine of scalar
+expressions as a dictionary, since here terms come and go by the million."""
 
 _ONE = loops.Const(1, I64)
 _ANY: Interval = (None, None)
@@ -259,7 +260,8 @@ def small(terms: Terms) -> bool:
 
 
 def interval(e: loops.Expr, known: dict[str, Interval]) -> Interval:
-    """Bounds of a scalar integer expression."""
+    """Bounds of an index expression. Sums are added up first, so that `i - i` is 0, and what would wrap has none. What types
+    say of other values, codegen.intervals tells."""
     match e:
         case loops.Const():
             return (int(e.value), int(e.value))

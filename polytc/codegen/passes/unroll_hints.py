@@ -1,5 +1,5 @@
-"""Hints to compilers for GPUs to unroll short loops of arithmetic, whose counting and whose waiting for each load would
-otherwise stay.
+"""Loops that compilers for GPUs should unroll: short ones of arithmetic, whose counting and whose waiting for each load they
+would otherwise keep.
 
     for k in 0:16 { s[] = s[] + A[k] * B[k] }           with s[], A[16], B[16] on gpu
     ->  unroll for k in 0:16 { s[] = s[] + A[k] * B[k] }

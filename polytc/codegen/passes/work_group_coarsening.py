@@ -1,4 +1,4 @@
-"""Work-group coarsening: on CPUs, where each group is a call of the driver, several iterations of a parallel loop are one.
+"""Work-groups with enough to do: on CPUs, where each is a call of the driver, several iterations of a parallel loop are one.
 
     parallel for i in 0:100000 { Y[i] = X[i] }          with X[100000], Y[100000] on cpu
     ->  parallel for i_group in 0:65 { for i in i_group * 1562 : min(i_group * 1562 + 1562, 100000) { Y[i] = X[i] } }

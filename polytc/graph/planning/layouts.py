@@ -21,7 +21,8 @@ from typing import TypeAlias, TypeVar
 from polytc.graph.plan import Array, Call, Plan
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.linear import Linear, linear
+from polytc.program.affine import Linear
+from polytc.program.linear import linear
 from polytc.program.scalars import F32, I8, I32, U8
 from polytc.rewrite.tidy import axes
 
@@ -193,14 +194,14 @@ def _slidings(program: pr.Program, s: pr.Statement, product: pr.Binary) -> Itera
         pairs = [(t, d) for t, d in zip(target, image, strict=True) if t is not None and d is not None]
         if len(pairs) < len(target) or not all(_slides(t, d) for t, d in pairs[2:]):
             continue
-        extent = {r.index: r.extent for r in s.ranges}
+        extent = s.extents
         written, read = ({i for i, _ in form.terms} for form in pairs[1])
         whole = {i for form in image if form is not None for i, _ in form.terms}
-        inner = [d.coefficient(t.plain) for t, d in pairs[2:] if t.plain is not None]
+        inner = [d.coefficient(t.index) for t, d in pairs[2:] if t.index is not None]
         if not read or written & read and written - read:
             continue
         yield Sliding(prod(extent[i] for i in written - whole), program.tensor(data.tensor).shape[1],
-                      tuple(extent[t.plain] for t, _ in pairs[2:] if t.plain is not None), s.points,
+                      tuple(extent[t.index] for t, _ in pairs[2:] if t.index is not None), s.points,
                       any(len(d.terms) > 1 for _, d in pairs[2:]), abs(inner[-1]) > 1)
         return
 
@@ -211,7 +212,7 @@ def _widened(e: pr.Expr) -> pr.Expr:
 
 
 def _slides(place: Linear, data: Linear) -> bool:
-    return place.plain is not None and data.coefficient(place.plain) != 0
+    return place.index is not None and data.coefficient(place.index) != 0
 
 
 # ---- the plan with other layouts

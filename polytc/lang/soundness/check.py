@@ -19,7 +19,7 @@ from polytc.lang.soundness.coverage import Coverage
 from polytc.lang.typing.lowered import Lowered
 from polytc.lang.typing.ranges import Constraint, Hull, constraints
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Box, Quotient, Remainder, affine, at, exact, indices, interval, values
+from polytc.program.affine import QuasiAffine, Quotient, Remainder, affine, at, exact, indices, interval, values
 from polytc.program.domain import Domain
 
 errors.register(E203="access out of bounds", E204="cannot be proved", E210="one element written twice",
@@ -35,9 +35,9 @@ class Placed:
 
     lowered: Lowered
     domain: Domain
-    forms: tuple[Affine, ...]
+    forms: tuple[QuasiAffine, ...]
     scattered: tuple[str, ...]
-    ranges: Box
+    ranges: pr.Box
 
     @property
     def vacant(self) -> frozenset[str]:
@@ -165,7 +165,7 @@ def _entangled(s: Placed) -> list[str]:
     return [i for i in s.domain.box if i not in alone] or list(s.domain.box)
 
 
-def _addresses(forms: Iterable[Affine], points: Mapping[str, np.ndarray]) -> np.ndarray:
+def _addresses(forms: Iterable[QuasiAffine], points: Mapping[str, np.ndarray]) -> np.ndarray:
     """One number an element: equal exactly where all forms are equal."""
     count = len(next(iter(points.values()))) if points else 1
     address = np.zeros(count, np.int64)
@@ -176,7 +176,7 @@ def _addresses(forms: Iterable[Affine], points: Mapping[str, np.ndarray]) -> np.
     return address
 
 
-def _full_rank(forms: tuple[Affine, ...], box: Mapping[str, tuple[int, int]]) -> bool:
+def _full_rank(forms: tuple[QuasiAffine, ...], box: Mapping[str, tuple[int, int]]) -> bool:
     """Do the forms, as a linear map of their atoms, determine every atom, and the atoms every index?"""
     atoms = list(dict.fromkeys(a for f in forms for a, _ in f.terms if indices(a) & set(box)))
     known = {a for a in atoms if isinstance(a, str)}
@@ -203,7 +203,7 @@ def _rank(rows: list[list[Fraction]]) -> int:
     return rank
 
 
-def _mixed_radix(forms: tuple[Affine, ...], box: Mapping[str, tuple[int, int]]) -> bool:
+def _mixed_radix(forms: tuple[QuasiAffine, ...], box: Mapping[str, tuple[int, int]]) -> bool:
     """Is every form a number in mixed radix, no index in two of them? Then the left side is injective."""
     seen: set[str] = set()
     for f in forms:
@@ -246,13 +246,13 @@ def _own_reads(s: Lowered) -> list[pr.Read]:
     return list(dict.fromkeys(n for e in s.expressions for n in pr.walk(e) if isinstance(n, pr.Read) and n.tensor == s.target))
 
 
-def _apart(s: Placed, forms: tuple[Affine, ...]) -> bool:
+def _apart(s: Placed, forms: tuple[QuasiAffine, ...]) -> bool:
     """Are the boxes read and written disjoint?"""
     pairs = [(interval(a, s.domain.box), interval(b, s.domain.box)) for a, b in zip(forms, s.forms, strict=True)]
     return any(r[1] < w[0] or w[1] < r[0] for r, w in pairs)
 
 
-def _no_conflict(s: Placed, read: pr.Read, forms: tuple[Affine, ...], report: Report) -> bool:
+def _no_conflict(s: Placed, read: pr.Read, forms: tuple[QuasiAffine, ...], report: Report) -> bool:
     points = s.domain.points(s.domain.box)
     span: Span = s.lowered.span(read)
     message = f"the statement reads what another of its instances writes to `{s.lowered.target}`"
@@ -310,7 +310,7 @@ def check_written(s: Placed, read: pr.Read | None, coverage: Coverage, report: R
     return _all_written(tensor, forms, points, raster, coverage.hull, span, report, cure)
 
 
-def _all_written(tensor: str, forms: list[Affine | None], points: Mapping[str, np.ndarray], raster: np.ndarray, hull: Hull,
+def _all_written(tensor: str, forms: list[QuasiAffine | None], points: Mapping[str, np.ndarray], raster: np.ndarray, hull: Hull,
                  span: Span, report: Report, cure: str) -> bool:
     gathered = tuple(d for d, f in enumerate(forms) if f is None)
     written = np.asarray(raster.all(axis=gathered))

@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Box, indices, interval, values
+from polytc.program.affine import QuasiAffine, indices, interval, values
 from polytc.program.domain import Domain
 
 RASTER_LIMIT = 1 << 27
@@ -39,7 +39,7 @@ class Image:
         return inside
 
 
-def dense(form: Affine, box: Box) -> bool:
+def dense(form: QuasiAffine, box: pr.Box) -> bool:
     """Does a sum of distinct indices take every value of its interval? (Mixed radix without gaps.)"""
     reach = 0
     for atom, c in sorted(form.terms, key=lambda t: abs(t[1])):
@@ -52,13 +52,13 @@ def dense(form: Affine, box: Box) -> bool:
     return True
 
 
-def separate(forms: Sequence[Affine]) -> bool:
+def separate(forms: Sequence[QuasiAffine]) -> bool:
     """Does every index occur in one form only?"""
     counted = [i for f in forms for i in indices(f)]
     return len(counted) == len(set(counted))
 
 
-def image(forms: Sequence[Affine], domain: Domain) -> Image | None:
+def image(forms: Sequence[QuasiAffine], domain: Domain) -> Image | None:
     """The elements that `forms` reach over `domain`; None if there are too many points to list."""
     hull = [interval(f, domain.box) for f in forms]
     parts: list[tuple[tuple[int, ...], tuple[np.ndarray, ...]]] = []
@@ -78,7 +78,7 @@ def image(forms: Sequence[Affine], domain: Domain) -> Image | None:
     return Image(tuple(hull), tuple(parts))
 
 
-def bounding_box(forms: Sequence[Affine], domain: Domain) -> Hull | None:
+def bounding_box(forms: Sequence[QuasiAffine], domain: Domain) -> Hull | None:
     """The hull of `forms` over `domain` where corners of the box attain it; None where only the points could tell."""
     own = frozenset().union(*(indices(f) for f in forms))
     corners = domain.corners(own)
@@ -89,7 +89,7 @@ def bounding_box(forms: Sequence[Affine], domain: Domain) -> Hull | None:
     return hull if all((int(r.min()), int(r.max())) == h for r, h in zip(reached, hull, strict=True)) else None
 
 
-def _groups(forms: Sequence[Affine], domain: Domain) -> list[tuple[int, ...]]:
+def _groups(forms: Sequence[QuasiAffine], domain: Domain) -> list[tuple[int, ...]]:
     """Dimensions that share indices, directly or through conditions, together."""
     found: list[tuple[frozenset[str], tuple[int, ...]]] = []
     for d, f in enumerate(forms):
@@ -121,13 +121,13 @@ class Coverage:
         else:
             self.boxes.append(written.hull)
 
-    def add_domain(self, forms: Sequence[Affine], domain: Domain) -> None:
+    def add_domain(self, forms: Sequence[QuasiAffine], domain: Domain) -> None:
         """Remember a writer with plain indices on its left side as it stands: readers with the same conditions match it."""
         names = tuple(f.index or "" for f in forms)
         if all(names) and len(set(names)) == len(names) and domain.conditions:
             self.domains.append((names, domain))
 
-    def matches(self, forms: Sequence[Affine | None], domain: Domain) -> bool:
+    def matches(self, forms: Sequence[QuasiAffine | None], domain: Domain) -> bool:
         """Does a reader with plain subscripts stay inside one writer, condition by condition?"""
         names = tuple(f.index or "" if f is not None else "" for f in forms)
         if not all(names):

@@ -12,7 +12,7 @@ from polytc.lang.typing import ranges
 from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Box, affine, indices, interval
+from polytc.program.affine import Affine, affine, indices, interval
 from polytc.program.domain import Domain
 
 _REACH = 1 << 62
@@ -148,7 +148,7 @@ def _of_none(s: check.Placed) -> ranges.Hull:
     return tuple((low, low - 1) if indices(f) & s.vacant else next(rest) for f, low in zip(s.forms, lows, strict=True))
 
 
-def _left_forms(s: Lowered, domain: Domain, known: Box, target: ranges.Hull | None, report: Report) -> check.Placed | None:
+def _left_forms(s: Lowered, domain: Domain, known: pr.Box, target: ranges.Hull | None, report: Report) -> check.Placed | None:
     """The statement with the forms of its left side, see Placed. known: the ranges of its indices; target: the bounds of what
     it writes, if they are known."""
     forms, box = list(map(affine, s.subscripts)), dict(domain.box)

@@ -17,6 +17,7 @@ from polytc.program import program as pr
 from polytc.program import scalars
 from polytc.program.affine import affine, indices
 from polytc.program.domain import Domain, condition_indices, tighten
+from polytc.program.names import initialisation
 from polytc.program.scalars import DType
 
 
@@ -60,8 +61,8 @@ def reset(s: Placed, dtype: DType) -> pr.Statement:
                        for e, f in zip(s.lowered.subscripts, s.forms, strict=True))
     value = pr.Const(scalars.identity(s.lowered.op, dtype), dtype)
     bounds = tuple(pr.Range(i, low, high + 1) for i, (low, high) in own.domain.box.items())
-    found = pr.Statement(f"{s.lowered.name}_init", s.lowered.target, subscripts, None, value, bounds, own.domain.conditions,
-                         s.lowered.source.span, s.lowered.loops)
+    found = pr.Statement(initialisation(s.lowered.name), s.lowered.target, subscripts, None, value, bounds,
+                         own.domain.conditions, s.lowered.source.span, s.lowered.loops)
     return within_limits(found, s)
 
 

@@ -21,7 +21,7 @@ from polytc.errors import Span
 from polytc.lang.report import Report
 from polytc.lang.typing.lowered import Bound, Lowered
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Box, affine, indices, interval, solve
+from polytc.program.affine import QuasiAffine, affine, indices, interval, solve
 from polytc.program.domain import Domain, as_bounds, condition_indices, tighten
 from polytc.program.scalars import BOOL, I64
 
@@ -40,13 +40,13 @@ class Constraint:
 
     tensor: str
     axis: int
-    form: Affine
+    form: QuasiAffine
     low: int
     high: int
     span: Span
 
 
-def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Report) -> tuple[Domain, Box] | None:
+def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Report) -> tuple[Domain, pr.Box] | None:
     """The domain of a statement, and the ranges of its indices before conditions narrow them. hulls: of every tensor that may
     be read; target: the declared or earlier bounds of its left side. None after a report."""
     guards = [c for c in constraints(s, hulls, guarded=True) if c.form.index is not None]
@@ -79,7 +79,7 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     return None
 
 
-def _narrowed(box: Box, conditions: Iterable[pr.Expr]) -> Domain:
+def _narrowed(box: pr.Box, conditions: Iterable[pr.Expr]) -> Domain:
     """The domain of the indices that have values, under the conditions that name no others."""
     own = {i: ends for i, ends in box.items() if ends[0] <= ends[1]}
     return tighten(Domain(own, tuple(dict.fromkeys(c for c in conditions if condition_indices(c) <= own.keys()))))
@@ -125,7 +125,7 @@ class _Solver:
                 break
         return {i: self.box[i] for i in self.s.indices if i in self.box}
 
-    def ready(self, form: Affine, index: str) -> bool:
+    def ready(self, form: QuasiAffine, index: str) -> bool:
         """Is `index` the only unsolved index of the form?"""
         others = indices(form) - {index}
         return index in indices(form) and others <= self.box.keys() and not others & self.vacant

@@ -24,7 +24,7 @@ def refetch_cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: Re
                    ) -> float:
     """Cycles in which the tiles of a contraction fetch again what did not stay of the panel of `read` that they share."""
     access = of_access(program, read)
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = s.extents
     steps = [i for i in reduced_indices(s) if access.stride(i) != 0]
     if tile.jam is None or access.stride(tile.jam) != 0 or access.stride(tile.vector) != 1 or len(steps) != 1:
         return 0.0

@@ -165,7 +165,7 @@ def _moving(subscripts: Sequence[pr.Expr]) -> list[pr.Expr]:
 
 def _plain_target(s: pr.Statement) -> bool:
     forms = [linear(sub) for sub in _moving(s.subscripts)]
-    names = [f.plain for f in forms if f is not None]
+    names = [f.index for f in forms if f is not None]
     return len(names) == len(forms) and None not in names and len(set(names)) == len(names)
 
 
@@ -185,7 +185,7 @@ def _dimension(read: pr.Read, index: str) -> int:
 
 def _corrections(s: pr.Statement, plan: _Plan, fixed: frozenset[str]) -> int:
     """Steps of the sums that the zeros ask for in each call."""
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = s.extents
     asked = [x.factor.read for x, other in ((plan.a, plan.b), (plan.b, plan.a)) if other.zero is not None]
     return sum(prod(extent[i] for i in _indices(r)) for r in asked if r.tensor not in fixed)
 
@@ -209,7 +209,7 @@ def _applied(program: pr.Program, s: pr.Statement, plan: _Plan) -> pr.Program:
                 total = new.total(replace(update, value=pr.Call(plan.dot.name, args, plan.dot.result)), words)
                 terms = _sum(terms, _product(_product(_number(-1), total), other.zero))
         if plan.a.zero is not None and plan.b.zero is not None:
-            points = prod(r.extent for r in s.ranges if r.index in reduced_indices(s))
+            points = prod(s.extents[i] for i in reduced_indices(s))
             terms = _sum(terms, _product(_number(points), _product(plan.a.zero, plan.b.zero)))
     return new.program(s, terms, update)
 
@@ -299,8 +299,7 @@ class _New:
 
 def _box(s: pr.Statement) -> tuple[pr.Range, ...]:
     """The ranges of the target's subscripts, which are plain indices, in their order."""
-    by_name = {r.index: r for r in s.ranges}
-    return tuple(by_name[str(form.plain)] for sub in _moving(s.subscripts) if (form := linear(sub)) is not None)
+    return tuple(s.by_index[str(form.index)] for sub in _moving(s.subscripts) if (form := linear(sub)) is not None)
 
 
 def _is_start(init: pr.Statement, s: pr.Statement) -> bool:

@@ -17,7 +17,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.linear import normalise
-from polytc.program.names import fresh
+from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
 from polytc.rewrite.step import Decision, Reasons
@@ -35,7 +35,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     for s, fixed in zip(program.statements, typical.statements, strict=True):
         lanes = lane_width(typical, fixed, machine)
         long = along(typical, fixed, lanes)
-        reduced = next((r for r in s.ranges if long is not None and r.index == long.index), None)
+        reduced = s.by_index.get(long.index) if long is not None else None
         if reduced is None or isinstance(reduced.lower, Size):
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
@@ -55,7 +55,7 @@ def split_reductions(program: pr.Program, decision: Decision) -> pr.Program:
             statements.append(s)
             continue
         index, width = chosen[s.name]
-        reduced = next(r for r in s.ranges if r.index == index)
+        reduced = s.by_index[index]
         partial = _partial(program, s, reduced, width, {t.name for t in tensors})
         tensors.append(partial[0])
         statements += partial[1]
@@ -100,7 +100,7 @@ def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int
     value = normalise(pr.substitute(s.value, {reduced.index: position}))
     blocks = tuple(pr.Range(block, 0, whole) if r is reduced else r for r in s.ranges if r not in kept)
     start = pr.Const(identity(s.op, target.dtype), target.dtype)
-    statements = [pr.Statement(f"{s.name}_lanes_init", name, cell, None, start, (*kept, lanes), span=s.span),
+    statements = [pr.Statement(initialisation(f"{s.name}_lanes"), name, cell, None, start, (*kept, lanes), span=s.span),
                   pr.Statement(f"{s.name}_lanes", name, cell, s.op, value, (*kept, lanes, *blocks), span=s.span)]
     left = reduced.extent % width
     if isinstance(left, Size) or left:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 from math import inf, lcm
 
 from polytc.program import program as pr
-from polytc.program.linear import Linear, bounds, expression, linear
+from polytc.program.affine import Affine, Linear, interval
+from polytc.program.linear import collected, expression, linear
 from polytc.program.scalars import BOOL, I64
 from polytc.schedule.facts.fusion_groups import is_contraction
 from polytc.schedule.facts.strides import panel_width
@@ -129,7 +130,7 @@ def _conjuncts(condition: pr.Expr | None) -> Iterator[Linear]:
             small, large = (condition.a, condition.b) if condition.op[0] == "<" else (condition.b, condition.a)
             form = linear(pr.Binary("-", large, small, I64))
             if form is not None:
-                yield Linear(form.terms, form.constant - (len(condition.op) == 1))
+                yield Affine(form.constant - (len(condition.op) == 1), form.terms)
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -162,30 +163,27 @@ def _of_products(program: pr.Program, tensor: str) -> bool:
 
 def _everyone_sees(s: pr.Statement, column: str, ends: list[Linear], begins: list[Linear]) -> bool:
     """Does each row see some column? Else there may be rows of equal scores, all masked, whose sums are of all columns."""
-    box = {r.index: (r.lower, r.upper) for r in s.ranges}
-    first, beyond = box[column]
-    return (all(bounds(_without(f, column), box)[0] >= first for f in ends)
-            and all(bounds(_without(f, column), box)[0] >= 1 - beyond for f in begins)
-            and all(bounds(_sum(a, b), box)[0] >= 0 for a in ends for b in begins))
+    box = s.box
+    first, last = box[column]
+    return (all(interval(_without(f, column), box)[0] >= first for f in ends)
+            and all(interval(_without(f, column), box)[0] >= -last for f in begins)
+            and all(interval(_sum(a, b), box)[0] >= 0 for a in ends for b in begins))
 
 
 def _without(form: Linear, index: str) -> Linear:
-    return Linear(tuple((i, c) for i, c in form.terms if i != index), form.constant)
+    return Affine(form.constant, tuple((i, c) for i, c in form.terms if i != index))
 
 
 def _sum(a: Linear, b: Linear) -> Linear:
-    total = dict(a.terms)
-    for i, c in b.terms:
-        total[i] = total.get(i, 0) + c
-    return Linear(tuple(sorted((i, c) for i, c in total.items() if c)), a.constant + b.constant)
+    return collected((*a.terms, *b.terms), a.constant + b.constant)
 
 
 def _hull(s: pr.Statement, form: Linear, column: str, block: str, sign: int) -> Linear:
     """What a row of the block at most sees, as a form of `block`. sign 1: the end of the columns of form >= 0, in which the
     column is subtracted; -1: the first of those, in which it is added."""
-    box = {r.index: (r.lower, r.upper) for r in s.ranges}
-    most = bounds(_without(_without(form, column), block), box)[1]
-    return Linear((("block", sign * form.coefficient(block)),), most + 1 if sign > 0 else -most)
+    box = s.box
+    most = interval(_without(_without(form, column), block), box)[1]
+    return Affine(most + 1 if sign > 0 else -most, (("block", sign * form.coefficient(block)),))
 
 
 # ---- what follows
@@ -205,7 +203,7 @@ class _Cut:
         zones: dict[str, _Zone] = {}
         for s in self.program.statements:
             if s.name == self.mask.statement:
-                self.columns[s.name] = Linear(((self.mask.column, 1),), 0)
+                self.columns[s.name] = Affine(0, ((self.mask.column, 1),))
                 zones[s.target] = self._zone(s, self.mask.column, "low")
             elif any(r.tensor in zones for r in pr.reads(s)):
                 holds = _held(s.value, zones)
@@ -213,8 +211,8 @@ class _Cut:
                 if column is None or holds is None or not self._fits(column, s):
                     return False
                 self.columns[s.name] = column
-                if s.op is None and column.plain is not None and self._made(s, column.plain):
-                    zones[s.target] = self._zone(s, column.plain, holds)
+                if s.op is None and column.index is not None and self._made(s, column.index):
+                    zones[s.target] = self._zone(s, column.index, holds)
                 elif (s.op, holds) not in (("max", "low"), ("+", "zero")):
                     return False
             elif s.target in zones:
@@ -246,11 +244,10 @@ class _Cut:
 
     def _fits(self, column: Linear, s: pr.Statement) -> bool:
         """Are the columns an index, or lanes of an index in steps, which the bounds are to be multiples of?"""
-        if column.plain is not None:
+        if column.index is not None:
             return True
-        extent = {r.index: (r.lower, r.upper) for r in s.ranges}
         lanes, steps = next((i for i, c in column.terms if c == 1), None), [c for _, c in column.terms if c > 1]
-        if lanes is None or len(column.terms) != 2 or len(steps) != 1 or column.constant or extent[lanes] != (0, steps[0]):
+        if lanes is None or len(column.terms) != 2 or len(steps) != 1 or column.constant or s.box[lanes] != (0, steps[0] - 1):
             return False
         self.granule = lcm(self.granule, steps[0])
         return True
@@ -258,7 +255,7 @@ class _Cut:
     def _narrow_operands(self, name: str) -> None:
         """What makes the operands that only this narrowed statement reads need not make the other columns, either."""
         s = self.program.statement(name)
-        block, column = pr.Index(self.blocks[name]), pr.Index(self.columns[name].plain or "")
+        block, column = pr.Index(self.blocks[name]), pr.Index(self.columns[name].index or "")
         for r in pr.reads(s):
             readers = [x for x in self.program.statements if any(y.tensor == r.tensor for y in pr.reads(x))]
             if block not in r.subscripts or column not in r.subscripts or readers != [s] \
@@ -279,11 +276,11 @@ class _Cut:
         """The index of columns of a statement that writes block by block; None if there is none. block, column: dimensions."""
         form = linear(w.subscripts[column])
         blocks = w.name in self.blocks and w.subscripts[block] == pr.Index(self.blocks[w.name])
-        return form if form is not None and form.plain and blocks and not w.where else None
+        return form if form is not None and form.index and blocks and not w.where else None
 
     def _panel(self, s: pr.Statement) -> int:
         """Columns of a panel of some operand."""
-        column = self.columns[s.name].plain
+        column = self.columns[s.name].index
         return (panel_width(s, column) if column is not None else None) or 0
 
     # ---- the result
@@ -294,7 +291,7 @@ class _Cut:
         if column is None:
             return s
         block, panel = self.blocks[s.name], self.panels.get(s.name, 0)
-        place = expression(Linear(tuple((i, c) for i, c in column.terms if len(column.terms) == 1 or c > 1), 0))
+        place = expression(Affine(0, tuple((i, c) for i, c in column.terms if len(column.terms) == 1 or c > 1)))
         if panel:
             place = _times(pr.Binary("//", place, pr.Const(panel, I64), I64), panel)
         conditions = list(s.where)
@@ -309,8 +306,8 @@ class _Cut:
         """form + more for a block, rounded down to whole granules."""
         (_, step), g = form.terms[0], self.granule
         if step % g == 0:
-            return expression(Linear(((block, step),), (form.constant + more) // g * g))
-        return _times(pr.Binary("//", expression(Linear(((block, step),), form.constant + more)), pr.Const(g, I64), I64), g)
+            return expression(Affine((form.constant + more) // g * g, ((block, step),)))
+        return _times(pr.Binary("//", expression(Affine(form.constant + more, ((block, step),))), pr.Const(g, I64), I64), g)
 
 
 def _times(e: pr.Expr, factor: int) -> pr.Expr:

@@ -107,13 +107,13 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
             why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {REUSE}")
             continue
         same = {place} if each else {n for n, a in enumerate(accesses) if not a.write and a.tensor == read.tensor}
-        for vector in (i for i in shared if i in formal and _extent(s, i) >= lanes):
+        for vector in (i for i in shared if i in formal and s.box[i][0] == 0 and s.extents[i] >= lanes):
             moved = tuple(_repacked(a, formal, vector) if n in same else a for n, a in enumerate(accesses))
             tile = register_tiles.best(s, moved, shared, lanes, machine)
             high = each and tile is not None and tile.jam == vector and _walks(s, accesses[place], tile)
             if tile is None or not (tile.vector == vector or high):
                 continue
-            width = min(tile.width * lanes, _extent(s, vector)) if vector == tile.vector else tile.rows
+            width = min(tile.width * lanes, s.extents[vector]) if vector == tile.vector else tile.rows
             if _as_it_lies(program, s, read, vector, width):
                 why.declines(name, f"{read.tensor}: it lies as panels of {width} along {vector} would")
                 continue
@@ -139,7 +139,7 @@ def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str
     """Would the panel be laid out as the operand is?"""
     forms = [linear(sub) for sub in read.subscripts if not isinstance(sub, pr.Const)]
     steps = [i for i in reduced_indices(s) if any(pr.Index(i) in pr.walk(sub) for sub in read.subscripts)]
-    return [f.plain if f is not None else None for f in forms][-len(steps) - 1:] == [*steps, vector] \
+    return [f.index if f is not None else None for f in forms][-len(steps) - 1:] == [*steps, vector] \
         and program.tensor(read.tensor).shape[-1] == width
 
 
@@ -161,11 +161,6 @@ def _points(s: pr.Statement, indices: tuple[str, ...]) -> int:
     return prod(r.extent for r in s.ranges if r.index in indices)
 
 
-def _extent(s: pr.Statement, index: str) -> int:
-    """Extent of an index that starts at 0; 0 if it starts elsewhere."""
-    return next((r.extent for r in s.ranges if r.index == index and r.lower == 0), 0)
-
-
 def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessStrides:
     """The strides after packing: the vector index walks by one, the others by whole rows of a panel."""
     return replace(a, strides=tuple((i, 1 if i == vector else PANEL) for i in sorted(formal)))
@@ -174,7 +169,7 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
 def _packed(program: pr.Program, choice: Panels) -> pr.Program:
     """The program with a copy of an operand in panels."""
     s, formal, along, width = program.statement(choice.statement), choice.formal, choice.along, choice.width
-    read, ranges = pr.reads(s)[choice.position], {r.index: r for r in s.ranges}
+    read, ranges = pr.reads(s)[choice.position], s.by_index
     steps = [i for i in reduced_indices(s) if i in formal]
     outer = [i for i in formal if i not in steps and i != along]
     source = program.tensor(read.tensor)

@@ -1,5 +1,4 @@
-"""Row blocks, the idea of flash attention: what one product hands to the next is made and used for some rows at a time, and
-stays in the second cache.
+"""Row blocks: what one product hands to the next is made and used for some rows at a time, and stays in the second cache.
 
     S[i,j] += Q[i,d]*K[j,d];  P[i,j] = exp(S[i,j]);  Y[i,d] += P[i,j]*V[j,d]
         with Q[2048,64], K[2048,64], V[2048,64] on avx512

@@ -78,7 +78,7 @@ def _factors(s: pr.Statement) -> tuple[pr.Read, pr.Read] | None:
 
 def _pays(program: pr.Program, s: pr.Statement, wide: pr.Read, machine: Machine) -> bool:
     """Do the products of all parts, and the splitting, take fewer cycles than products of f32?"""
-    extent, reduced = {r.index: r.extent for r in s.ranges}, reduced_indices(s)
+    extent, reduced = s.extents, reduced_indices(s)
     own = {e.name for sub in wide.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
     rows = max((extent[i] for i in s.indices if i in own and i not in reduced), default=1)
     columns = max((extent[i] for i in s.indices if i not in own), default=1)

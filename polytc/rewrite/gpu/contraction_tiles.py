@@ -13,7 +13,8 @@ from math import ceil, prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.linear import Linear, linear
+from polytc.program.affine import Linear
+from polytc.program.linear import linear
 from polytc.rewrite.gpu import tile_conditions
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contraction, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
@@ -97,7 +98,7 @@ def _element(s: pr.Statement, group: Group, position: int) -> bool:
     row = [r[position] for r in group.rows]
     forms = [linear(sub) for sub in s.subscripts]
     inner = {r.index for r in group.inner(position)}
-    plain = {f.plain for f in forms if f is not None}
+    plain = {f.index for f in forms if f is not None}
     whole = (s.op is not None or conditions_on(s, row) == s.where) and tile_conditions.fits(s) and not s.bounds and not s.loops
     return whole and None not in forms and set(row) <= plain and inner == set(reduced_indices(s))
 
@@ -112,7 +113,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     names = [row[at] for row in group.rows]
     alike = [tuple(r for r in range(len(names)) if _use(accesses, names[r]) == _use(accesses, i)) for i in names]
     large = [r for r, rows in enumerate(alike) if prod(group.extents[n] for n in rows) >= SMALL and group.extents[r] > 1]
-    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    reduced = {i: s.extents[i] for i in reduced_indices(s)}
     if len(large) < 2 or prod(reduced.values()) < SMALL:
         return None
     x = max(large, key=lambda r: (vector_score(accesses, names[r]), r))

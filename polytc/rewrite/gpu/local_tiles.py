@@ -20,9 +20,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from polytc.machine import Machine
+from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.affine import Affine, Linear, interval
 from polytc.program.generalise import numeric
-from polytc.program.linear import Linear, bounds, expression, linear
+from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Undecided
@@ -43,7 +45,7 @@ from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
 from polytc.rewrite.step import Reason, Reasons
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, of_sizes, partition, reduced_indices
 
-AXES = ("block0", "block1", "block2")
+AXES = kinds.GROUPS
 
 
 def map_to_work_groups(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
@@ -142,12 +144,12 @@ class _TiledContraction:
         for r in order:
             i, (lower, upper) = self.group.rows[r][self.at], self.group.ranges[r]
             if r not in b.rows:
-                cuts[i] = TiledIndex(lower, ((pr.Range(i, 0, upper - lower, "block2"), 1),), ())
+                cuts[i] = TiledIndex(lower, ((pr.Range(i, 0, upper - lower, kinds.group(2)), 1),), ())
                 continue
             axis = b.rows.index(r)
             items, points, tile = b.items[axis], b.points[axis], b.tile[axis]
             outer = pr.Range(self.names.index(f"{i}_group"), 0, -(-(upper - lower) // tile), AXES[axis])
-            item = pr.Range(self.names.index(f"{i}_item"), 0, items, f"thread{axis}")
+            item = pr.Range(self.names.index(f"{i}_item"), 0, items, kinds.item(axis))
             if axis == 2:
                 inner: tuple[tuple[pr.Range, int], ...] = ((item, 1),)
             elif axis == 1:
@@ -187,10 +189,11 @@ class _TiledContraction:
     @property
     def elements(self) -> list[pr.Range]:
         """The loops over the elements of a group's tile: items first, the vector last."""
-        return sorted(self._inner(reduced=False), key=lambda r: (r.kind[:6] != "thread", r.kind == "vector"))
+        return sorted(self._inner(reduced=False), key=lambda r: (not kinds.is_item(r.kind), r.kind == "vector"))
 
-    def _extents(self) -> dict[str, tuple[int, int]]:
-        return {r.index: (r.lower, r.upper) for c in self.cuts.values() for r, _ in (*c.outer, *c.inner)}
+    @property
+    def _box(self) -> pr.Box:
+        return pr.box(r for c in self.cuts.values() for r, _ in (*c.outer, *c.inner))
 
     # ---- statements
 
@@ -258,7 +261,7 @@ class _TiledContraction:
             partial |= axis == 0 and lanes == 1
             at = cut.inner[0][0].index if lanes > 1 else cut.inner[-1][0].index
             others = [(i, -c // lanes) for i, c in cut.whole.terms if i != at and c % lanes == 0]
-            ends.append(pr.Bound(at, pr.Const(0, I64), expression(Linear(tuple(others), extent // lanes))))
+            ends.append(pr.Bound(at, pr.Const(0, I64), expression(Affine(extent // lanes, tuple(others)))))
         elements = [replace(r, kind="unroll") if partial and r.kind == "vector" else r for r in self.elements]
         return pr.Statement(name, target, subscripts, None, value, (*self.groups, *elements), (*self._reached(), *where),
                             bounds=tuple(ends))
@@ -284,7 +287,7 @@ class _TiledContraction:
         s, value = self.main, self.main.value
         inside = tile_conditions.reached(s.where, self.cuts)
         masks = [c for c in s.where if c not in self._region(self.at)]
-        cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and is_ragged(_extent(s, i), c.outer[0][1])]
+        cut = [i for i, c in self.cuts.items() if i in reduced_indices(s) and is_ragged(s.extents[i], c.outer[0][1])]
         factors = (value.a, value.b) if s.op == "+" and isinstance(value, pr.Binary) and value.op == "*" else ()
         zeros: list[pr.Expr] = []
         for read in dict.fromkeys(e for e in pr.walk(self.main.value) if isinstance(e, pr.Read)):
@@ -299,11 +302,11 @@ class _TiledContraction:
         dtype = self.program.tensor(s.target).dtype
         tests = [_simple(pr.substitute(c, {i: expression(x.whole) for i, x in self.cuts.items()})) for c in masks]
         if cut and not (factors and all(f in zeros for f in factors)):
-            ends = {i: pr.Const(self.cuts[i].start + _extent(s, i), I64) for i in cut}
+            ends = {i: pr.Const(self.cuts[i].start + s.extents[i], I64) for i in cut}
             tests += (pr.Binary("<", expression(self.cuts[i].whole), end, BOOL) for i, end in ends.items())
         if tests:
             new = pr.Select(pr.conjunction(tuple(tests)), new, pr.Const(identity(s.op or "+", dtype), dtype), dtype)
-        items = [r for r in self.elements if r.kind.startswith("thread")]
+        items = [r for r in self.elements if kinds.is_item(r.kind)]
         points = [r for r in self.elements if r not in items]
         ranges = (*self.groups, *self.steps, *items, *self._inner(reduced=True), *points)
         return copies, replace(s, value=new, ranges=ranges, where=inside)
@@ -327,12 +330,12 @@ class _TiledContraction:
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
         base = [substitute_tiled(f, self.cuts, "base") for f in forms]
         rest = [substitute_tiled(f, self.cuts, "rest", constant=False) for f in forms]
-        ranges = self._extents()
-        box = [bounds(f, ranges) for f in rest]
+        ranges = self._box
+        box = [interval(f, ranges) for f in rest]
         widths = [high - low + 1 for low, high in box]
         ends = [self._end(read, d, f, cut) for d, f in enumerate(forms)]
         zero = read.default is None or read.default.value == 0
-        zero &= all(any(f.plain == i or f.terms == ((i, 1),) for f in forms) for i in cut)
+        zero &= all(any(f.index == i or f.terms == ((i, 1),) for f in forms) for i in cut)
         order = self._layout(forms)
         around = [*self.groups, *self.steps]
         name = self.names.label(f"{read.tensor}_tile")
@@ -354,17 +357,13 @@ class _TiledContraction:
         lower, upper = t.lower[d], t.lower[d] + t.shape[d]
         for i in cut:
             if form.terms == ((i, 1),):
-                upper = min(upper, form.constant + self.cuts[i].start + _extent(self.main, i))
+                upper = min(upper, form.constant + self.cuts[i].start + self.main.extents[i])
         return lower, upper
 
     def _layout(self, forms: list[Linear]) -> list[int]:
         """The order of an operand's dimensions in local memory: those of the tile last, so that its rows are contiguous."""
         tile = {self.group.rows[r][self.at] for r in self.blocking.rows}
         return sorted(range(len(forms)), key=lambda d: bool(tile & {i for i, _ in forms[d].terms}))
-
-
-def _extent(s: pr.Statement, index: str) -> int:
-    return next(r.extent for r in s.ranges if r.index == index)
 
 
 def _simple(e: pr.Expr) -> pr.Expr:

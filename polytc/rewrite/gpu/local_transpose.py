@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
+from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.program.affine import Affine, interval
 from polytc.program.generalise import numeric
-from polytc.program.linear import Linear, bounds, expression, linear, normalise
+from polytc.program.linear import expression, linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import I64
 from polytc.rewrite.gpu import tile_copies
@@ -88,11 +90,11 @@ class TransposedGroup:
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
             axis = {self.turn.x: 0, self.turn.y: 1}.get(r, 2)
             size = 1 if axis == 2 else TILE
-            outer = pr.Range(self.names.index(f"{row[0]}_group"), 0, -(-(upper - lower) // size), f"block{axis}")
+            outer = pr.Range(self.names.index(f"{row[0]}_group"), 0, -(-(upper - lower) // size), kinds.group(axis))
             inner: tuple[tuple[pr.Range, int], ...] = ()
             if axis < 2:
                 each = TILE // ITEMS[axis]
-                inner = ((pr.Range(self.names.index(f"{row[0]}_item"), 0, ITEMS[axis], f"thread{axis}"), each),)
+                inner = ((pr.Range(self.names.index(f"{row[0]}_item"), 0, ITEMS[axis], kinds.item(axis)), each),)
                 rounds = pr.Range(self.names.index(f"{row[0]}_at"), 0, each, "unroll")
                 inner = (*inner, (rounds, 1)) if each > 1 else inner
             cuts.append(TiledIndex(lower, ((outer, size),), inner))
@@ -131,15 +133,15 @@ class TransposedGroup:
             if is_ragged(upper - lower, TILE):
                 at = c.inner[-1][0]
                 others = tuple(sorted((part.index, -size) for part, size in (*c.outer, *c.inner[:-1]) if varies(part)))
-                found.append(pr.Bound(at.index, pr.Const(0, I64), expression(Linear(others, upper - lower))))
+                found.append(pr.Bound(at.index, pr.Const(0, I64), expression(Affine(upper - lower, others))))
         return tuple(found)
 
     def _copy(self, s: pr.Statement, read: pr.Read, cuts: Mapping[str, TiledIndex]) -> pr.Read:
         """The read of the tile that a new statement copies."""
         forms = [f for sub in read.subscripts if (f := linear(sub)) is not None]
-        ranges = {r.index: (r.lower, r.upper) for c in cuts.values() for r, _ in (*c.outer, *c.inner)}
+        ranges = pr.box(r for c in cuts.values() for r, _ in (*c.outer, *c.inner))
         rest = [substitute_tiled(f, cuts, "rest", constant=False) for f in forms]
-        box = [bounds(f, ranges) for f in rest]
+        box = [interval(f, ranges) for f in rest]
         widths = tuple(high - low + 1 for low, high in box)
         base = [substitute_tiled(f, cuts, "base") for f in forms]
         tensor = self.program.tensor(read.tensor)

@@ -1,4 +1,4 @@
-"""Split-k: the groups of a GPU divide a reduction with few results, and a second kernel puts the partial results together.
+"""Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
 
     s[0] += x[k]                                        with x[1000000] on gpu
     ->  s_parts[k_part] += k_at + 3840*k_part < 1000000 ? x[k_at + 3840*k_part] : 0.0 where k_part in 0:261, k_at in 0:3840
@@ -25,7 +25,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.linear import expression, normalise
-from polytc.program.names import Names
+from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
@@ -93,8 +93,8 @@ def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
 
 def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> _Split | None:
     """open_: the indices of the statement whose extents are other ones too."""
-    reduced = {r.index: r for r in s.ranges if r.index in reduced_indices(s)}
-    results = [r.extent for r in s.ranges if r.index in coincident_indices(s)]
+    reduced = {i: s.by_index[i] for i in reduced_indices(s)}
+    results = [s.extents[i] for i in coincident_indices(s)]
     own = any(r.tensor == s.target for r in pr.reads(s))
     at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
     if not reduced or own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
@@ -130,7 +130,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
            ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
     """The tensor of partial results, the statements that make them, and what takes the place of `s`."""
     assert s.op is not None
-    target, r = program.tensor(s.target), next(r for r in s.ranges if r.index == by.index)
+    target, r = program.tensor(s.target), s.by_index[by.index]
     kept = tuple(x for x in s.ranges if x.index in coincident_indices(s))
     parts, turns, whole = _pieces(r, by, names)
     around = (parts, *kept) if by.first else (*kept, parts)
@@ -144,7 +144,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
         value = pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
     inner = tuple(new for x in s.ranges if x not in kept for new in (turns if x is r else (x,)))
     where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
-    made = (pr.Statement(names.label(f"{label}_init"), name, cell, None, neutral, around, span=s.span),
+    made = (pr.Statement(names.label(initialisation(label)), name, cell, None, neutral, around, span=s.span),
             pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
     outside = conditions_on(s, [x.index for x in kept])
     return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)

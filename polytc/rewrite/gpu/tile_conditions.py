@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from polytc.program import program as pr
-from polytc.program.linear import Linear, bounds, expression, linear
+from polytc.program.affine import Affine, Linear, interval
+from polytc.program.linear import expression, linear
 from polytc.program.scalars import BOOL, I64
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, substitute_tiled
 
@@ -39,15 +40,15 @@ def fits(s: pr.Statement) -> bool:
 
 def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex]) -> tuple[pr.Expr, ...]:
     """The conditions under which some element of a tile may meet them, over the outer parts of the cuts."""
-    ranges = {r.index: (r.lower, r.upper) for c in cuts.values() for r, _ in c.inner}
+    ranges = pr.box(r for c in cuts.values() for r, _ in c.inner)
     found: list[pr.Expr] = []
     for c in conditions:
         form = _form(c)
         assert form is not None, "tile conditions: no comparison"
         assert isinstance(c, pr.Binary)
         base, rest = substitute_tiled(form, cuts, "base"), substitute_tiled(form, cuts, "rest", constant=False)
-        low, high = bounds(rest, ranges)
-        extreme = Linear(base.terms, base.constant + (low if _LEAST[c.op] else high))
+        low, high = interval(rest, ranges)
+        extreme = Affine(base.constant + (low if _LEAST[c.op] else high), base.terms)
         if extreme.terms:
             found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
     return tuple(found)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from polytc.program import kinds
 from polytc.program import program as pr
-from polytc.program.linear import Linear, bounds, expression
+from polytc.program.affine import Affine, Linear, interval
+from polytc.program.linear import expression
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
@@ -56,7 +58,7 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     """
     lanes = o.lanes(most)
     total, count = prod(o.widths) // lanes, prod(items)
-    dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, f"thread{axis}"), prod(items[:axis]))
+    dealt = tuple((pr.Range(names.index(f"{name}_{'xyz'[axis]}"), 0, n, kinds.item(axis)), prod(items[:axis]))
                   for axis, n in reversed(tuple(enumerate(items))))
     again = tuple((pr.Range(names.index(f"{name}_{part}"), 0, n, kind), step * count)
                   for part, n, kind, step in _rounds(-(-total // count), lanes))
@@ -66,14 +68,14 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     local = _coordinates(expression(number), total, (*o.widths[:-1], o.widths[-1] // lanes))
     local[-1] = local[-1] if lanes == 1 else pr.Binary("*", local[-1], pr.Const(lanes, I64), I64)
     whole = [plus(expression(f), c) for f, c in zip(o.base, local, strict=True)]
-    tests = _tests(o, whole, {r.index: (r.lower, r.upper) for r in (*o.outside, *around)})
+    tests = _tests(o, whole, pr.box((*o.outside, *around)))
     if lanes > 1:
         local[-1], whole[-1] = plus(local[-1], pr.Index(lane.index)), plus(whole[-1], pr.Index(lane.index))
     value: pr.Expr = replace(o.read, subscripts=tuple(whole), default=None)
     if tests:
         value = pr.Select(pr.conjunction(tests), value, o.read.default or zero(o.read), o.read.dtype)
     x = dealt[-1][0].index
-    rest = Linear(tuple((i, -c) for i, c in number.terms if i != x), total)
+    rest = Affine(total, tuple((i, -c) for i, c in number.terms if i != x))
     limits = (pr.Bound(x, pr.Const(0, I64), expression(rest)),) if prod(r.extent for r in mine) != total else ()
     cell = (*(pr.Index(r.index) for r in around), *(local[d] for d in o.order))
     return pr.Statement(label, name, cell, None, value, (*around, *mine, lane), bounds=limits)
@@ -101,11 +103,11 @@ def _coordinates(number: pr.Expr, total: int, widths: tuple[int, ...]) -> list[p
     return found
 
 
-def _tests(o: Operand, at: list[pr.Expr], ranges: dict[str, tuple[int, int]]) -> tuple[pr.Expr, ...]:
+def _tests(o: Operand, at: list[pr.Expr], box: pr.Box) -> tuple[pr.Expr, ...]:
     """The conditions under which an element exists, those left out that always hold."""
     found: list[pr.Expr] = []
     for f, width, (lower, upper), place in zip(o.base, o.widths, o.ends, at, strict=True):
-        low, high = bounds(f, ranges)
+        low, high = interval(f, box)
         if may_be_less(low, lower):
             found.append(pr.Binary(">=", place, pr.Const(lower, I64), BOOL))
         if may_be_less(upper, high + width):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from polytc.program import program as pr
-from polytc.program.linear import Linear
+from polytc.program.affine import Linear
+from polytc.program.linear import collected
 from polytc.program.scalars import I64
 from polytc.program.sizes import may_be_less
 
@@ -21,7 +22,7 @@ class TiledIndex:
 
     def form(self, parts: Iterable[tuple[pr.Range, int]], start: int) -> Linear:
         """The sum of those parts that move."""
-        return Linear(tuple(sorted((r.index, stride) for r, stride in parts if varies(r))), start)
+        return collected(((r.index, stride) for r, stride in parts if varies(r)), start)
 
     @property
     def whole(self) -> Linear:
@@ -48,23 +49,22 @@ def is_ragged(extent: int, size: int) -> bool:
 
 def substitute_tiled(form: Linear, cuts: Mapping[str, TiledIndex], part: str, constant: bool = True) -> Linear:
     """A form of the original indices over a part of their cuts; those that are not cut, of loops around, are the base's."""
-    total: dict[str, int] = {}
+    terms: list[tuple[str, int]] = []
     number = form.constant if constant else 0
     for index, c in form.terms:
         if index not in cuts:
-            total |= {index: c} if part != "rest" else {}
+            terms += [(index, c)] if part != "rest" else []
             continue
         of: Linear = getattr(cuts[index], part)
         number += c * of.constant
-        for name, stride in of.terms:
-            total[name] = total.get(name, 0) + c * stride
-    return Linear(tuple(sorted(total.items())), number)
+        terms += [(name, c * stride) for name, stride in of.terms]
+    return collected(terms, number)
 
 
 def weighted(terms: dict[str, int], ranges: Iterable[pr.Range]) -> Linear:
     """The sum of the indices that move, with their strides."""
     moving = {r.index for r in ranges if varies(r)}
-    return Linear(tuple(sorted((i, c) for i, c in terms.items() if i in moving)), 0)
+    return collected((i, c) for i, c in terms.items() if i in moving)
 
 
 def plus(a: pr.Expr, b: pr.Expr) -> pr.Expr:

@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from polytc.program import kinds
 from polytc.program import program as pr
-from polytc.program.linear import Linear, expression, linear, normalise
+from polytc.program.affine import Affine
+from polytc.program.linear import expression, linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import I64, DType, identity
 from polytc.program.sizes import may_be_less
@@ -45,8 +47,8 @@ class ReducedGroup:
         self.places = rows
         self.cuts = self._row_cuts()
         self.blocks = tuple(r for c in self.cuts for r, _ in c.outer) or (
-            pr.Range(self.names.index("group"), 0, 1, "block0"),)
-        member = pr.Range(self.names.index("item"), 0, shape.size, f"thread{shape.axis}")
+            pr.Range(self.names.index("group"), 0, 1, kinds.group(0)),)
+        member = pr.Range(self.names.index("item"), 0, shape.size, kinds.item(shape.axis))
         self.items = tuple(sorted((member, *(r for c in self.cuts for r, _ in c.inner)), key=lambda r: r.kind, reverse=True))
         self.rounds: dict[int, pr.Range] = {}
         self.own: dict[str, str] = {}                                # tensor of the group -> that of the items
@@ -61,12 +63,12 @@ class ReducedGroup:
         for r, (row, (lower, upper)) in enumerate(zip(self.group.rows, self.group.ranges, strict=True)):
             name, other = row[0], 1 - self.shape.axis
             if r != self.shape.row:
-                group = pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, "block0")
+                group = pr.Range(self.names.index(f"{name}_group"), 0, upper - lower, kinds.group(0))
                 cuts.append(TiledIndex(lower, ((group, 1),), ()))
                 continue
             beside = self.shape.items[other]
-            outer = pr.Range(self.names.index(f"{name}_group"), 0, -(-(upper - lower) // beside), "block0")
-            inner = pr.Range(self.names.index(f"{name}_item"), 0, beside, f"thread{other}")
+            outer = pr.Range(self.names.index(f"{name}_group"), 0, -(-(upper - lower) // beside), kinds.group(0))
+            inner = pr.Range(self.names.index(f"{name}_item"), 0, beside, kinds.item(other))
             cuts.append(TiledIndex(lower, ((outer, beside),), ((inner, 1),)))
         return cuts
 
@@ -81,7 +83,7 @@ class ReducedGroup:
     @property
     def _member(self) -> pr.Range:
         """The items that reduce together."""
-        return next(r for r in self.items if r.kind == f"thread{self.shape.axis}")
+        return next(r for r in self.items if r.kind == kinds.item(self.shape.axis))
 
     def _values(self, position: int) -> dict[str, pr.Expr]:
         """A statement's indices over the cut ones."""
@@ -142,7 +144,7 @@ class ReducedGroup:
                         return None
                     seen.add((dealt.lower, *(pr.substitute(sub, names) for sub in cell)))
                     extents.add(dealt.extent)
-        plain = {f.plain for sub in next(iter(seen))[1:] if (f := linear(sub)) is not None}
+        plain = {f.index for sub in next(iter(seen))[1:] if (f := linear(sub)) is not None}
         told = {row[0] for row in self.group.rows} | {""} <= plain
         defaults = any(r.default is not None for s in self.group.statements for r in pr.reads(s) if r.tensor == tensor)
         if len(seen) != 1 or len(extents) != 1 or not told or defaults:
@@ -276,7 +278,7 @@ class ReducedGroup:
     def _at(self, offset: int, member: pr.Range | None) -> tuple[pr.Expr, ...]:
         """The cell of the item `offset`, or of that many behind the own one."""
         name = self._member.index
-        place = expression(Linear(((name, 1),) if member is not None and member.extent > 1 else (), offset))
+        place = expression(Affine(offset, ((name, 1),) if member is not None and member.extent > 1 else ()))
         return tuple(place if e == pr.Index(name) else e for e in self._cell())
 
 
@@ -299,7 +301,7 @@ def combine_as_tree(op: str, parts: Sequence[pr.Expr], dtype: DType) -> pr.Expr:
 def _below(r: pr.Range, others: dict[str, int], end: int) -> pr.Bound:
     """r + others < end."""
     terms = tuple((i, -c) for i, c in sorted(others.items()))
-    return pr.Bound(r.index, pr.Const(0, I64), expression(Linear(terms, end)))
+    return pr.Bound(r.index, pr.Const(0, I64), expression(Affine(end, terms)))
 
 
 def _flat(e: pr.Expr) -> pr.Expr:

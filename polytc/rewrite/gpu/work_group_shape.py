@@ -49,7 +49,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
         return None
     at = max(reductions, key=lambda n: group.statements[n].points)
     s = group.statements[at]
-    reduced = {r.index: r.extent for r in s.ranges if r.index in reduced_indices(s)}
+    reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
     rows = {row[at]: r for r, row in enumerate(group.rows)}
     most = min(MAX_WORK_GROUP, machine.max_work_group)
@@ -131,4 +131,4 @@ def row_tensors(group: Group) -> dict[str, tuple[pr.Expr, ...]] | None:
 def _tells(group: Group, cell: tuple[pr.Expr, ...]) -> bool:
     """Does each row have an element of its own?"""
     forms = [linear(sub) for sub in cell]
-    return {row[0] for row in group.rows} <= {f.plain for f in forms if f is not None}
+    return {row[0] for row in group.rows} <= {f.index for f in forms if f is not None}

@@ -50,7 +50,7 @@ def _accesses(s: pr.Statement) -> list[tuple[str, tuple[pr.Expr, ...], bool]]:
 
 def _plain(e: pr.Expr) -> str | None:
     form = linear(e)
-    return form.plain if form is not None else None
+    return form.index if form is not None else None
 
 
 def _merge_some(program: pr.Program) -> pr.Program | None:
@@ -71,7 +71,7 @@ def _merge_some(program: pr.Program) -> pr.Program | None:
 def _candidates(program: pr.Program, s: pr.Statement) -> set[Pair]:
     """Neighbours in some access, with an inner index that runs over whole dimensions starting at 0; and neighbouring loops that
     no access knows of."""
-    ranges = {r.index: r for r in s.ranges}
+    ranges = s.by_index
     used_elsewhere = _index_values(s)
     used = used_elsewhere | {n for _, subscripts, _ in _accesses(s) for e in subscripts if (n := _plain(e)) is not None}
     found = {(a, b) for a, b in pairwise(_loop_indices(s)) if not {a, b} & used and ranges[a].lower >= 0 == ranges[b].lower
@@ -123,7 +123,7 @@ def _place_ok(program: pr.Program, place: tuple[str, int], pairs: set[tuple[str,
                 return False
             if (s.name, (a, b)) not in pairs and not _fills(program, s, tensor):
                 return False
-            if next(r for r in s.ranges if r.index == b).upper != t.shape[d + 1]:
+            if s.by_index[b].upper != t.shape[d + 1]:
                 return False
     return seen and t.lower[d:d + 2] == (0, 0)
 
@@ -251,9 +251,8 @@ def _merged(program: pr.Program, s: pr.Statement, pair: Pair, dims: dict[str, in
     def go(e: pr.Expr) -> pr.Expr:
         return pr.map_expr(e, lambda x: replace(x, subscripts=cut(x.tensor, x.subscripts)) if isinstance(x, pr.Read) else x)
 
-    by_name = {r.index: r for r in s.ranges}
-    extent = by_name[inner].extent
-    whole = pr.Range(new, by_name[outer].lower * extent, by_name[outer].upper * extent)
+    extent = s.by_index[inner].extent
+    whole = pr.Range(new, s.by_index[outer].lower * extent, s.by_index[outer].upper * extent)
     ranges = tuple(whole if r.index == outer else r for r in s.ranges if r.index != inner)
     place = s.indices.index(inner)
     return replace(s, subscripts=cut(s.target, tuple(map(go, s.subscripts))), value=go(s.value), ranges=ranges,

@@ -32,7 +32,7 @@ def compact(program: pr.Program) -> pr.Program:
 
 def _skipping(s: pr.Statement, read: pr.Read) -> tuple[pr.Range, ...] | None:
     """The indices of a read that has each of them in one subscript alone, with a step of more than one in some; in order."""
-    ranges = {r.index: r for r in s.ranges}
+    ranges = s.by_index
     found: list[pr.Range] = []
     steps = set[int]()
     for sub in read.subscripts:

@@ -1,4 +1,4 @@
-"""Delinearisation: dimensions written as the digits of a number become dimensions of their own.
+"""Dimensions written as the digits of a number become dimensions of their own.
 
     Y[n,64*g+m,h] += X[n,64*g+c,h]*W[64*g+m,c] where g in 0:4, m in 0:64, c in 0:64       with X[2,256,9], W[256,64]
     ->  Y[n,g,m,h] += X[n, c + 64*g, h]*W[64*g+m,c] where g in 0:4, m in 0:64
@@ -50,7 +50,7 @@ def _radix(s: pr.Statement, sub: pr.Expr) -> Radix | None:
     form = linear(sub)
     if form is None or form.constant or not form.terms:
         return None
-    ranges = {r.index: r for r in s.ranges}
+    ranges = s.by_index
     place, radix = 1, list[int]()
     for index, c in sorted(form.terms, key=lambda term: term[1]):
         if c != place or ranges[index].lower != 0:
@@ -78,7 +78,7 @@ def _split(program: pr.Program, dimensions: dict[tuple[str, int], Radix]) -> pr.
                 for d, sub in enumerate(subscripts):
                     radix = dimensions.get((tensor, d))
                     form = linear(sub)
-                    plain = form.plain if form is not None else None
+                    plain = form.index if form is not None else None
                     if radix is not None and _radix(s, sub) != radix:
                         if plain is None or _whole(s, plain) != prod(radix):
                             return None
@@ -96,7 +96,7 @@ def _split(program: pr.Program, dimensions: dict[tuple[str, int], Radix]) -> pr.
 
 def _indexed(s: pr.Statement, sub: pr.Expr, indices: dict[tuple[str, str], Radix]) -> bool:
     form = linear(sub)
-    return form is not None and form.plain is not None and (s.name, form.plain) in indices
+    return form is not None and form.index is not None and (s.name, form.index) in indices
 
 
 def _accesses(s: pr.Statement) -> list[tuple[str, tuple[pr.Expr, ...], bool]]:
@@ -105,7 +105,7 @@ def _accesses(s: pr.Statement) -> list[tuple[str, tuple[pr.Expr, ...], bool]]:
 
 def _whole(s: pr.Statement, index: str) -> int:
     """Extent of an index that starts at 0; 0 for others."""
-    return next(r.extent if r.lower == 0 else 0 for r in s.ranges if r.index == index)
+    return s.extents[index] if s.box[index][0] == 0 else 0
 
 
 def _applied(program: pr.Program, dimensions: dict[tuple[str, int], Radix], indices: dict[tuple[str, str], Radix]

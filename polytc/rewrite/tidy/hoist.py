@@ -1,4 +1,4 @@
-"""Loop-invariant code motion out of the calls: what follows from constant inputs alone is computed once, in a prologue."""
+"""What follows from constant inputs alone is split off, so that it is computed once and not in every call."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def _rows(s: pr.Statement) -> bool:
         return True
     last, row = linear(s.value.subscripts[-1]), linear(s.subscripts[-1])
     others = [linear(sub) for sub in s.value.subscripts[:-1]]
-    return (last is not None and row is not None and row.plain is not None and last.coefficient(row.plain) == 1
-            and all(form is not None and not form.coefficient(row.plain) for form in others))
+    return (last is not None and row is not None and row.index is not None and last.coefficient(row.index) == 1
+            and all(form is not None and not form.coefficient(row.index) for form in others))
 
 
 def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | None:
@@ -74,9 +74,9 @@ def _formal(program: pr.Program, s: pr.Statement) -> tuple[str | None, ...] | No
     plain: list[str | None] = []
     for sub, extent in zip(s.subscripts, program.tensor(s.target).shape, strict=True):
         form = linear(sub)
-        if form is None or (form.plain is None and (form.terms or extent != 1)):
+        if form is None or (form.index is None and (form.terms or extent != 1)):
             return None
-        plain.append(form.plain)
+        plain.append(form.index)
     named = [p for p in plain if p is not None]
     return tuple(plain) if len(set(named)) == len(named) and set(named) == set(s.indices) else None
 

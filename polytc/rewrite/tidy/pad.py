@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import affine, interval
-from polytc.program.linear import bounds, linear
+from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
 
@@ -60,10 +61,9 @@ def drop_guards(program: pr.Program) -> pr.Program:
 
 
 def _unguarded(program: pr.Program, s: pr.Statement) -> pr.Statement:
-    ranges = {r.index: (r.lower, r.upper) for r in s.ranges}
     for read in pr.reads(s):
         forms = [linear(sub) for sub in read.subscripts]
-        known = [bounds(form, ranges) for form in forms if form is not None]
+        known = [interval(form, s.box) for form in forms if form is not None]
         t = program.tensor(read.tensor)
         inside = all(lo <= a and b < lo + n for (a, b), lo, n in zip(known, t.lower, t.shape, strict=False))
         if read.default is not None and len(known) == len(forms) and inside:
@@ -75,11 +75,10 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
     """The coordinates that the read touches, in and out of bounds; None if no copy shall be made."""
     if read.default is None or s.op is None or any(r.tensor == s.target for r in pr.reads(s)):
         return None
-    if any(r.kind.startswith("block") for r in s.ranges):
+    if any(kinds.is_group(r.kind) for r in s.ranges):
         return None  # a tile of a group, whose guards cost no more than a copy
-    ranges = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
     forms = [affine(sub) for sub in read.subscripts]
-    box = tuple(interval(form, ranges) for form in forms if form is not None)
+    box = tuple(interval(form, s.box) for form in forms if form is not None)
     size = program.tensor(read.tensor).size
     if len(box) < len(forms) or not box or prod(int(b) - int(a) + 1 for a, b in box) > GROWTH * size + 4096:
         return None
@@ -89,8 +88,8 @@ def _box(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[tuple[int
 def _uniform(program: pr.Program, s: pr.Statement, read: pr.Read) -> bool:
     """Is the guard the same for all neighbours in memory that one index of the target's last dimension walks along?"""
     tensor, last = program.tensor(read.tensor), linear(read.subscripts[-1])
-    index = last.plain if last is not None else None
-    walked = next((r for r in s.ranges if r.index == index), None)
+    index = last.index if last is not None else None
+    walked = s.by_index.get(index) if index is not None else None
     inside = walked is not None and tensor.lower[-1] <= walked.lower and walked.upper <= tensor.lower[-1] + tensor.shape[-1]
     return inside and walked is not None and walked.extent >= NEIGHBOURS and s.subscripts[-1:] == (pr.Index(walked.index),)
 

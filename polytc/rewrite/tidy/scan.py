@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from polytc.program import program as pr
-from polytc.program.linear import Linear, linear, normalise
+from polytc.program.affine import Linear
+from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
 
@@ -51,8 +52,8 @@ def _prefix(s: pr.Statement, *, precise: bool) -> _Prefix | None:
     form = _difference(s.where[0]) if s.op is not None and len(s.where) == 1 else None
     if form is None or len(form.terms) != 2:
         return None
-    ranges = {r.index: r for r in s.ranges}
-    kept = {f.plain for sub in s.subscripts if (f := linear(sub)) is not None}
+    ranges = s.by_index
+    kept = {f.index for sub in s.subscripts if (f := linear(sub)) is not None}
     along = next((i for i, _ in form.terms if i in kept), None)
     over = next((i for i, _ in form.terms if i not in kept), None)
     if along is None or over is None or form.coefficient(along) != -form.coefficient(over) or abs(form.coefficient(along)) != 1:
@@ -83,7 +84,7 @@ def _starts(init: pr.Statement, update: pr.Statement, program: pr.Program) -> bo
     assert update.op is not None
     dtype = program.tensor(update.target).dtype
     same = init.op is None and init.target == update.target and init.subscripts == update.subscripts and not init.where
-    box = {r.index: r for r in update.ranges}
+    box = update.by_index
     return same and init.value == pr.Const(identity(update.op, dtype), dtype) and \
         all(r.index in box and r.lower <= box[r.index].lower and box[r.index].upper <= r.upper for r in init.ranges)
 

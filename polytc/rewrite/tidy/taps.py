@@ -19,7 +19,8 @@ from itertools import product
 from math import prod
 
 from polytc.program import program as pr
-from polytc.program.linear import Linear, linear, normalise
+from polytc.program.affine import Linear
+from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I64, identity
 
@@ -104,7 +105,7 @@ def _vanishes(e: pr.Expr, read: pr.Read, op: str) -> bool:
 
 def _meeting(t: pr.Tensor, forms: list[Linear], values: dict[str, int], rest: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
     """The ranges of the other indices without what puts a subscript out of bounds by itself; empty ones if nothing is left."""
-    found = {r.index: r for r in rest}
+    found = pr.by_index(rest)
     for form, lower, extent in zip(forms, t.lower, t.shape, strict=True):
         constant = form.constant + sum(c * values[index] for index, c in form.terms if index in values)
         free = [(index, c) for index, c in form.terms if index not in values]

@@ -1,4 +1,4 @@
-"""Unit indices are replaced by their one value: loops of one iteration only obscure which loop is the fast one.
+"""Indices with one value are replaced by that value: loops of one iteration only obscure which loop is the fast one.
 
     Y[i,j] = A[i,j]*2               with A[1,9]
     ->  Y[0,j] = A[0,j]*2.0

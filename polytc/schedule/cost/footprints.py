@@ -16,7 +16,8 @@ from typing import TypeVar
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.program import program as pr
-from polytc.program.linear import Linear, linear
+from polytc.program.affine import Linear, interval
+from polytc.program.linear import linear
 
 K = TypeVar("K")
 RATES = (0.0, 1 / 24, 1 / 4, 1 / 3)
@@ -92,9 +93,7 @@ def _minus(a: dict[K, Fraction], b: dict[K, Fraction], factor: Fraction) -> dict
 
 def row_ends(s: pr.Statement, row: Linear) -> tuple[int, int]:
     """Smallest and largest value of a row over the box of the statement."""
-    box = {isl.name(r.index): r for r in s.ranges}
-    ends = [sorted((c * box[i].lower, c * (box[i].upper - 1))) for i, c in row.terms]
-    return row.constant + sum(e[0] for e in ends), row.constant + sum(e[1] for e in ends)
+    return interval(row, {isl.name(i): ends for i, ends in s.box.items()})
 
 
 def touched(parts: Sequence[tuple[Reach, dict[str, int]]]) -> int:

@@ -53,7 +53,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
 
     accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
     """
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = s.extents
     reduced = reduced_indices(s)
     steps = prod(extent[i] for i in reduced)
     found: list[RegisterTile] = []
@@ -82,7 +82,7 @@ def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared
                     machine: Machine) -> list[RegisterTile]:
     """Two by two tiles of the matrix unit (targets.llvm.amx), if there is one: one operand walks along the reduction, the other
     along the vectors."""
-    reduced, extent = reduced_indices(s), {r.index: r.extent for r in s.ranges}
+    reduced, extent = reduced_indices(s), s.extents
     if not isinstance(s.value, pr.Call) or not machine.multiplies_tiles(s.value.fn) or not reduced or len(accesses) != 3 \
             or extent[reduced[-1]] < MATRIX:
         return []
@@ -149,7 +149,7 @@ def _widths(s: pr.Statement, vector: str, lanes: int) -> range:
 def _high(s: pr.Statement, index: str, lanes: int) -> bool:
     """Is the index packed in panels as high as a tile, rather than as wide?"""
     panel = panel_width(s, index)
-    return panel is not None and panel % lanes != 0 and panel != next(r.extent for r in s.ranges if r.index == index)
+    return panel is not None and panel % lanes != 0 and panel != s.extents[index]
 
 
 def _heights(s: pr.Statement, jam: str | None) -> range:

@@ -7,6 +7,7 @@ of its tiles. The others keep the order of the text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -28,7 +29,7 @@ def of_tiles(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machin
     """Positions in `sizes` of the tile loops, outermost first. sizes: shared index -> iterations of its point loop, in the
     order of the text."""
     rows = list(sizes)
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = s.extents
     reads = pr.reads(s)
     tile = {r: footprint(program, s, r, sizes) for r in reads}
 
@@ -70,7 +71,7 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     total = sum(footprint(program, s, r, sizes) for r in kept)
     if not reduced or 4 * total <= second or any(_plain_target(s, i) for i in reduced):
         return None
-    extent = {r.index: r.extent for r in s.ranges}
+    extent = s.extents
     cut = next(((i, size) for i in reduced if (size := _steps(s, i, extent, second / (4 * total)))
                 and all(_depends(r, i) for r in kept)), None)
     if cut is None:
@@ -79,7 +80,7 @@ def block(program: pr.Program, s: pr.Statement, sizes: dict[str, int], rows: tup
     return Block(s.name, *cut, depth)
 
 
-def _steps(s: pr.Statement, index: str, extent: dict[str, int], part: float) -> int:
+def _steps(s: pr.Statement, index: str, extent: Mapping[str, int], part: float) -> int:
     """Iterations of a reduced index in a block of at most this part of them; 0 if there is none of enough steps."""
     whole = extent[index]
     size = max((d for d in range(1, whole) if whole % d == 0 and d <= whole * part), default=0)
@@ -96,7 +97,7 @@ def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine:
     if len(large) != 1 or len(reduced) != 1 or not all(_depends(large[0], i) for i in s.indices):
         return None
     stride = of_access(program, large[0]).stride(reduced[0])
-    extent = next(r.extent for r in s.ranges if r.index == reduced[0])
+    extent = s.extents[reduced[0]]
     width = program.tensor(large[0].tensor).dtype.bytes
     if stride is None or 4 * abs(stride) * width < PAGE or any(_plain_target(s, i) for i in reduced):
         return None

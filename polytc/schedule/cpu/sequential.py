@@ -22,7 +22,7 @@ from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.fusion import policies
 from polytc.schedule.tiling import point_loops, tile_sizes, wavefront
 
-Choice: TypeAlias = Callable[[point_loops.Scene, bands.Band, dict[str, Rows]], tile_sizes.Plan]
+Choice: TypeAlias = Callable[[point_loops.Scene, bands.PermutableBand, dict[str, Rows]], tile_sizes.Plan]
 """Decides how a band runs, inside of loops whose rows stand still."""
 
 
@@ -64,11 +64,11 @@ def _tree(scene: point_loops.Scene, tree: bands.Tree, name: str, choose: Choice,
     match tree:
         case bands.Cut():
             raise AssertionError("statements are cut for GPUs alone")
-        case bands.Leaf():
+        case nest.Leaf():
             return nest.Leaf(scene.statements[tree.statement].name)
-        case bands.Sequence():
-            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.parts)))
-        case bands.Band():
+        case nest.Sequence():
+            return nest.Sequence(tuple(_tree(scene, x, f"{name}.{n}", choose, notes) for n, x in enumerate(tree.children)))
+        case bands.PermutableBand():
             chosen = choose(scene, tree, dict.fromkeys(bands.statements(tree), ()))
             if not any(chosen.sizes) and not chosen.parallel:
                 chosen = replace(chosen, inside=point_loops.straight(scene, chosen.inside))

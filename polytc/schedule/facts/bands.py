@@ -1,4 +1,5 @@
-"""What isl's scheduler found, as plain data: bands of loops whose rows are linear forms of the statements' indices.
+"""What isl's scheduler found, as plain data: permutable bands of linear loops, whose rows are linear forms of
+the statements' indices.
 
 Parameters (poly.symbolic_sizes) are back to numbers here. Rows of one statement that are constant, or follow from those
 outside, stay: they place the statement among the others.
@@ -13,7 +14,9 @@ from typing import TypeAlias
 import islpy
 
 from polytc.poly import isl
-from polytc.program.linear import Linear
+from polytc.poly.nest import Leaf, Sequence
+from polytc.program.affine import Linear
+from polytc.program.linear import collected
 
 
 class Unreadable(Exception):
@@ -21,7 +24,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Loop:
+class LinearLoop:
     """One member of a band. rows: (statement, its time) for each statement below; coincident: carries nothing."""
 
     rows: tuple[tuple[str, Linear], ...]
@@ -30,31 +33,17 @@ class Loop:
     def row(self, statement: str) -> Linear:
         return dict(self.rows)[statement]
 
-    def only(self, statements: tuple[str, ...]) -> Loop:
+    def only(self, statements: tuple[str, ...]) -> LinearLoop:
         """The loop over some of its statements."""
-        return Loop(tuple((s, r) for s, r in self.rows if s in statements), self.coincident)
+        return LinearLoop(tuple((s, r) for s, r in self.rows if s in statements), self.coincident)
 
 
 @dataclass(frozen=True)
-class Band:
+class PermutableBand:
     """Loops, outermost first, that may be permuted and tiled."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[LinearLoop, ...]
     child: Tree
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """Parts one after another."""
-
-    parts: tuple[Tree, ...]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One statement."""
-
-    statement: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +54,7 @@ class Cut:
     statements: tuple[str, ...]
 
 
-Tree: TypeAlias = Band | Sequence | Leaf | Cut
+Tree: TypeAlias = "PermutableBand | Sequence[Tree] | Leaf | Cut"
 
 
 def statements(t: Tree) -> tuple[str, ...]:
@@ -76,8 +65,8 @@ def statements(t: Tree) -> tuple[str, ...]:
         case Cut():
             return t.statements
         case Sequence():
-            return tuple(s for p in t.parts for s in statements(p))
-        case Band():
+            return tuple(s for p in t.children for s in statements(p))
+        case PermutableBand():
             return statements(t.child)
 
 
@@ -89,8 +78,8 @@ def has_cut(t: Tree) -> bool:
         case Leaf():
             return False
         case Sequence():
-            return any(map(has_cut, t.parts))
-        case Band():
+            return any(map(has_cut, t.children))
+        case PermutableBand():
             return has_cut(t.child)
 
 
@@ -113,9 +102,9 @@ def _node(node: islpy.ScheduleNode, number: Callable[[str], int], known: dict[st
             child = _node(node.child(0), number, known, here)
             if len(loops) > 1 and not node.band_get_permutable():
                 for loop in reversed(loops):
-                    child = Band((loop,), child)
+                    child = PermutableBand((loop,), child)
                 return child
-            return Band(loops, child) if loops else child
+            return PermutableBand(loops, child) if loops else child
         case islpy.schedule_node_type.sequence | islpy.schedule_node_type.set:
             parts = []
             for i in range(node.n_children()):
@@ -128,7 +117,7 @@ def _node(node: islpy.ScheduleNode, number: Callable[[str], int], known: dict[st
 
 
 def _loop(node: islpy.ScheduleNode, member: int, number: Callable[[str], int], known: dict[str, tuple[str, ...]],
-          here: frozenset[str]) -> Loop:
+          here: frozenset[str]) -> LinearLoop:
     rows: dict[str, Linear] = {}
     pieces = node.band_get_partial_schedule().get_at(member).get_pw_aff_list()
     for k in range(pieces.n_pw_aff()):
@@ -138,7 +127,7 @@ def _loop(node: islpy.ScheduleNode, member: int, number: Callable[[str], int], k
             rows[name] = _row(piece, number, known[name])
     if set(rows) != here:
         raise Unreadable("a band without a row for some statement")
-    return Loop(tuple(sorted(rows.items())), bool(node.band_member_get_coincident(member)))
+    return LinearLoop(tuple(sorted(rows.items())), bool(node.band_member_get_coincident(member)))
 
 
 def _row(piece: islpy.PwAff, number: Callable[[str], int], indices: tuple[str, ...]) -> Linear:
@@ -154,4 +143,4 @@ def _row(piece: islpy.PwAff, number: Callable[[str], int], indices: tuple[str, .
     for p in range(aff.dim(islpy.dim_type.param)):
         c = int(aff.get_coefficient_val(islpy.dim_type.param, p).to_python())
         constant += c * number(aff.get_dim_name(islpy.dim_type.param, p)) if c else 0
-    return Linear(tuple(sorted((i, c) for i, c in terms if c)), constant)
+    return collected(terms, constant)

@@ -16,7 +16,8 @@ from typing import Literal
 import islpy
 
 from polytc.poly import isl
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine, Linear
+from polytc.program.linear import collected
 
 Rows = tuple[Linear, ...]
 """Times of one statement, outermost loop first."""
@@ -71,7 +72,7 @@ class Distances:
 
 def _apart(row: Linear) -> str:
     """The step of a row, whose number does not count."""
-    return text(Linear(row.terms, 0))
+    return text(Affine(0, row.terms))
 
 
 def _listed(apart: islpy.Set) -> tuple[tuple[int, ...], ...] | None:
@@ -222,13 +223,12 @@ def reduced(row: Linear, fixed: Rows) -> Linear:
         unit = next((i for i, c in f.terms if abs(c) == 1), None)
         if unit is not None:
             pivots.append((unit, f))
-    return Linear(_without(row, pivots).terms, 0)
+    return Affine(0, _without(row, pivots).terms)
 
 
 def _without(row: Linear, pivots: list[tuple[str, Linear]]) -> Linear:
     for index, form in pivots:
         factor = row.coefficient(index) * form.coefficient(index)
         if factor:
-            terms = {i: row.coefficient(i) - factor * form.coefficient(i) for i in dict((*row.terms, *form.terms))}
-            row = Linear(tuple(sorted((i, c) for i, c in terms.items() if c)), row.constant - factor * form.constant)
+            row = collected((*row.terms, *((i, -factor * c) for i, c in form.terms)), row.constant - factor * form.constant)
     return row

@@ -53,7 +53,7 @@ def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
     memory depends on others, which belong inside of these. In the target's order."""
     tied = {b.index for b in s.bounds if any(isinstance(n, pr.Index) for e in (b.lower, b.upper) for n in pr.walk(e))}
     forms = (form for sub in s.subscripts if (form := linear(sub)) is not None)
-    plain = [p for form in forms if (p := form.plain) in s.indices and p is not None and p not in tied]
+    plain = [p for form in forms if (p := form.index) in s.indices and p is not None and p not in tied]
     if s.op is not None or pr.overlaps(s):
         return tuple(dict.fromkeys(plain))
     carried = {i for r in pr.reads(s) if r.tensor == s.target for i in s.indices if not _kept(s, r, i)}
@@ -64,7 +64,7 @@ def _kept(s: pr.Statement, read: pr.Read, index: str) -> bool:
     """Does a read of the own target stay with the iteration of this index that writes there?"""
     at = _position(s, index)
     form = linear(read.subscripts[at]) if at is not None else None
-    return form is not None and form.plain == index
+    return form is not None and form.index == index
 
 
 def reduced_indices(s: pr.Statement) -> tuple[str, ...]:
@@ -88,15 +88,13 @@ def is_contraction(s: pr.Statement) -> bool:
 def single(unit: tuple[pr.Statement, ...]) -> Group:
     """The group of an assignment, or of an initialisation and its update."""
     main = unit[-1]
-    box = {r.index: (r.lower, r.upper) for r in main.ranges}
     rows: list[tuple[str, ...]] = []
     ranges: list[tuple[int, int]] = []
     for index in coincident_indices(main):
-        row = tuple(_counterpart(main, index, s) if s is not main else index for s in unit)
-        if all(i is not None and (i, *box[index]) in {(r.index, r.lower, r.upper) for r in s.ranges}
-               for i, s in zip(row, unit, strict=True)):
+        r, row = main.by_index[index], tuple(_counterpart(main, index, s) if s is not main else index for s in unit)
+        if all(i is not None and s.box.get(i) == r.ends for i, s in zip(row, unit, strict=True)):
             rows.append(tuple(i for i in row if i is not None))
-            ranges.append(box[index])
+            ranges.append((r.lower, r.upper))
     return Group(unit, tuple(rows), tuple(ranges))
 
 
@@ -104,8 +102,8 @@ def _counterpart(main: pr.Statement, index: str, init: pr.Statement) -> str | No
     """The index of `init` that stands in the target where `index` stands in `main`."""
     for a, b in zip(main.subscripts, init.subscripts, strict=True):
         form, other = linear(a), linear(b)
-        if form is not None and form.plain == index and other is not None:
-            return other.plain
+        if form is not None and form.index == index and other is not None:
+            return other.index
     return None
 
 
@@ -127,8 +125,8 @@ def of_sizes(program: pr.Program, group: Group) -> Group | None:
     if not program.sizes:
         return group
     statements = tuple(program.statement(s.name) for s in group.statements)
-    ranges = [{r.index: (r.lower, r.upper) for r in s.ranges} for s in statements]
-    shared = [{own[index] for own, index in zip(ranges, row, strict=True)} for row in group.rows]
+    shared = [{(r.lower, r.upper) for s, index in zip(statements, row, strict=True) for r in [s.by_index[index]]}
+              for row in group.rows]
     if any(len(ends) > 1 for ends in shared):
         return None
     return Group(statements, group.rows, tuple(next(iter(ends)) for ends in shared))
@@ -220,7 +218,7 @@ def aligned(group: Group, row: int, new: Group, candidate: int, written: dict[st
                     continue
                 at = _position(writer, group.rows[row][n])
                 form = linear(subscripts[at]) if at is not None else None
-                same = form is not None and form.plain == index
+                same = form is not None and form.index == index
                 if not same and not _apart(writer.subscripts, subscripts):
                     return False
                 seen |= same
@@ -240,7 +238,7 @@ def _apart(a: tuple[pr.Expr, ...], b: tuple[pr.Expr, ...]) -> bool:
 def _siblings(group: Group, row: int, new: Group, candidate: int) -> bool:
     """Do both read some tensor in one dimension by exactly these loops?"""
     places = [{(r.tensor, d) for n, s in enumerate(part.statements) for r in pr.reads(s) for d, sub in enumerate(r.subscripts)
-               if (form := linear(sub)) is not None and form.plain == part.rows[at][n]}
+               if (form := linear(sub)) is not None and form.index == part.rows[at][n]}
               for part, at in ((group, row), (new, candidate))]
     return bool(places[0] & places[1])
 
@@ -249,7 +247,7 @@ def _position(s: pr.Statement, index: str) -> int | None:
     """The dimension of the target in which `index` stands alone."""
     for d, sub in enumerate(s.subscripts):
         form = linear(sub)
-        if form is not None and form.plain == index:
+        if form is not None and form.index == index:
             return d
     return None
 

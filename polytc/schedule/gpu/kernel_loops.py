@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
-from polytc.program.linear import Linear
+from polytc.program import kinds
+from polytc.program.affine import Linear
 from polytc.schedule.cost.footprints import row_ends
 from polytc.schedule.facts import bands
-from polytc.schedule.facts.bands import Loop, Tree
+from polytc.schedule.facts.bands import LinearLoop, Tree
 from polytc.schedule.facts.conflicts import Rows, reduced, text
 from polytc.schedule.facts.strides import vector_score
 from polytc.schedule.gpu import strategy as gpu
@@ -36,7 +37,7 @@ class Plan:
     micros: float
 
 
-def member(scene: Scene, loop: Loop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
+def member(scene: Scene, loop: LinearLoop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
     """The loop, or that over its tiles of `divisor` iterations, as a member of a band of the nest; modulus: its place among so
     many, or 0. Tiles begin at the first iteration, if that is below 0, else at 0, where memory begins."""
     first = min(0, *(row_ends(scene.statements[s], r)[0] for s, r in loop.rows)) if divisor > 1 or modulus else 0
@@ -48,7 +49,7 @@ def member(scene: Scene, loop: Loop, kind: str = "sequential", divisor: int = 1,
     return Member(tuple((scene.statements[s].name, part(r)) for s, r in loop.rows), kind, loop.coincident)
 
 
-def members(scene: Scene, loops: tuple[Loop, ...]) -> tuple[Member, ...]:
+def members(scene: Scene, loops: tuple[LinearLoop, ...]) -> tuple[Member, ...]:
     """Sequential members."""
     return tuple(member(scene, loop) for loop in loops)
 
@@ -56,25 +57,25 @@ def members(scene: Scene, loops: tuple[Loop, ...]) -> tuple[Member, ...]:
 def sequential_nest(scene: Scene, tree: Tree, name: str) -> Nest:
     """The tree as one work-item runs it."""
     match tree:
-        case bands.Leaf():
+        case Leaf():
             return Leaf(scene.statements[tree.statement].name)
         case bands.Cut():
             raise AssertionError("groupwise: cut statements are a launch")
-        case bands.Sequence():
-            return Sequence(tuple(sequential_nest(scene, x, f"{name}.{n}") for n, x in enumerate(tree.parts)))
-        case bands.Band():
+        case Sequence():
+            return Sequence(tuple(sequential_nest(scene, x, f"{name}.{n}") for n, x in enumerate(tree.children)))
+        case bands.PermutableBand():
             return Band(name, members(scene, tree.loops), sequential_nest(scene, tree.child, f"{name}.in"))
 
 
-def parallel_prefix_loops(band: bands.Band) -> tuple[tuple[Loop, ...], Tree]:
+def parallel_prefix_loops(band: bands.PermutableBand) -> tuple[tuple[LinearLoop, ...], Tree]:
     """The loops of a band and of those that stand alone in it while all of them carry nothing, and what is inside."""
     loops, child = band.loops, band.child
-    while isinstance(child, bands.Band) and all(loop.coincident for loop in loops):
+    while isinstance(child, bands.PermutableBand) and all(loop.coincident for loop in loops):
         loops, child = (*loops, *child.loops), child.child
     return loops, child
 
 
-def contiguous_first(scene: Scene, loops: list[Loop], fixed: dict[str, Rows]) -> list[Loop]:
+def contiguous_first(scene: Scene, loops: list[LinearLoop], fixed: dict[str, Rows]) -> list[LinearLoop]:
     """Loops that carry nothing in the order of axes: first the one in which most accesses are contiguous, then the others from
     the innermost."""
     def score(n: int) -> tuple[int, int]:
@@ -94,17 +95,17 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
     axes = gpu.items([MANY] * min(2, max(1, _most(tree))), scene.machine)
     inside = _Group(scene, tuple(axes)).of(tree, fixed, around, f"{name}.in")
     rows = tuple((scene.statements[s].name, "0") for s in bands.statements(tree))
-    return Plan(Band(name, (Member(rows, "block0", coincident=True),), inside.nest), inside.micros)
+    return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.micros)
 
 
 def _most(tree: Tree) -> int:
     """Loops at once around a statement, at most."""
     match tree:
-        case bands.Leaf() | bands.Cut():
+        case Leaf() | bands.Cut():
             return 0
-        case bands.Sequence():
-            return max(map(_most, tree.parts))
-        case bands.Band():
+        case Sequence():
+            return max(map(_most, tree.children))
+        case bands.PermutableBand():
             free = sum(loop.coincident for loop in parallel_prefix_loops(tree)[0])
             return free or _most(tree.child)
 
@@ -121,12 +122,12 @@ class _Group:
         if not _most(tree):
             return self.alone(tree, around, name)
         match tree:
-            case bands.Leaf() | bands.Cut():
+            case Leaf() | bands.Cut():
                 raise AssertionError("groupwise: a statement has no loops that items could divide")
-            case bands.Sequence():
-                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
+            case Sequence():
+                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.children)]
                 return Plan(Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts))
-            case bands.Band() if any(loop.coincident for loop in tree.loops):
+            case bands.PermutableBand() if any(loop.coincident for loop in tree.loops):
                 return self.phase(tree, fixed, around, name)
         trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in tree.loops))
         inner = {s: (*fixed[s], *(loop.row(s) for loop in tree.loops)) for s in bands.statements(tree)}
@@ -137,10 +138,10 @@ class _Group:
         """A tree without loops that items could divide: the first item runs it."""
         points = sum(self.scene.statements[s].points for s in bands.statements(tree))
         rows = tuple((self.scene.statements[s].name, "0") for s in bands.statements(tree))
-        first = tuple(Member(rows, f"thread{axis}", coincident=True) for axis in reversed(range(len(self.axes))))
+        first = tuple(Member(rows, kinds.item(axis), coincident=True) for axis in reversed(range(len(self.axes))))
         return Plan(Band(name, first, sequential_nest(self.scene, tree, f"{name}.one")), BARRIER + STEP * points / around)
 
-    def phase(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Plan:
+    def phase(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """A band whose loops that carry nothing the items divide among themselves, in rounds between which nobody waits."""
         loops, child = parallel_prefix_loops(band)
         free = contiguous_first(self.scene, [loop for loop in loops if loop.coincident], fixed)[:len(self.axes)]
@@ -151,11 +152,11 @@ class _Group:
         if len(free) == 1:
             rounds.append(member(self.scene, free[0], "parallel", total))
             for axis, size in enumerate(self.axes):
-                threads.append(member(self.scene, free[0], f"thread{axis}", prod(self.axes[:axis]), size))
+                threads.append(member(self.scene, free[0], kinds.item(axis), prod(self.axes[:axis]), size))
         else:
             for axis, (loop, size) in enumerate(zip(free, self.axes, strict=True)):
                 rounds.append(member(self.scene, loop, "parallel", size))
-                threads.append(member(self.scene, loop, f"thread{axis}", modulus=size))
+                threads.append(member(self.scene, loop, kinds.item(axis), modulus=size))
         body = sequential_nest(self.scene, child, f"{name}.one")
         if rest:
             body = Band(f"{name}.item", members(self.scene, rest), body)

@@ -19,6 +19,7 @@ from polytc.poly import isl, nest, scheduler
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.bands import Tree
@@ -118,18 +119,18 @@ class _Mapping:
     def of(self, tree: Tree, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """fixed: the rows of the loops around; around: their iterations."""
         match tree:
-            case bands.Leaf():
+            case nest.Leaf():
                 s = self.scene.statements[tree.statement]
                 return Planned(nest.Leaf(s.name), LAUNCH + STEP * s.points / around, False)
             case bands.Cut():
                 return self.cut(tuple(self.scene.statements[s] for s in tree.statements), around, name)
-            case bands.Sequence():
-                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.parts)]
+            case nest.Sequence():
+                parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.children)]
                 return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts),
                                any(p.parallel for p in parts))
-            case bands.Band() if any(loop.coincident for loop in tree.loops):
+            case bands.PermutableBand() if any(loop.coincident for loop in tree.loops):
                 return self.launch(tree, fixed, around, name)
-            case bands.Band():
+            case bands.PermutableBand():
                 return self.outside(tree, fixed, around, name)
 
     def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
@@ -137,7 +138,7 @@ class _Mapping:
         count = sum(serialized_instances(s, ITEMS * self.scene.machine.cores) for s in statements)
         return Planned(gpu.nest_of_ranges(statements, name), LAUNCH + STEP * count / around, True)
 
-    def outside(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+    def outside(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
         trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in band.loops))
         inner = {s: (*fixed[s], *(loop.row(s) for loop in band.loops)) for s in bands.statements(band)}
@@ -155,19 +156,19 @@ class _Mapping:
 
     def tiles(self, tree: Tree, name: str) -> Planned | None:
         """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
-        found = tile_wavefronts.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.Band) else None
+        found = tile_wavefronts.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.PermutableBand) else None
         return None if found is None else Planned(found.nest, found.micros, True)
 
-    def launch(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+    def launch(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
         where that has more such loops."""
         whole = self.grid(band, fixed, around, name)
-        if not isinstance(band.child, bands.Sequence) or not all(loop.coincident for loop in band.loops):
+        if not isinstance(band.child, nest.Sequence) or not all(loop.coincident for loop in band.loops):
             return whole
-        apart = bands.Sequence(tuple(_under(band.loops, x) for x in band.child.parts))
+        apart = nest.Sequence(tuple(_under(band.loops, x) for x in band.child.children))
         return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.micros)
 
-    def grid(self, band: bands.Band, fixed: dict[str, Rows], around: float, name: str) -> Planned:
+    def grid(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
         loops, child = kernel_loops.parallel_prefix_loops(band)
         free = [loop for loop in loops if loop.coincident]
@@ -178,8 +179,8 @@ class _Mapping:
         inside = kernel_loops.sequential_nest(self.scene, child, f"{name}.in")
         body = nest.Band(f"{name}.item", kernel_loops.members(self.scene, rest), inside) if rest else inside
         mapped = list(enumerate(zip(chosen, items, strict=True)))[::-1]
-        blocks = tuple(kernel_loops.member(self.scene, loop, f"block{axis}", size) for axis, (loop, size) in mapped)
-        threads = tuple(kernel_loops.member(self.scene, loop, f"thread{axis}", modulus=size) for axis, (loop, size) in mapped)
+        blocks = tuple(kernel_loops.member(self.scene, loop, kinds.group(axis), size) for axis, (loop, size) in mapped)
+        threads = tuple(kernel_loops.member(self.scene, loop, kinds.item(axis), modulus=size) for axis, (loop, size) in mapped)
         made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
         busy = min(prod(extents), ITEMS * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))
@@ -188,14 +189,14 @@ class _Mapping:
 
 def serialized_instances(s: pr.Statement, busy: int) -> float:
     """Instances of a cut statement one after another, where at most so many items are busy."""
-    items = prod(r.extent for r in s.ranges if r.kind.startswith(("block", "thread")))
+    items = prod(r.extent for r in s.ranges if kinds.is_mapped(r.kind))
     beside = prod(r.extent for r in s.ranges if r.kind in ("unroll", "vector"))
     return s.points / beside / min(items, busy)
 
 
-def _under(loops: tuple[bands.Loop, ...], tree: Tree) -> Tree:
+def _under(loops: tuple[bands.LinearLoop, ...], tree: Tree) -> Tree:
     """The loops around a part of what they were around."""
     mine = tuple(loop.only(bands.statements(tree)) for loop in loops)
-    if isinstance(tree, bands.Band) and all(loop.coincident for loop in tree.loops):
-        return bands.Band((*mine, *tree.loops), tree.child)
-    return bands.Band(mine, tree)
+    if isinstance(tree, bands.PermutableBand) and all(loop.coincident for loop in tree.loops):
+        return bands.PermutableBand((*mine, *tree.loops), tree.child)
+    return bands.PermutableBand(mine, tree)

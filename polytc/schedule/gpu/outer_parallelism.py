@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from polytc.poly import isl
+from polytc.poly.nest import Leaf, Sequence
 from polytc.program import program as pr
-from polytc.program.linear import Linear
-from polytc.schedule.facts.bands import Band, Cut, Leaf, Loop, Sequence, Tree
+from polytc.program.affine import Affine, Linear
+from polytc.schedule.facts.bands import Cut, LinearLoop, PermutableBand, Tree
 from polytc.schedule.facts.conflicts import Conflicts, Rows
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling.point_loops import Scene
@@ -59,15 +60,15 @@ def is_poor(scene: Scene, found: Tree, around: int = 0) -> bool:
         case Cut():
             return False
         case Sequence():
-            return any(is_poor(scene, x, around) for x in found.parts)
-        case Band() if any(loop.coincident for loop in found.loops):
+            return any(is_poor(scene, x, around) for x in found.children)
+        case PermutableBand() if any(loop.coincident for loop in found.loops):
             return around > 1
-        case Band():
+        case PermutableBand():
             return is_poor(scene, found.child, around + len(found.loops))
 
 
 def _row(s: pr.Statement, position: int) -> Linear:
-    return Linear(((isl.name(s.indices[position]), 1),), 0)
+    return Affine(0, ((isl.name(s.indices[position]), 1),))
 
 
 def _around(statements: tuple[pr.Statement, ...], depth: int) -> dict[str, Rows]:
@@ -77,10 +78,10 @@ def _around(statements: tuple[pr.Statement, ...], depth: int) -> dict[str, Rows]
 
 def _statement(conflicts: Conflicts, s: pr.Statement, depth: int) -> Tree:
     name, around = isl.name(s.name), tuple(_row(s, n) for n in range(depth))
-    own = [Loop(((name, row),), not conflicts.carries(name, around, row))
+    own = [LinearLoop(((name, row),), not conflicts.carries(name, around, row))
            for row in (_row(s, n) for n in range(depth, len(s.indices)))]
     own.sort(key=lambda loop: not loop.coincident)
-    return Band(tuple(own), Leaf(name)) if own else Leaf(name)
+    return PermutableBand(tuple(own), Leaf(name)) if own else Leaf(name)
 
 
 def _loop(conflicts: Conflicts, loop: pr.Loop, depth: int) -> Tree:
@@ -88,24 +89,26 @@ def _loop(conflicts: Conflicts, loop: pr.Loop, depth: int) -> Tree:
     rows = tuple(sorted((isl.name(s.name), _row(s, depth)) for s in loop.statements))
     child = tree(conflicts, loop.body, depth + 1)
     around = _around(loop.statements, depth)
-    free = _leading(child) if isinstance(child, Band) else ()
+    free = _leading(child) if isinstance(child, PermutableBand) else ()
     outer = tuple(x for x in free if conflicts.together(dict(x.rows), around))
     if not outer:
-        return Band((Loop(rows, False),), child)
-    assert isinstance(child, Band)
+        return PermutableBand((LinearLoop(rows, False),), child)
+    assert isinstance(child, PermutableBand)
     rest = tuple(x for x in child.loops if x not in outer)
-    inside = Band(rest, child.child) if rest else child.child
-    return Band(outer, Band((Loop(rows, False),), inside))
+    inside = PermutableBand(rest, child.child) if rest else child.child
+    return PermutableBand(outer, PermutableBand((LinearLoop(rows, False),), inside))
 
 
-def _leading(band: Band) -> tuple[Loop, ...]:
+def _leading(band: PermutableBand) -> tuple[LinearLoop, ...]:
     """Its loops that carry nothing."""
     return tuple(loop for loop in band.loops if loop.coincident)
 
 
 def _joined(conflicts: Conflicts, a: Tree, b: Tree, body: tuple[pr.Nested, ...], depth: int) -> Tree | None:
     """Two neighbours in shared loops, where both have as many loops that carry nothing, and these still do for both."""
-    if not (isinstance(a, Band) and isinstance(b, Band)) or len(_leading(a)) != len(_leading(b)) or not _leading(a):
+    if not (isinstance(a, PermutableBand) and isinstance(b, PermutableBand)):
+        return None
+    if len(_leading(a)) != len(_leading(b)) or not _leading(a):
         return None
     statements = tuple(s for x in body for s in (x.statements if isinstance(x, pr.Loop) else (x,)))
     around = _around(statements, depth)
@@ -115,8 +118,8 @@ def _joined(conflicts: Conflicts, a: Tree, b: Tree, body: tuple[pr.Nested, ...],
         rows = dict((*x.rows, *y.rows))
         if len({_ends(known[s], row) for s, row in rows.items()}) > 1 or not conflicts.together(rows, around):
             return None
-        shared.append(Loop(tuple(sorted(rows.items())), True))
-    return Band(tuple(shared), Sequence((*_parts(a), *_parts(b))))
+        shared.append(LinearLoop(tuple(sorted(rows.items())), True))
+    return PermutableBand(tuple(shared), Sequence((*_parts(a), *_parts(b))))
 
 
 def _ends(s: pr.Statement, row: Linear) -> tuple[int, int]:
@@ -126,9 +129,9 @@ def _ends(s: pr.Statement, row: Linear) -> tuple[int, int]:
     return found.lower, found.upper
 
 
-def _parts(band: Band) -> tuple[Tree, ...]:
+def _parts(band: PermutableBand) -> tuple[Tree, ...]:
     """What is inside of the loops that carry nothing, one after another."""
     rest = tuple(loop for loop in band.loops if not loop.coincident)
     if rest:
-        return (Band(rest, band.child),)
-    return band.child.parts if isinstance(band.child, Sequence) else (band.child,)
+        return (PermutableBand(rest, band.child),)
+    return band.child.children if isinstance(band.child, Sequence) else (band.child,)

@@ -14,6 +14,7 @@ from math import prod
 from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
@@ -57,12 +58,12 @@ def _alike(program: pr.Program, typical: pr.Program, group: Group) -> tuple[Grou
 
 def is_cut(s: pr.Statement) -> bool:
     """Do the statement's ranges say how its loops run?"""
-    return any(r.kind.startswith("block") for r in s.ranges)
+    return any(kinds.is_group(r.kind) for r in s.ranges)
 
 
 def kernels(statements: abc.Iterable[pr.Statement]) -> abc.Iterator[tuple[pr.Statement, ...]]:
     """Neighbours that are cut into the same work-groups, and runs of those that are not cut."""
-    for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if r.kind.startswith("block")]):
+    for _, run in groupby(statements, key=lambda s: [r for r in s.ranges if kinds.is_group(r.kind)]):
         yield tuple(run)
 
 
@@ -94,7 +95,7 @@ def _shared(left: list[tuple[pr.Statement, tuple[pr.Range, ...]]], name: str) ->
 
 
 def _is_item(r: pr.Range) -> bool:
-    return r.kind.startswith("thread")
+    return kinds.is_item(r.kind)
 
 
 def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
@@ -113,9 +114,9 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, vecto
     order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
     fastest = {r: axis for axis, (r, _) in enumerate(axes)}
     each = {axes[0][0]: lanes}
-    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{sizes.get(r, 1) * each.get(r, 1)})"), f"block{fastest.get(r, 2)}",
+    blocks = tuple(Member(_rows(group, r, f"floor({{}}/{sizes.get(r, 1) * each.get(r, 1)})"), kinds.group(fastest.get(r, 2)),
                           coincident=True) for r in order)
-    threads = [Member(_rows(group, r, f"{_item(each.get(r, 1))} mod {size}"), f"thread{fastest[r]}", coincident=True)
+    threads = [Member(_rows(group, r, f"{_item(each.get(r, 1))} mod {size}"), kinds.item(fastest[r]), coincident=True)
                for r, size in reversed(axes)]
     if lanes > 1:
         threads.append(Member(_rows(group, axes[0][0], f"{{}} mod {lanes}"), "vector", coincident=True))

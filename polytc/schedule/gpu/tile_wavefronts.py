@@ -12,7 +12,9 @@ from itertools import product
 from math import ceil, prod
 
 from polytc.poly.nest import Band, Member, Nest
-from polytc.program.linear import Linear
+from polytc.program import kinds
+from polytc.program.affine import Linear
+from polytc.program.linear import collected
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import text
 from polytc.schedule.gpu import kernel_loops
@@ -26,7 +28,7 @@ HIDDEN = 4
 """Groups of a compute unit that run at once."""
 
 
-def plan(scene: Scene, band: bands.Band, launch: float, name: str) -> Plan | None:
+def plan(scene: Scene, band: bands.PermutableBand, launch: float, name: str) -> Plan | None:
     """The band as launches of tiles, of the sizes with the smallest estimate; None for bands of other kinds. launch:
     microseconds of one."""
     if len(band.loops) not in (2, 3) or any(loop.coincident for loop in band.loops):
@@ -52,10 +54,10 @@ def _micros(scene: Scene, extents: list[int], sides: tuple[int, ...], launch: fl
     return waves * (launch + rounds * steps * (BARRIER + STEP * work))
 
 
-def _nest(scene: Scene, band: bands.Band, sides: tuple[int, ...], name: str) -> Nest:
+def _nest(scene: Scene, band: bands.PermutableBand, sides: tuple[int, ...], name: str) -> Nest:
     within = list(enumerate(zip(reversed(band.loops[1:]), reversed(sides[1:]), strict=True)))[::-1]
-    blocks = tuple(kernel_loops.member(scene, loop, f"block{axis}", n) for axis, (loop, n) in within)
-    threads = tuple(kernel_loops.member(scene, loop, f"thread{axis}", modulus=n) for axis, (loop, n) in within)
+    blocks = tuple(kernel_loops.member(scene, loop, kinds.group(axis), n) for axis, (loop, n) in within)
+    threads = tuple(kernel_loops.member(scene, loop, kinds.item(axis), modulus=n) for axis, (loop, n) in within)
     tiles = [kernel_loops.member(scene, loop, divisor=n) for loop, n in zip(band.loops, sides, strict=True)]
     wave = tuple((s, " + ".join(dict(m.rows)[s] for m in tiles)) for s, _ in tiles[0].rows)
     step = tuple((scene.statements[s].name, text(_sum(band, s))) for s, _ in band.loops[0].rows)
@@ -64,9 +66,7 @@ def _nest(scene: Scene, band: bands.Band, sides: tuple[int, ...], name: str) -> 
     return Band(f"{name}.wave", (Member(wave),), Band(name, blocks, items, whole=True), whole=True)
 
 
-def _sum(band: bands.Band, statement: str) -> Linear:
+def _sum(band: bands.PermutableBand, statement: str) -> Linear:
     """The sum of a statement's rows."""
     rows = [loop.row(statement) for loop in band.loops]
-    indices = sorted({i for row in rows for i, _ in row.terms})
-    terms = ((i, sum(row.coefficient(i) for row in rows)) for i in indices)
-    return Linear(tuple((i, c) for i, c in terms if c), sum(row.constant for row in rows))
+    return collected((term for row in rows for term in row.terms), sum(row.constant for row in rows))

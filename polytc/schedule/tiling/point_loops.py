@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 from polytc.machine import Machine
 from polytc.poly import isl
+from polytc.poly.nest import Leaf, Sequence
 from polytc.program import program as pr
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine, Linear
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import Conflicts, Rows, reduced
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
@@ -35,7 +36,7 @@ START = 25.0
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnLoops:
     """The loops of one statement by itself, outermost first; kind: of the innermost, 'sequential', 'vector' or 'reduce'; free:
     which loops carry nothing of the statement's own; cycles: of an instance, estimated, where vectors are full; start: of each
     run of the innermost loop, beside; lanes: iterations of the innermost loop at once; tile: of a contraction, instead of the
@@ -59,22 +60,15 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedLoop:
     """One loop over several statements; member: its place in the band."""
 
-    loop: bands.Loop
+    loop: bands.LinearLoop
     member: int | None
-    child: Points
+    child: PointLoops
 
 
-@dataclass(frozen=True)
-class Parts:
-    """One after another."""
-
-    parts: tuple[Points, ...]
-
-
-Points: TypeAlias = Own | Shared | Parts
+PointLoops: TypeAlias = "OwnLoops | SharedLoop | Sequence[PointLoops]"
 
 
 @dataclass
@@ -85,7 +79,7 @@ class Scene:
     statements: dict[str, pr.Statement]
     conflicts: Conflicts
     machine: Machine
-    _options: dict[tuple[object, ...], list[Own]] = field(default_factory=dict)
+    _options: dict[tuple[object, ...], list[OwnLoops]] = field(default_factory=dict)
     _accesses: dict[str, tuple[AccessStrides, ...]] = field(default_factory=dict)
 
     def accesses(self, statement: str) -> tuple[AccessStrides, ...]:
@@ -94,7 +88,7 @@ class Scene:
             self._accesses[statement] = of_statement(self.program, self.statements[statement])
         return self._accesses[statement]
 
-    def options(self, statement: str, rows: Rows, fixed: Rows) -> list[Own]:
+    def options(self, statement: str, rows: Rows, fixed: Rows) -> list[OwnLoops]:
         """The loops that a statement may have for what is left of its rows."""
         key = (statement, rows, frozenset(fixed))
         if key not in self._options:
@@ -102,49 +96,49 @@ class Scene:
         return self._options[key]
 
 
-def owns(p: Points) -> Iterator[Own]:
+def owns(p: PointLoops) -> Iterator[OwnLoops]:
     """The statements' own loops below."""
     match p:
-        case Own():
+        case OwnLoops():
             yield p
-        case Shared():
+        case SharedLoop():
             yield from owns(p.child)
-        case Parts():
-            for x in p.parts:
+        case Sequence():
+            for x in p.children:
                 yield from owns(x)
 
 
-def depth(p: Points) -> int:
+def depth(p: PointLoops) -> int:
     """Shared loops around the statements, at most."""
     match p:
-        case Own():
+        case OwnLoops():
             return 0
-        case Shared():
+        case SharedLoop():
             return 1 + depth(p.child)
-        case Parts():
-            return max(map(depth, p.parts))
+        case Sequence():
+            return max(map(depth, p.children))
 
 
-def inside(scene: Scene, band: bands.Band, fixed: dict[str, Rows], spans: dict[str, dict[str, int]]) -> Points:
+def inside(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], spans: dict[str, dict[str, int]]) -> PointLoops:
     """The cheapest structure inside a tile of the band. fixed: the rows of each statement outside of the band that stand still;
     spans: of each statement's indices in a tile."""
     return _Search(scene, band, spans).best(band.child, (), fixed)
 
 
-def straight(scene: Scene, p: Points) -> Points:
+def straight(scene: Scene, p: PointLoops) -> PointLoops:
     """The same, with no loops outside, but that statements by themselves whose loops run along several indices at once, one
     instance after another, get the loops of the text, if these are legal: their bounds are simpler."""
     match p:
-        case Parts():
-            return Parts(tuple(straight(scene, x) for x in p.parts))
-        case Own(kind="sequential", tile=None) if any(len(row.terms) > 1 for row in p.loops):
-            written = tuple(Linear(((isl.name(i), 1),), 0) for i in scene.statements[p.statement].indices)
+        case Sequence():
+            return Sequence(tuple(straight(scene, x) for x in p.children))
+        case OwnLoops(kind="sequential", tile=None) if any(len(row.terms) > 1 for row in p.loops):
+            written = tuple(Affine(0, ((isl.name(i), 1),)) for i in scene.statements[p.statement].indices)
             if scene.conflicts.legal(p.statement, (), written):
                 return _scalar(scene, p.statement, written, ())
     return p
 
 
-def cost(scene: Scene, p: Points, spans: dict[str, dict[str, int]]) -> float:
+def cost(scene: Scene, p: PointLoops, spans: dict[str, dict[str, int]]) -> float:
     """Cycles of all instances. spans: of each statement's indices in a tile."""
     return sum(own.time(spans[own.statement]) * scene.statements[own.statement].points for own in owns(p))
 
@@ -154,53 +148,53 @@ class _Search:
     """The search for the structure of one band."""
 
     scene: Scene
-    band: bands.Band
+    band: bands.PermutableBand
     spans: dict[str, dict[str, int]]
-    known: dict[tuple[tuple[str, ...], frozenset[int]], Points] = field(default_factory=dict)
+    known: dict[tuple[tuple[str, ...], frozenset[int]], PointLoops] = field(default_factory=dict)
 
-    def best(self, tree: bands.Tree, taken: tuple[int, ...], fixed: dict[str, Rows]) -> Points:
+    def best(self, tree: bands.Tree, taken: tuple[int, ...], fixed: dict[str, Rows]) -> PointLoops:
         """tree: what of the band's child is left; taken: the members of the band that are shared already."""
         key = bands.statements(tree), frozenset(taken)
         if key not in self.known:
-            parts = tree.parts if isinstance(tree, bands.Sequence) else (tree,)
+            parts = tree.children if isinstance(tree, Sequence) else (tree,)
             groups = self.scene.conflicts.components([bands.statements(x) for x in parts], fixed)
             found = [p for group in groups for p in self.group([parts[n] for n in sorted(group)], taken, fixed)]
-            self.known[key] = found[0] if len(found) == 1 else Parts(tuple(found))
+            self.known[key] = found[0] if len(found) == 1 else Sequence(tuple(found))
         return self.known[key]
 
-    def group(self, parts: list[bands.Tree], taken: tuple[int, ...], fixed: dict[str, Rows]) -> list[Points]:
-        """Parts that depend on each other in a circle, or one part."""
+    def group(self, parts: list[bands.Tree], taken: tuple[int, ...], fixed: dict[str, Rows]) -> list[PointLoops]:
+        """Sequence that depend on each other in a circle, or one part."""
         rest = [m for m in range(len(self.band.loops)) if m not in taken]
         if len(parts) == 1 or not rest:
             return [self.alone(x, rest, fixed) for x in parts]
-        sequence = bands.Sequence(tuple(parts))
-        found: list[Points] = []
+        sequence = Sequence(tuple(parts))
+        found: list[PointLoops] = []
         for m in rest:
             loop = self.band.loops[m].only(bands.statements(sequence))
             below = fixed | {s: (*fixed[s], r) for s, r in loop.rows}
-            found.append(Shared(loop, m, self.best(sequence, (*taken, m), below)))
+            found.append(SharedLoop(loop, m, self.best(sequence, (*taken, m), below)))
         return [min(found, key=lambda p: (round(cost(self.scene, p, self.spans), 2), depth(p)))]
 
-    def alone(self, tree: bands.Tree, rest: list[int], fixed: dict[str, Rows]) -> Points:
+    def alone(self, tree: bands.Tree, rest: list[int], fixed: dict[str, Rows]) -> PointLoops:
         """A part of the band's child under the members that are left."""
-        loops: list[tuple[bands.Loop, int | None]] = [(self.band.loops[m].only(bands.statements(tree)), m) for m in rest]
-        while isinstance(tree, bands.Band) and len(bands.statements(tree)) == 1:
+        loops: list[tuple[bands.LinearLoop, int | None]] = [(self.band.loops[m].only(bands.statements(tree)), m) for m in rest]
+        while isinstance(tree, bands.PermutableBand) and len(bands.statements(tree)) == 1:
             loops += [(loop, None) for loop in tree.loops]
             tree = tree.child
-        if isinstance(tree, bands.Leaf):
+        if isinstance(tree, Leaf):
             options = self.scene.options(tree.statement, tuple(loop.row(tree.statement) for loop, _ in loops),
                                          fixed[tree.statement])
             span = self.spans[tree.statement]
             return min(options, key=lambda o: o.time(span))
         below = fixed | {s: (*fixed[s], *(loop.row(s) for loop, _ in loops)) for s in bands.statements(tree)}
-        inner = tree if isinstance(tree, bands.Band) else bands.Band((), tree)
+        inner = tree if isinstance(tree, bands.PermutableBand) else bands.PermutableBand((), tree)
         child = inside(self.scene, inner, below, self.spans)
         for loop, member in reversed(loops):
-            child = Shared(loop, member, child)
+            child = SharedLoop(loop, member, child)
         return child
 
 
-def _options(scene: Scene, statement: str, rows: Rows, fixed: Rows) -> Iterator[Own]:
+def _options(scene: Scene, statement: str, rows: Rows, fixed: Rows) -> Iterator[OwnLoops]:
     """Ways to run a statement by itself: in the order of the rows, or with one of them innermost, as vectors."""
     loops: list[Linear] = []
     for row in rows:
@@ -222,16 +216,16 @@ def _operations(s: pr.Statement) -> int:
         + (s.op is not None)
 
 
-def _scalar(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own:
+def _scalar(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops:
     s = scene.statements[statement]
     carried = bool(loops) and scene.conflicts.carries(statement, (*fixed, *loops[:-1]), loops[-1])
     operations = _operations(s)
     cycles = SCALAR * (len(scene.accesses(statement)) + operations) + (CHAIN * min(operations, 3) if carried else 0.0)
     start = START if loops and len(loops[-1].terms) == 1 else 0.0
-    return Own(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles, start)
+    return OwnLoops(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles, start)
 
 
-def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | None:
+def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops | None:
     """The loops with the innermost one as vectors, or as a horizontal reduction; None if neither is right."""
     s = scene.statements[statement]
     accesses, outside = scene.accesses(statement), (*fixed, *loops[:-1])
@@ -254,8 +248,8 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> Own | Non
     if kind == "vector":
         tile = contraction_nests.tile_of_inner_loops(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
     if sign < 0:
-        loops = (*loops[:-1], Linear(((index, 1),), 0))
-    return Own(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
+        loops = (*loops[:-1], Affine(0, ((index, 1),)))
+    return OwnLoops(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
                START + (HORIZONTAL if kind == "reduce" else 0.0), lanes, tile)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
+from polytc.poly import nest
 from polytc.schedule.cost import footprints
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import Rows, text
 from polytc.schedule.tiling import point_loops
-from polytc.schedule.tiling.point_loops import Own, Parts, Points, Scene, Shared
+from polytc.schedule.tiling.point_loops import OwnLoops, PointLoops, Scene, SharedLoop
 
 NOMINAL = 64
 """Iterations of a tile's member while its structure is looked for."""
@@ -31,13 +32,13 @@ class Plan:
     the two members whose tiles make a wavefront, of which the second is parallel; parallel: 'tiles', 'inside' or ''."""
 
     sizes: tuple[int | None, ...]
-    inside: Points
+    inside: PointLoops
     cycles: float
     wave: tuple[int, int] | None
     parallel: str
 
 
-def plan(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> Plan:
+def plan(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows]) -> Plan:
     """The cheapest way found to run a band. fixed: rows outside that stand still."""
     model = _Model.of(scene, band, fixed)
     whole: tuple[int | None, ...] = (None,) * len(band.loops)
@@ -65,17 +66,17 @@ def _starts(members: int) -> Iterator[tuple[int | None, ...]]:
     yield (16, *((None,) * (members - 1)))
 
 
-def tileable(band: bands.Band) -> bool:
+def tileable(band: bands.PermutableBand) -> bool:
     """Is there more than one loop, or a parallel one? (Tiles of one loop that carries something gain nothing.)"""
     return len(band.loops) > 1 or band.loops[0].coincident
 
 
-def given(scene: Scene, band: bands.Band, fixed: dict[str, Rows], sizes: Sequence[int | None]) -> Plan:
+def given(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows], sizes: Sequence[int | None]) -> Plan:
     """The plan with these sizes, one a member of the band."""
     return _Model.of(scene, band, fixed).plan(tuple(sizes))
 
 
-def describe(scene: Scene, band: bands.Band, chosen: Plan) -> str:
+def describe(scene: Scene, band: bands.PermutableBand, chosen: Plan) -> str:
     """The plan in a line."""
     loops = [text(loop.rows[0][1]) for loop in band.loops]
     tiles = ", ".join(f"{loop}: {n}" for loop, n in zip(loops, chosen.sizes, strict=True) if n is not None)
@@ -87,7 +88,7 @@ def describe(scene: Scene, band: bands.Band, chosen: Plan) -> str:
     return ", ".join(parts)
 
 
-def extent(scene: Scene, loop: bands.Loop) -> int:
+def extent(scene: Scene, loop: bands.LinearLoop) -> int:
     """Iterations of a loop, from the first of any statement to the last."""
     ends = [footprints.row_ends(scene.statements[s], row) for s, row in loop.rows]
     return max(e[1] for e in ends) - min(e[0] for e in ends) + 1
@@ -98,15 +99,15 @@ class _Model:
     """The estimates for one band. extents: of its loops; reaches: the statements; outside: rows outside of the band."""
 
     scene: Scene
-    band: bands.Band
+    band: bands.PermutableBand
     fixed: dict[str, Rows]
     extents: tuple[int, ...]
     reaches: dict[str, footprints.Reach]
-    structures: dict[tuple[bool, ...], Points] = field(default_factory=dict)
+    structures: dict[tuple[bool, ...], PointLoops] = field(default_factory=dict)
     plans: dict[tuple[int | None, ...], Plan] = field(default_factory=dict)
 
     @staticmethod
-    def of(scene: Scene, band: bands.Band, fixed: dict[str, Rows]) -> _Model:
+    def of(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows]) -> _Model:
         extents = tuple(extent(scene, loop) for loop in band.loops)
         reaches = {s: footprints.reach(scene.program, scene.statements[s], (*fixed[s], *(x.row(s) for x in band.loops)))
                    for s in bands.statements(band.child)}
@@ -135,7 +136,7 @@ class _Model:
     def touched(self, spans: dict[str, dict[str, int]]) -> int:
         return footprints.touched([(self.reaches[s], v) for s, v in spans.items()])
 
-    def estimate(self, sizes: tuple[int | None, ...], inner: Points) -> Plan:
+    def estimate(self, sizes: tuple[int | None, ...], inner: PointLoops) -> Plan:
         machine, spans = self.scene.machine, self.spans(sizes)
         compute = point_loops.cost(self.scene, inner, spans)
         shared = set(_members(inner))
@@ -149,7 +150,7 @@ class _Model:
         speed, regions, wave, where = self.parallel(sizes, inner, compute + memory, steps)
         return Plan(sizes, inner, (compute + memory) / speed + regions * PARALLEL_REGION, wave, where)
 
-    def parallel(self, sizes: tuple[int | None, ...], inner: Points, work: float, steps: float
+    def parallel(self, sizes: tuple[int | None, ...], inner: PointLoops, work: float, steps: float
                  ) -> tuple[float, float, tuple[int, int] | None, str]:
         """(how many times as fast as one thread, parallel regions, wavefront, where)."""
         cores = self.scene.machine.cores
@@ -170,12 +171,12 @@ class _Model:
         return 1.0, 0.0, None, ""
 
 
-def _members(p: Points) -> list[int]:
+def _members(p: PointLoops) -> list[int]:
     """The members of the band that statements share inside of tiles."""
     match p:
-        case Own():
+        case OwnLoops():
             return []
-        case Shared():
+        case SharedLoop():
             return ([p.member] if p.member is not None else []) + _members(p.child)
-        case Parts():
-            return [m for x in p.parts for m in _members(x)]
+        case nest.Sequence():
+            return [m for x in p.children for m in _members(x)]

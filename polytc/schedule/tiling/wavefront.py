@@ -15,18 +15,18 @@ from math import ceil
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.program.linear import Linear
+from polytc.program.affine import Linear
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import text
 from polytc.schedule.tiling import contraction_nests
-from polytc.schedule.tiling.point_loops import Own, Parts, Points, Scene, Shared
+from polytc.schedule.tiling.point_loops import OwnLoops, PointLoops, Scene, SharedLoop
 from polytc.schedule.tiling.tile_sizes import Plan
 
 BLOCK = 64
 """Iterations of a block of a vector loop that was moved inside others."""
 
 
-def nest(scene: Scene, band: bands.Band, chosen: Plan, name: str) -> Nest:
+def nest(scene: Scene, band: bands.PermutableBand, chosen: Plan, name: str) -> Nest:
     """The loops of a band as planned. name: the names of its bands begin with it."""
     tiled = [m for m, n in enumerate(chosen.sizes) if n is not None]
     free = [m for m in tiled if band.loops[m].coincident]
@@ -53,21 +53,21 @@ def _member(scene: Scene, rows: dict[str, str], kind: str, coincident: bool = Fa
     return Member(tuple((scene.statements[s].name, e) for s, e in rows.items()), kind, coincident)
 
 
-def _points(scene: Scene, p: Points, name: str, *, parallel: bool) -> Nest:
+def _points(scene: Scene, p: PointLoops, name: str, *, parallel: bool) -> Nest:
     """parallel: the outermost loops that may be parallel are."""
     match p:
-        case Own():
+        case OwnLoops():
             return _own(scene, p, f"{name}.{p.statement}", parallel=parallel)
-        case Parts():
-            return Sequence(tuple(_points(scene, x, f"{name}.{n}", parallel=parallel) for n, x in enumerate(p.parts)))
-        case Shared():
+        case Sequence():
+            return Sequence(tuple(_points(scene, x, f"{name}.{n}", parallel=parallel) for n, x in enumerate(p.children)))
+        case SharedLoop():
             rows = {s: text(r) for s, r in p.loop.rows}
             busy = parallel and p.loop.coincident
             child = _points(scene, p.child, f"{name}.in", parallel=parallel and not busy)
             return Band(f"{name}.all", (_member(scene, rows, "parallel" if busy else "sequential", p.loop.coincident),), child)
 
 
-def _own(scene: Scene, own: Own, name: str, *, parallel: bool) -> Nest:
+def _own(scene: Scene, own: OwnLoops, name: str, *, parallel: bool) -> Nest:
     """The loops of one statement; the first free one is parallel, if that is asked for; blocks of the vector loop, if no other
     is."""
     s = scene.statements[own.statement]

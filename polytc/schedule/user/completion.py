@@ -21,21 +21,21 @@ from typing import TypeVar
 from polytc import errors
 from polytc.machine import Machine
 from polytc.poly import nest
+from polytc.poly.nest import Leaf
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
+from polytc.program.kinds import AT_ONCE
 from polytc.schedule.cost import parallel_profitability, register_tiles
 from polytc.schedule.cpu import strategy as cpu
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, vector_score
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.user import extents, loopnest, reading
-from polytc.schedule.user.loopnest import Body, Leaf, Loop, Node
+from polytc.schedule.user.loopnest import Body, NamedLoop, Node
 from polytc.schedule.user.steps import Steps
 
 S = TypeVar("S", bound=Steps)
-
-AT_ONCE = ("parallel", "vector", "reduce", "block0", "block1", "block2", "thread0", "thread1", "thread2")
-"""Kinds of loops that run iterations at once."""
 
 
 def complete(s: S, machine: Machine) -> S:
@@ -116,7 +116,7 @@ def _vectors(s: S, name: str, machine: Machine) -> S:
     return _attempt(s, lambda s: s.vectorize(name, steps[best].name(name), _fitting(s, steps[best], width, lanes)))
 
 
-def _walks(loop: Loop, name: str) -> str | None:
+def _walks(loop: NamedLoop, name: str) -> str | None:
     """The index that each iteration of the loop advances by one, if the loop does nothing else: of `i` and `i % 32`, i."""
     match next(r.value for r in loop.rows if r.statement == name):
         case pr.Index(index) | pr.Binary("%", pr.Index(index), pr.Const()):
@@ -132,7 +132,7 @@ def _score(s: pr.Statement, accesses: tuple[AccessStrides, ...], index: str) -> 
 
 def _register_tile(s: S, name: str, chosen: register_tiles.RegisterTile, loops: dict[str, str], lanes: int) -> S:
     """loops: index -> the name of the loop that walks it."""
-    def along(index: str) -> Loop:
+    def along(index: str) -> NamedLoop:
         return loopnest.loops(s.body, name)[loopnest.depth(s.body, name, loops[index])]
     width = _fitting(s, along(chosen.vector), chosen.width * lanes, lanes)
     made = _attempt(s, lambda s: s.vectorize(name, loops[chosen.vector], width))
@@ -142,13 +142,13 @@ def _register_tile(s: S, name: str, chosen: register_tiles.RegisterTile, loops: 
     return _attempt(made, lambda s: s.unroll_and_jam(name, jam, rows)) if rows > 1 else made
 
 
-def _trips(s: Steps, loop: Loop) -> int:
+def _trips(s: Steps, loop: NamedLoop) -> int:
     """Iterations, of open sizes for the representative ones."""
     low, high = extents.of(loop, extents.domains(s.scop))
     return high - low
 
 
-def _fitting(s: Steps, loop: Loop, most: int, lanes: int) -> int:
+def _fitting(s: Steps, loop: NamedLoop, most: int, lanes: int) -> int:
     """Iterations of a point loop: a multiple of `lanes` that divides the trip count, if one is not far below `most`."""
     if s.program.sizes:
         return most
@@ -176,7 +176,7 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
     if made is not s:
         few = trips < 4 * machine.cores or machine.kind == "gpu"
         inner = loop.body[0]
-        if few and depth < 2 and len(loop.body) == 1 and isinstance(inner, Loop) and inner.kind == "sequential":
+        if few and depth < 2 and len(loop.body) == 1 and isinstance(inner, NamedLoop) and inner.kind == "sequential":
             return _attempt(made, lambda s: s.parallel(name, inner.name(name)))
         return made
     for child in loop.body:
@@ -188,5 +188,5 @@ def _decided(n: Node) -> bool:
     """Did the user say what runs in parallel in this nest?"""
     if isinstance(n, Leaf):
         return False
-    return n.kind == "parallel" or n.kind.startswith(("block", "thread")) or any(map(_decided, n.body))
+    return n.kind == "parallel" or kinds.is_mapped(n.kind) or any(map(_decided, n.body))
 

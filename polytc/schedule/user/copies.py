@@ -2,9 +2,9 @@
 
     S1: C[i,j] += A[i,k]*B[k,j]   ->   S1_A: A_S1[i,k] = A[i,k];  S1: C[i,j] += A_S1[i,k]*B[k,j]
 
-A schedule with copies says so in comments at its head, `# copy S1 A 0,1`, so that its text is enough to make the program again.
-Iterations that run at once have copies of their own where several use one element: `# copy S1 A 0,1 j/16` has one for each
-value of j // 16.
+A saved schedule lists its copies, `S1 A 0,1` (schedule.user.saved), so that its text is enough to make the program again.
+Iterations that run at once have copies of their own where several use one element: `S1 A 0,1 j/16` has one for each value of
+j // 16.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from polytc.program.affine import affine, interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
-
-HEAD = "# copy "
 
 
 @dataclass(frozen=True)
@@ -77,21 +75,17 @@ class Copy:
 
     def __str__(self) -> str:
         order = ",".join(map(str, self.order)) or ("-" if self.each else "")
-        return " ".join([f"{HEAD}{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
+        return " ".join([f"{self.statement} {self.tensor} {order}".rstrip(), *map(str, self.each)])
 
-
-def of(text: str) -> tuple[Copy, ...]:
-    """The copies that the head of a schedule's text asks for."""
-    found = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        words = line.removeprefix(HEAD).split() if line.startswith(HEAD) else []
-        if len(words) >= 2:
-            order = words[2].split(",") if len(words) > 2 else []
-            each = tuple(p for word in words[3:] if (p := Piece.read(word)) is not None)
-            found.append(Copy(words[0], words[1], tuple(int(d) for d in order if d.isdigit()), each))
-    return tuple(found)
+    @staticmethod
+    def read(text: str) -> Copy | None:
+        """The copy that prints so."""
+        statement, tensor, order, *each = [*text.split(), "", "", ""][:max(3, len(text.split()))]
+        pieces = tuple(map(Piece.read, each))
+        numbers = [] if order in ("", "-") else order.split(",")
+        if not tensor or None in pieces or not all(map(str.isdecimal, numbers)):
+            return None
+        return Copy(statement, tensor, tuple(map(int, numbers)), tuple(p for p in pieces if p is not None))
 
 
 def applied(program: pr.Program, wanted: tuple[Copy, ...]) -> pr.Program:
@@ -167,7 +161,7 @@ def _pieces(s: pr.Statement, c: Copy, taken: set[str]) -> list[pr.Range]:
 
 def _extent(s: pr.Statement, reads: list[pr.Read], tensor: pr.Tensor, d: int) -> tuple[int, int]:
     """The half-open interval of dimension d that the reads touch within the tensor."""
-    box = {r.index: (r.lower, r.upper - 1) for r in s.ranges}
+    box = s.box
     lower, upper = tensor.lower[d], tensor.lower[d] + tensor.shape[d]
     low, high = upper, lower
     for r in reads:

@@ -14,7 +14,7 @@ from polytc.program import affine
 from polytc.program import program as pr
 from polytc.program import sizes as formulas
 from polytc.program.generalise import numeric
-from polytc.schedule.user.loopnest import Loop, Row
+from polytc.schedule.user.loopnest import NamedLoop, Row
 
 _PARAM = islpy.dim_type.param
 
@@ -40,7 +40,7 @@ def _by_name(scop: Scop) -> dict[str, tuple[pr.Statement, islpy.Set]]:
     return {known[d.get_tuple_name()].name: (known[d.get_tuple_name()], d) for d in isl.sets(scop.domain)}
 
 
-def of(loop: Loop, instances: Domains) -> tuple[int, int]:
+def of(loop: NamedLoop, instances: Domains) -> tuple[int, int]:
     """The smallest half-open range that holds all iterations of the loop, for the representative sizes; (0, 0) if there is
     none."""
     values = [_values(r, *instances.typical[r.statement]) for r in loop.rows if r.statement in instances.typical]
@@ -48,7 +48,7 @@ def of(loop: Loop, instances: Domains) -> tuple[int, int]:
     return (min(low), max(high) + 1) if low else (0, 0)
 
 
-def texts(loop: Loop, instances: Domains) -> tuple[str, str]:
+def texts(loop: NamedLoop, instances: Domains) -> tuple[str, str]:
     """That range for all sizes, as formulas."""
     found = _ends(loop, instances) if instances.names else None
     if found is None:
@@ -57,13 +57,13 @@ def texts(loop: Loop, instances: Domains) -> tuple[str, str]:
     return _text(found[0], instances.names, min), _text(found[1].add(one), instances.names, max)
 
 
-def bounded(loop: Loop, instances: Domains) -> bool:
+def bounded(loop: NamedLoop, instances: Domains) -> bool:
     """Is there a number of iterations that the loop never has more of, whatever the sizes?"""
     found = _ends(loop, instances)
     return found is None or bool(found[1].sub(found[0]).max_val().is_int())
 
 
-def _ends(loop: Loop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | None:
+def _ends(loop: NamedLoop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | None:
     """The first and the last iteration of the loop, by the sizes."""
     ends = [islpy.Map.from_pw_aff(_values(r, *instances.of[r.statement])).range() for r in loop.rows
             if r.statement in instances.of]
@@ -74,7 +74,7 @@ def _ends(loop: Loop, instances: Domains) -> tuple[islpy.PwAff, islpy.PwAff] | N
     return low, high
 
 
-def first(loop: Loop, statement: str, instances: Domains) -> int | None:
+def first(loop: NamedLoop, statement: str, instances: Domains) -> int | None:
     """The first iteration of a loop around a statement, None if that depends on the sizes."""
     if statement not in instances.of:
         return 0
@@ -112,19 +112,19 @@ def _text(value: islpy.PwAff, names: tuple[str, ...], widest: Callable[[Iterable
     return "..."
 
 
-def _form(aff: islpy.Aff, names: tuple[str, ...]) -> affine.Affine:
+def _form(aff: islpy.Aff, names: tuple[str, ...]) -> affine.QuasiAffine:
     """An integer function of parameters as a formula of sizes."""
     form, divisor = _scaled(aff, {isl.name(n): n for n in names})
     return form if divisor == 1 else affine.Affine(0, ((affine.Quotient(form, divisor), 1),))
 
 
-def _scaled(aff: islpy.Aff, names: dict[str, str]) -> tuple[affine.Affine, int]:
+def _scaled(aff: islpy.Aff, names: dict[str, str]) -> tuple[affine.QuasiAffine, int]:
     """(form, number): the function is the form over the number."""
     divisor = aff.get_denominator_val().to_python()
 
     def times(value: islpy.Val) -> int:
         return int(value.mul(islpy.Val(divisor, value.get_ctx())).to_python())
-    total = affine.Affine(times(aff.get_constant_val()))
+    total: affine.QuasiAffine = affine.Affine(times(aff.get_constant_val()))
     for d in range(aff.dim(_PARAM)):
         c = times(aff.get_coefficient_val(_PARAM, d))
         total = affine.add(total, affine.Affine(0, ((names[aff.get_dim_name(_PARAM, d)], 1),)), c)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from polytc import errors
 from polytc.lang.report import closest
 from polytc.poly import isl, nest
+from polytc.poly.nest import Leaf
 from polytc.program import program as pr
 from polytc.schedule.user import quasi_affine
 
@@ -31,9 +32,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Loop:
-    """rows: one a statement below, in order; kind: a member of schedule.tree.KINDS; body: what each iteration runs, in
-    order."""
+class NamedLoop:
+    """A loop that each statement in it calls by a name. rows: one a statement below, in order; kind: a member of
+    program.kinds.KINDS; body: what each iteration runs, in order."""
 
     rows: tuple[Row, ...]
     body: Body
@@ -49,14 +50,7 @@ class Loop:
         return next(r.name for r in self.rows if r.statement == statement)
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """One statement."""
-
-    statement: str
-
-
-Node: TypeAlias = Loop | Leaf
+Node: TypeAlias = NamedLoop | Leaf
 Body: TypeAlias = tuple[Node, ...]
 
 
@@ -67,13 +61,13 @@ def statements(body: Body) -> tuple[str, ...]:
     return tuple(s for n in body for s in ((n.statement,) if isinstance(n, Leaf) else statements(n.body)))
 
 
-def loops(body: Body, statement: str) -> tuple[Loop, ...]:
+def loops(body: Body, statement: str) -> tuple[NamedLoop, ...]:
     """The loops around a statement, outermost first. Raises E707 for an unknown one."""
     known = statements(body)
     if statement not in known:
         raise errors.fail("E707", f"there is no statement {statement!r}", notes=[
             n for n in (closest(statement, known), f"the statements are {', '.join(known)}") if n])
-    found: list[Loop] = []
+    found: list[NamedLoop] = []
     while True:
         n = body[child(body, statement)]
         if isinstance(n, Leaf):
@@ -103,7 +97,7 @@ def shared(body: Body, a: str, b: str) -> int:
     return sum(x is y for x, y in zip(loops(body, a), loops(body, b), strict=False))
 
 
-def chain(body: Body, statement: str, first: int, last: int) -> tuple[Loop, ...]:
+def chain(body: Body, statement: str, first: int, last: int) -> tuple[NamedLoop, ...]:
     """Loops first..last around a statement. Raises E708 unless each holds nothing but the next."""
     found = loops(body, statement)[first:last + 1]
     for outer, inner in pairwise(found):
@@ -117,12 +111,12 @@ def chain(body: Body, statement: str, first: int, last: int) -> tuple[Loop, ...]
 
 # ---- changing
 
-def edit(body: Body, statement: str, position: int, change: Callable[[Loop], Body]) -> Body:
+def edit(body: Body, statement: str, position: int, change: Callable[[NamedLoop], Body]) -> Body:
     """The nest with the loop at this position around the statement replaced by what `change` makes of it."""
     def replaced(nodes: Body) -> Body:
         at = child(nodes, statement)
         node = nodes[at]
-        assert isinstance(node, Loop), "loopnest: no loop at that position"
+        assert isinstance(node, NamedLoop), "loopnest: no loop at that position"
         return (*nodes[:at], *change(node), *nodes[at + 1:])
     return edit_body(body, statement, position, replaced)
 
@@ -133,12 +127,12 @@ def edit_body(body: Body, statement: str, levels: int, change: Callable[[Body], 
         return change(body)
     at = child(body, statement)
     node = body[at]
-    assert isinstance(node, Loop), "loopnest: no loop at that position"
+    assert isinstance(node, NamedLoop), "loopnest: no loop at that position"
     inside = edit_body(node.body, statement, levels - 1, change)
     return (*body[:at], loop(node.rows, inside, node.kind), *body[at + 1:])
 
 
-def rebuilt(chosen: tuple[Loop, ...], inside: Body) -> Body:
+def rebuilt(chosen: tuple[NamedLoop, ...], inside: Body) -> Body:
     """The loops one in the other, outermost first, around a body."""
     for loop in reversed(chosen):
         inside = (replace(loop, body=inside),)
@@ -150,10 +144,10 @@ def row(r: Row, value: pr.Expr, name: str | None = None) -> Row:
     return Row(r.statement, r.name if name is None else name, quasi_affine.normal(value))
 
 
-def loop(rows: tuple[Row, ...], body: Body, kind: str = "sequential") -> Loop:
+def loop(rows: tuple[Row, ...], body: Body, kind: str = "sequential") -> NamedLoop:
     """The loop around a body, with those of the rows that its statements have, in their order."""
     known = {r.statement: r for r in rows}
-    return Loop(tuple(known[s] for s in statements(body)), body, kind)
+    return NamedLoop(tuple(known[s] for s in statements(body)), body, kind)
 
 
 # ---- to and from schedules
@@ -187,16 +181,34 @@ def _nest(n: Node) -> nest.Nest:
     if isinstance(n, Leaf):
         return nest.Leaf(n.statement)
     found = [n]
-    while len(found[-1].body) == 1 and isinstance(found[-1].body[0], Loop):
+    while len(found[-1].body) == 1 and isinstance(found[-1].body[0], NamedLoop):
         found.append(found[-1].body[0])
     members = tuple(nest.Member(tuple((r.statement, _text(r.value)) for r in x.rows), x.kind) for x in found)
-    return nest.Band(band_name(found), members, nest_of(found[-1].body))
+    return nest.Band(str(BandName.of(found)), members, nest_of(found[-1].body))
 
 
-def band_name(found: list[Loop]) -> str:
-    """'S1,S2:i/x,j/y' of loops i and j of S1 that S2 calls x and y; 'S1,S2:i,j' if both call them that."""
-    names = (x.title if "/" not in x.title else "/".join(r.name for r in x.rows) for x in found)
-    return f"{','.join(r.statement for r in found[0].rows)}:{','.join(names)}"
+@dataclass(frozen=True)
+class BandName:
+    """The name of a band that says what its loops are called: 'S1,S2:i/x,j/y' of loops i and j of S1 that S2 calls x and y, or
+    'S1,S2:i,j' if both call them that. titles: of each loop the names, one a statement or one for all."""
+
+    statements: tuple[str, ...]
+    titles: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        return f"{','.join(self.statements)}:{','.join(map('/'.join, self.titles))}"
+
+    @staticmethod
+    def of(found: list[NamedLoop]) -> BandName:
+        """The name of a band of loops."""
+        names = (tuple(r.name for r in x.rows) for x in found)
+        return BandName(tuple(r.statement for r in found[0].rows), tuple(n if len(set(n)) > 1 else n[:1] for n in names))
+
+    @staticmethod
+    def read(text: str) -> BandName:
+        """The name that prints so; without titles, if it is one of a strategy's."""
+        statements, colon, titles = text.partition(":")
+        return BandName(tuple(statements.split(",")), tuple(tuple(t.split("/")) for t in titles.split(",")) if colon else ())
 
 
 def _text(value: pr.Expr) -> str:
@@ -205,9 +217,9 @@ def _text(value: pr.Expr) -> str:
     return text
 
 
-def walk(body: Body) -> Iterator[Loop]:
+def walk(body: Body) -> Iterator[NamedLoop]:
     """All loops, outer ones first."""
     for n in body:
-        if isinstance(n, Loop):
+        if isinstance(n, NamedLoop):
             yield n
             yield from walk(n.body)

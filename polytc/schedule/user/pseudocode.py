@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
+from polytc.poly.nest import Leaf
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.schedule.user import extents
-from polytc.schedule.user.loopnest import Body, Leaf, Loop
+from polytc.schedule.user.loopnest import Body, NamedLoop
 
 COMMENT = 40
 """The column in which comments begin."""
@@ -46,7 +47,7 @@ def statement(s: pr.Statement) -> str:
     return f"{left}  where {', '.join(kept)}" if where and kept else left
 
 
-def _comment(n: Loop) -> str:
+def _comment(n: NamedLoop) -> str:
     values = [(r.statement, pr.format_expr(r.value)) for r in n.rows]
     if all(value == r.name for (_, value), r in zip(values, n.rows, strict=True)):
         return ""

@@ -9,7 +9,7 @@ remainder become one again.
 from __future__ import annotations
 
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Atom, Quotient, Remainder, add, affine
+from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient, Remainder, add, affine
 from polytc.program.scalars import I64
 
 
@@ -20,12 +20,12 @@ def normal(e: pr.Expr) -> pr.Expr:
     return _expression(_paired(_flat(form)))
 
 
-def _flat(a: Affine) -> Affine:
+def _flat(a: QuasiAffine) -> QuasiAffine:
     """Without remainders."""
-    total = Affine(a.constant)
+    total: QuasiAffine = Affine(a.constant)
     for atom, c in a.terms:
         if isinstance(atom, str):
-            part = Affine(0, ((atom, 1),))
+            part: QuasiAffine = Affine(0, ((atom, 1),))
         elif isinstance(atom, Quotient) and (value := _fixed(atom)) is not None:
             part = Affine(value)
         else:
@@ -46,7 +46,7 @@ def _fixed(q: Quotient) -> int | None:
     return low // q.divisor if low // q.divisor == high // q.divisor else None
 
 
-def _quotient(a: Affine, d: int) -> Affine:
+def _quotient(a: QuasiAffine, d: int) -> QuasiAffine:
     """a // d: what d divides stands outside, and (x // e + k) // d is (x + k*e) // (d*e)."""
     outside = Affine(a.constant // d, tuple((t, c // d) for t, c in a.terms if c % d == 0))
     rest = Affine(a.constant % d, tuple((t, c) for t, c in a.terms if c % d))
@@ -58,7 +58,7 @@ def _quotient(a: Affine, d: int) -> Affine:
     return add(outside, Affine(0, ((Quotient(rest, d), 1),)))
 
 
-def _paired(a: Affine) -> Affine:
+def _paired(a: QuasiAffine) -> QuasiAffine:
     """With remainders for pairs: c*x - c*d*(x // d) is c*(x % d), where x may be a quotient itself."""
     for atom, q in a.terms:
         for base, d in _bases(atom, a):
@@ -70,7 +70,7 @@ def _paired(a: Affine) -> Affine:
     return a
 
 
-def _bases(atom: Atom, a: Affine) -> list[tuple[Affine, int]]:
+def _bases(atom: Atom, a: QuasiAffine) -> list[tuple[QuasiAffine, int]]:
     """The forms x and numbers d such that the atom is x // d: its own, and those over the other quotients of `a`."""
     if not isinstance(atom, Quotient):
         return []
@@ -83,7 +83,7 @@ def _key(atom: Atom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, repr(atom))
 
 
-def _expression(a: Affine) -> pr.Expr:
+def _expression(a: QuasiAffine) -> pr.Expr:
     result: pr.Expr | None = None
     for atom, c in sorted(a.terms, key=lambda t: t[1] < 0):
         term = _atom(atom) if abs(c) == 1 else pr.Binary("*", pr.Const(abs(c), I64), _atom(atom), I64)

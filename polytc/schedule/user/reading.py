@@ -1,6 +1,6 @@
 """isl schedule tree -> loop nest: a saved schedule becomes one that can be edited again.
 
-Names come from the bands' names ('S1,S2:i/x,j', loopnest.band_name). The loops of a band that has none, of a strategy or of a
+Names come from the bands' names ('S1,S2:i/x,j', loopnest.BandName). The loops of a band that has none, of a strategy or of a
 schedule written by hand, are named after the index that they run over: 'i', or from the outside 'i.0', 'i.1', ...
 """
 
@@ -13,32 +13,23 @@ from functools import partial
 import islpy
 
 from polytc import errors
-from polytc.poly import isl
+from polytc.poly import isl, marks
+from polytc.poly.marks import Mark
+from polytc.poly.nest import Leaf
 from polytc.program import program as pr
 from polytc.program.scalars import I64
-from polytc.schedule.user import copies, loopnest, quasi_affine
+from polytc.schedule.user import loopnest, quasi_affine
 from polytc.schedule.user.directives import tiling
-from polytc.schedule.user.loopnest import Body, Leaf, Loop, Row
+from polytc.schedule.user.loopnest import Body, NamedLoop, Row
 
 _WHAT = islpy.schedule_node_type
-
-
-def steps(text: str) -> tuple[str, ...]:
-    """What the comments at the head of a saved schedule say was done."""
-    found = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        if not line.startswith(copies.HEAD):
-            found.append(line.removeprefix("#").strip())
-    return tuple(found[1:])
 
 
 def body(tree: islpy.Schedule, program: pr.Program) -> Body:
     """The loops of a schedule tree of the program. Raises E708 for what is no loop nest: other nodes than bands, marks,
     sequences and filters, pieces, a statement in several places."""
     known = {isl.name(s.name): s for s in program.statements}
-    found = _node(tree.get_root().child(0), known, ())
+    found = _node(tree.get_root().child(0), known, None)
     held = loopnest.statements(found)
     if sorted(held) != sorted(s.name for s in program.statements):
         raise _refused("it has a statement in several places")
@@ -64,7 +55,7 @@ def _named(found: Body, statement: str) -> Body:
     return found
 
 
-def _renamed(statement: str, name: str, x: Loop) -> Body:
+def _renamed(statement: str, name: str, x: NamedLoop) -> Body:
     return (replace(x, rows=tuple(replace(r, name=name) if r.statement == statement else r for r in x.rows)),)
 
 
@@ -73,8 +64,8 @@ def _refused(why: str) -> errors.CompileError:
                        notes=["polytc.compile(schedule=text) takes it as it is"])
 
 
-def _node(node: islpy.ScheduleNode, known: dict[str, pr.Statement], mark: tuple[str, ...]) -> Body:
-    """mark: the words of the mark above a band."""
+def _node(node: islpy.ScheduleNode, known: dict[str, pr.Statement], mark: Mark | None) -> Body:
+    """mark: what stands above a band."""
     kind = node.get_type()
     if kind == _WHAT.leaf:
         names = [s.get_tuple_name() for s in isl.sets(node.get_domain())]
@@ -82,31 +73,31 @@ def _node(node: islpy.ScheduleNode, known: dict[str, pr.Statement], mark: tuple[
             raise _refused("instances of several statements run at once")
         return (Leaf(known[names[0]].name),)
     if kind == _WHAT.mark:
-        return _node(node.child(0), known, tuple(node.mark_get_id().get_name().split()))
+        return _node(node.child(0), known, marks.of(node))
     if kind == _WHAT.filter:
-        return _node(node.child(0), known, ())
+        return _node(node.child(0), known, None)
     if kind == _WHAT.sequence:
-        return tuple(x for n in range(node.n_children()) for x in _node(node.child(n), known, ()))
+        return tuple(x for n in range(node.n_children()) for x in _node(node.child(n), known, None))
     if kind != _WHAT.band:
         raise _refused("it has nodes other than bands, marks, sequences and filters")
     return _band(node, known, mark)
 
 
-def _band(node: islpy.ScheduleNode, known: dict[str, pr.Statement], mark: tuple[str, ...]) -> Body:
-    inside = _node(node.child(0), known, ())
+def _band(node: islpy.ScheduleNode, known: dict[str, pr.Statement], mark: Mark | None) -> Body:
+    inside = _node(node.child(0), known, None)
     below = loopnest.statements(inside)
     members = node.band_n_member()
-    kinds = (*mark[1:], *["sequential"] * members)[:members]
-    titles = mark[0].partition(":")[2].split(",") if mark else []
+    mark = mark or Mark("")
+    titles = loopnest.BandName.read(mark.name).titles
     partial = node.band_get_partial_schedule()
     for m in reversed(range(members)):
         values = {s: _value(partial.get_at(m), known, s) for s in below}
-        given = titles[m].split("/") if len(titles) == members else []
-        names = given * len(below) if len(given) == 1 else given
+        given = titles[m] if len(titles) == members else ()
+        names = list(given * len(below) if len(given) == 1 else given)
         if len(names) != len(below):
             names = [""] * len(below)
         rows = tuple(Row(s, n, values[s]) for s, n in zip(below, names, strict=True))
-        inside = (Loop(rows, inside, kinds[m]),)
+        inside = (NamedLoop(rows, inside, mark.kind(m)),)
     return inside
 
 

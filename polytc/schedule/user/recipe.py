@@ -11,10 +11,12 @@ from polytc import errors
 from polytc.machine import Machine
 from polytc.poly import dependences, nest
 from polytc.poly import scop as polyhedra
+from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.schedule import tree
-from polytc.schedule.user import completion, copies, extents, loopnest, pseudocode, reading
+from polytc.schedule.user import completion, copies, extents, loopnest, pseudocode, reading, saved
 from polytc.schedule.user.directives import caching
+from polytc.schedule.user.saved import Saved
 from polytc.schedule.user.steps import Steps
 
 
@@ -79,7 +81,7 @@ class Recipe(Steps):
         used = {e.name for r in reads for e in pr.walk(r) if isinstance(e, pr.Index)}
         found = []
         for loop in loopnest.loops(self.body, statement)[:depth]:
-            mapped = loop.kind.startswith("block") or items and loop.kind.startswith("thread")
+            mapped = kinds.is_group(loop.kind) or items and kinds.is_item(loop.kind)
             piece = copies.Piece.of(next(r.value for r in loop.rows if r.statement == statement)) if mapped else None
             found += [piece] if piece is not None and piece.index not in used else []
         return tuple(found)
@@ -103,8 +105,7 @@ class Recipe(Steps):
 
     def yaml(self) -> str:
         """The schedule tree in isl's YAML, which `polytc.compile(schedule=...)` takes as it is, without adding to it."""
-        head = [str(c) for c in self.copied] + [f"# {step}" for step in self.steps]
-        return "\n".join([tree.WRITTEN, *head, f"{self.schedule}\n"])
+        return str(Saved(f"{self.schedule}\n", True, self.copied, self.steps))
 
     def save(self, path: str | Path) -> None:
         """Write the YAML to a file."""
@@ -121,11 +122,11 @@ class Recipe(Steps):
 
     def read(self, text: str) -> Recipe:
         """The schedule of a YAML text, for this program; see `load`."""
-        written, wanted = self.base or self.program, copies.of(text)
-        made = replace(start(copies.applied(written, wanted), self.exact), base=written, copied=wanted,
+        written, given = self.base or self.program, saved.read(text)
+        made = replace(start(copies.applied(written, given.copies), self.exact), base=written, copied=given.copies,
                        machine_of=self.machine_of)
-        found = made.bounded(lambda: tree.from_yaml(text, made.scop, made.deps))
-        return replace(made, body=reading.body(found.tree, made.program), steps=reading.steps(text))
+        found = made.bounded(lambda: tree.from_yaml(given.tree, made.scop, made.deps))
+        return replace(made, body=reading.body(found.tree, made.program), steps=given.steps)
 
     def request(self, machine: Machine) -> str | None:
         """The YAML of what is compiled for a machine: completed unless it is exact; None, the automatic schedule, if nothing
@@ -141,7 +142,7 @@ class Recipe(Steps):
         return completion.complete(self, machine)
 
 
-def _first(loop: loopnest.Loop, statement: str, instances: extents.Domains) -> int:
+def _first(loop: loopnest.NamedLoop, statement: str, instances: extents.Domains) -> int:
     """The first iteration of a loop around a statement, in which an element is copied that the loop does not choose. Raises
     E412 where that depends on sizes."""
     found = extents.first(loop, statement, instances)

@@ -192,7 +192,7 @@ def _illegal(what: str, found: tree.Refusal) -> errors.CompileError:
         notes = [f"{broken.source} must run before {broken.sink}: one writes an element that the other touches"]
         return errors.fail(found.code, message, kind=errors.IllegalTransform, notes=notes)
     kind, band, member = found.loop
-    title = band.partition(":")[2].split(",")[member]
+    title = "/".join(loopnest.BandName.read(band).titles[member])
     notes = [f"the iterations of {title} depend on each other: as a {kind} loop they would run at once"]
     if found.reduces:
         message = f"{what} breaks the reduction over {title}: {broken.source} and {broken.sink} would share an iteration"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import affine, loops, traverse
+from polytc.codegen import addresses, loops, traverse
 from polytc.machine import Machine
 from polytc.schedule.cost import register_tiles
 from polytc.targets.llvm import expressions, ir
@@ -40,8 +40,8 @@ class _Cell:
     store: loops.Store
     number: int
     instruction: str
-    a: tuple[loops.Buffer, affine.Affine]
-    b: tuple[loops.Buffer, affine.Affine]
+    a: tuple[loops.Buffer, addresses.Address]
+    b: tuple[loops.Buffer, addresses.Address]
     stride: int
 
 
@@ -168,9 +168,9 @@ def _cell(x: loops.Stmt, var: str, machine: Machine) -> _Cell | None:
     return _Cell(x, int(x.indices[0].value), SPELLING[dot.fn, first], *operands, b[1])
 
 
-def _moved(load: loops.Load, var: str) -> tuple[affine.Affine, int] | None:
+def _moved(load: loops.Load, var: str) -> tuple[addresses.Address, int] | None:
     """The address, and how far the variable moves it; None if that is no number."""
-    form = affine.flatten(load.buffer, load.indices)
+    form = addresses.flatten(load.buffer, load.indices)
     if form is None or any(var in traverse.variables(atom) for atom, _ in form.terms if atom != loops.Var(var)):
         return None
     return form, dict(form.terms).get(loops.Var(var), 0)
@@ -182,9 +182,9 @@ def _chunks(strip: list[_Cell], high: int) -> list[_Chunk]:
     for n in range(0, len(strip) - high + 1, high):
         rows = strip[n:n + high]
         second = rows[min(1, high - 1)]
-        numbers, steps = second.number - rows[0].number, second.a[1].offset - rows[0].a[1].offset
+        numbers, steps = second.number - rows[0].number, second.a[1].constant - rows[0].a[1].constant
         even = all(c.number == rows[0].number + i * numbers and c.a[0] == rows[0].a[0]
-                   and c.a[1] == replace(rows[0].a[1], offset=rows[0].a[1].offset + i * steps) for i, c in enumerate(rows))
+                   and c.a[1] == replace(rows[0].a[1], constant=rows[0].a[1].constant + i * steps) for i, c in enumerate(rows))
         if not even:
             break
         out.append(_Chunk(tuple(rows), numbers, steps))
@@ -253,7 +253,7 @@ def _shape(c: _Chunk) -> tuple[ir.Value, ir.Value]:
 def _place(body: Body, c: _Chunk) -> tuple[ir.Value, int]:
     """Where the accumulators of a chunk begin, and bytes from one row to the next."""
     array = c.first.store.buffer
-    return pointer(body, array, affine.Affine(offset=c.first.number * EDGE)), c.number_step * EDGE * WORD
+    return pointer(body, array, addresses.Address(c.first.number * EDGE)), c.number_step * EDGE * WORD
 
 
 def _load(fn: ir.Function, shape: tuple[ir.Value, ir.Value], at: ir.Value, stride: int) -> ir.Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from polytc.machine import Machine
 from polytc.program.scalars import BF16, F32, F64, DType
 from polytc.targets.llvm import ir, remainder
@@ -71,8 +73,7 @@ def _shift(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -> 
 
 def _constant_of(v: ir.Value) -> int | None:
     """The number of an integer constant, scalar or splat."""
-    text = v.ref[v.ref.rindex(" ") + 1:-1] if v.ref.startswith("splat") else v.ref
-    return int(text) if text.lstrip("-").isdigit() else None
+    return v.number if isinstance(v.number, int) else None
 
 
 def _divide(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType, nonnegative: bool) -> ir.Value:
@@ -154,10 +155,7 @@ def extremum(fn: ir.Function, op: str, a: ir.Value, b: ir.Value, dtype: DType) -
 
 def _is_number(v: ir.Value) -> bool:
     """A float constant that is not NaN."""
-    text = v.ref[v.ref.rindex(" ") + 1:-1] if v.ref.startswith("splat") else v.ref
-    if text.startswith("0xH"):
-        return int(text[3:], 16) & 0x7FFF <= 0x7C00
-    return text.startswith("0x") and int(text[2:], 16) & (2**63 - 1) <= 0x7FF0 << 48
+    return isinstance(v.number, float) and not math.isnan(v.number)
 
 
 def cast(fn: ir.Function, a: ir.Value, source: DType, target: DType, machine: Machine | None = None) -> ir.Value:

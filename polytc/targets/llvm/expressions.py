@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from polytc.codegen import affine, intervals, loops, traverse
+from polytc.codegen import addresses, intervals, loops, traverse
 from polytc.machine import Machine
 from polytc.program import words
 from polytc.program.scalars import BF16, F32, I32, I64
@@ -30,7 +30,7 @@ class Body:
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
     mask: ir.Value | None = None
-    loaded: dict[str, dict[tuple[affine.Affine, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
+    loaded: dict[str, dict[tuple[addresses.Address, int, int | loops.Expr | None], ir.Value]] = field(default_factory=dict)
     block: str = ""
     tile_rows: int = 0
 
@@ -173,14 +173,14 @@ def _word(body: Body, e: loops.Call) -> ir.Value:
     return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
 
 
-def _neighbours(loaded: list[loops.Load]) -> affine.Affine | None:
+def _neighbours(loaded: list[loops.Load]) -> addresses.Address | None:
     """The address of the first of several loads that together, lane by lane, read memory without gaps; None if they do not."""
-    first, forms = loaded[0], [affine.flatten(p.buffer, p.indices) for p in loaded]
+    first, forms = loaded[0], [addresses.flatten(p.buffer, p.indices) for p in loaded]
     start = forms[0]
     if start is None or len({(p.buffer, p.lanes) for p in loaded}) > 1 or first.lanes != max(1, len(start.lanes)):
         return None
     dense = start.lanes == tuple(range(0, len(loaded) * len(start.lanes), len(loaded)))
-    return start if dense and all(f == replace(start, offset=start.offset + n) for n, f in enumerate(forms)) else None
+    return start if dense and all(f == replace(start, constant=start.constant + n) for n, f in enumerate(forms)) else None
 
 
 def _has_load(e: loops.Expr) -> bool:
@@ -221,16 +221,16 @@ def _masked_arm(body: Body, e: loops.Expr, lanes: int, cond: ir.Value, outer: ir
 
 def index(body: Body, e: loops.Expr) -> ir.Value:
     """A scalar index or loop bound as i64."""
-    form = affine.affine(e)
+    form = addresses.address(e)
     assert form is not None, f"not a scalar index: {loops.format_expr(e)}"
     assert not form.lanes, f"not a scalar index: {loops.format_expr(e)}"
     return _sum(body, form)
 
 
-def _sum(body: Body, form: affine.Affine, lane: int = 0) -> ir.Value:
+def _sum(body: Body, form: addresses.Address, lane: int = 0) -> ir.Value:
     """terms + offset + lane as i64; sums are shared between accesses."""
     total = _terms(body, form.terms)
-    offset = form.offset + lane
+    offset = form.constant + lane
     if total is None:
         return ir.constant(offset, "i64")
     if offset == 0:
@@ -264,11 +264,11 @@ def _terms(body: Body, terms: tuple[tuple[loops.Expr, int], ...]) -> ir.Value | 
     return total
 
 
-def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0, active: memory.Active = None) -> ir.Value:
+def pointer(body: Body, buffer: loops.Buffer, form: addresses.Address, lane: int = 0, active: memory.Active = None) -> ir.Value:
     """Pointer to the element at a known distance of a form's base. The distance is a step of its own from the pointer to the
     base, which neighbouring accesses share (and which, unlike the element, need not lie in the buffer; under a mask neither
     does the element)."""
-    base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.offset + lane
+    base, total, offset = body.pointers[buffer.name], _terms(body, form.terms), form.constant + lane
     inside = body.mask is None and not isinstance(active, ir.Value)
     if total is None or offset == 0:
         index = ir.constant(offset, "i64") if total is None else total
@@ -278,10 +278,10 @@ def pointer(body: Body, buffer: loops.Buffer, form: affine.Affine, lane: int = 0
     return _shared(body, (start.ref, offset, inside), lambda: memory.address(body.fn, start, buffer.dtype, step, False))
 
 
-def offset(body: Body, form: affine.Affine) -> ir.Value:
+def offset(body: Body, form: addresses.Address) -> ir.Value:
     """The value of a scalar form."""
-    total, constant = _terms(body, form.terms), ir.constant(form.offset, "i64")
-    return constant if total is None else total if form.offset == 0 else body.fn.binary("add nsw", total, constant)
+    total, constant = _terms(body, form.terms), ir.constant(form.constant, "i64")
+    return constant if total is None else total if form.constant == 0 else body.fn.binary("add nsw", total, constant)
 
 
 def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], lanes: int, active: memory.Active) -> ir.Value:
@@ -291,13 +291,13 @@ def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], 
         value = body.fn.splat(arithmetic.cast(body.fn, emit(body, e), e.dtype, I64), lanes)
         if stride != 1:
             value = body.fn.binary("mul nsw", value, ir.constant(stride, value.type))
-        total = value if total.ref == "splat (i64 0)" else body.fn.binary("add nsw", total, value)
+        total = value if total.number == 0 else body.fn.binary("add nsw", total, value)
     return memory.address(body.fn, body.pointers[buffer.name], buffer.dtype, total,
                           body.mask is None and not isinstance(active, ir.Value))
 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
-    form = affine.flatten(e.buffer, e.indices)
+    form = addresses.flatten(e.buffer, e.indices)
     if body.mask is not None or form is None:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
@@ -312,7 +312,7 @@ def _load(body: Body, e: loops.Load) -> ir.Value:
     return value
 
 
-def _load_at(body: Body, e: loops.Load, form: affine.Affine | None) -> ir.Value:
+def _load_at(body: Body, e: loops.Load, form: addresses.Address | None) -> ir.Value:
     mask, active = body.mask, _active(body, e.indices)
     if form is not None and (not form.lanes or (mask is None and e.lanes == 1)):
         if mask is not None:
@@ -333,7 +333,7 @@ def _active(body: Body, indices: tuple[loops.Expr, ...]) -> memory.Active:
     return emit(body, mask) if _has_load(mask) else _shared(body, mask, lambda: emit(body, mask))
 
 
-def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Value) -> ir.Value:
+def _load_one_masked(body: Body, e: loops.Load, form: addresses.Address, mask: ir.Value) -> ir.Value:
     """A scalar load under a mask: it happens if some lane wants it."""
     at = pointer(body, e.buffer, form)
     wide = memory.load_splat_masked(body.fn, e.dtype, at, mask)
@@ -342,7 +342,7 @@ def _load_one_masked(body: Body, e: loops.Load, form: affine.Affine, mask: ir.Va
 
 def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
-    form = affine.flatten(s.buffer, s.indices)
+    form = addresses.flatten(s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
     value, active = _wide(body, s.value, lanes), _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)

@@ -156,9 +156,8 @@ def _integer(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType)
 
 def _integer_power(fn: ir.Function, a: ir.Value, b: ir.Value, dtype: DType) -> ir.Value:
     """a ** b modulo 2**bits; for b < 0 the quotient cut off: 1 or -1 of these, 0 of all others."""
-    number = b.ref[b.ref.rindex(" ") + 1:-1] if b.ref.startswith("splat") else b.ref
-    if number.isdigit() and 1 <= int(number) <= 16:
-        return _product(fn, a, int(number))
+    if isinstance(b.number, int) and 1 <= b.number <= 16:
+        return _product(fn, a, b.number)
     scalar = ir.register_type(dtype)
     own = f"polytc.pow.{dtype}"
     if not fn.text.defines(own):

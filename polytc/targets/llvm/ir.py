@@ -15,13 +15,16 @@ import numpy as np
 from polytc.program.scalars import BF16, DType
 
 _SCALARS = {"f16": "half", "bf16": "i16", "f32": "float", "f64": "double", "bool": "i1"}
+_FLOATS = ("float", "double", "half")
 
 
 class Value(NamedTuple):
-    """An operand: LLVM type and how it is written, e.g. ('<8 x float>', '%v12') or ('i64', '3')."""
+    """An operand: LLVM type and how it is written, e.g. ('<8 x float>', '%v12') or ('i64', '3'); number: of a constant, what is
+    in each lane, an int or, of float types, a float."""
 
     type: str
     ref: str
+    number: int | float | None = None
 
     def __str__(self) -> str:
         return f"{self.type} {self.ref}"
@@ -55,7 +58,7 @@ def vector(type_: str, lanes: int) -> str:
 
 def literal(value: int | float | bool, scalar: str) -> str:
     """A scalar constant as LLVM writes it: floats in hex, exactly."""
-    if scalar in ("float", "double", "half"):
+    if scalar in _FLOATS:
         with np.errstate(over="ignore"):
             rounded = {"float": np.float32, "double": np.float64, "half": np.float16}[scalar](value)
         if scalar == "half":
@@ -68,8 +71,10 @@ def literal(value: int | float | bool, scalar: str) -> str:
 
 def constant(value: int | float | bool, type_: str) -> Value:
     """A constant of a scalar type, or of a vector type with the same number in every lane."""
-    text = literal(value, element(type_))
-    return Value(type_, text if lanes_of(type_) == 1 else f"splat ({element(type_)} {text})")
+    scalar = element(type_)
+    text = literal(value, scalar)
+    known = float(value) if scalar in _FLOATS else int(value)
+    return Value(type_, text if lanes_of(type_) == 1 else f"splat ({scalar} {text})", known)
 
 
 def number(value: int | float | bool, dtype: DType, lanes: int = 1) -> Value:
@@ -132,6 +137,8 @@ class Function:
         self.lines: list[str] = []
         self.block = "entry"
         self.extra = ""
+        self.vectors = 0
+        """Instructions so far whose results are vectors."""
         self._count = 0
         self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)
@@ -144,6 +151,7 @@ class Function:
     def emit(self, type_: str, instruction: str) -> Value:
         """Append an instruction that yields a value of `type_`."""
         ref = f"%{self.fresh()}"
+        self.vectors += lanes_of(type_) > 1
         self.lines.append(f"  {ref} = {instruction}")
         return Value(type_, ref)
 
@@ -198,7 +206,7 @@ class Function:
         if lanes == 1 or lanes_of(a.type) == lanes:
             return a
         if not a.ref.startswith("%"):
-            return Value(vector(a.type, lanes), f"splat ({a})")
+            return Value(vector(a.type, lanes), f"splat ({a})", a.number)
         block, known = self._splats
         if block != self.block:
             known = {}

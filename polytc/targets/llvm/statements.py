@@ -160,7 +160,7 @@ class Writer:
         fn.do(f"br label %{head}")
         fn.start(head)
         fn.do("")  # the phi, whose second source is known after the body
-        phi = len(fn.lines) - 1
+        phi, vectors = len(fn.lines) - 1, fn.vectors
         more = fn.compare("icmp slt", ir.Value("i64", at), upper)
         fn.do(f"br {more}, label %{begin}, label %{end}")
         fn.start(begin)
@@ -172,7 +172,7 @@ class Writer:
             self.body.values[var], self.body.bounds[var] = saved[0], saved[1]
         after = fn.binary("add nsw", ir.Value("i64", at), ir.constant(step, "i64"))
         fn.lines[phi] = f"  {at} = phi i64 [ {lower.ref}, %{before} ], [ {after.ref}, %{fn.block} ]"
-        large = len(fn.lines) - phi > UNROLL_LINES and any("<" in line for line in fn.lines[phi:])
+        large = len(fn.lines) - phi > UNROLL_LINES and fn.vectors > vectors
         fn.do(f"br label %{head}" + (f", {fn.text.loop_metadata('llvm.loop.unroll.disable')}" if large else ""))
         fn.start(end)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from polytc import errors
 from polytc import machine as machines
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.target import Binary, Launch, Source
 from polytc.machine import Machine
 from polytc.native import jit
@@ -45,7 +45,7 @@ class LLVMTarget:
         text, arena, parallel = modules.emit_module(module, self.machine)
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
-        vectors = any("<" in line and " x " in line for f in text.functions for line in f.lines)
+        vectors = any(traverse.has_vectors(k.body) for k in module.kernels)
         options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel)}
         return Source(self.name, text.render(header, self._attributes()), launches, module, options)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from polytc.codegen import affine, loops, prefetch
+from polytc.codegen import addresses, loops, prefetch
 from polytc.targets.ctext.expressions import Expressions
 from polytc.targets.ctext.text import bare
 
@@ -43,13 +43,13 @@ def lines(write: Expressions, name: str, ahead: prefetch.Prefetch) -> Iterator[s
         repetitions = loops.binary("//", _sum(ahead.passed), loops.const(line * ahead.repetitions))
         place.append(bare(write.index(_product(repetitions, line)), "+"))
     for k in range(ahead.each):
-        told = " + ".join([*place, str(ahead.start.offset + ahead.distance + line * k)])
+        told = " + ".join([*place, str(ahead.start.constant + ahead.distance + line * k)])
         yield f"{write.preamble.add(*MACROS[ahead.write])}({told});"
 
 
-def _sum(form: affine.Affine) -> loops.Expr:
+def _sum(form: addresses.Address) -> loops.Expr:
     terms = [_product(atom, c) for atom, c in form.terms]
-    return reduce(lambda a, b: loops.binary("+", a, b), [*terms, *([loops.const(form.offset)] if form.offset else [])])
+    return reduce(lambda a, b: loops.binary("+", a, b), [*terms, *([loops.const(form.constant)] if form.constant else [])])
 
 
 def _product(e: loops.Expr, factor: int) -> loops.Expr:

@@ -9,7 +9,7 @@ import pytest
 
 from polytc.api import build
 from polytc.program import program as pr
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine
 from polytc.program.names import Names
 from polytc.rewrite.gpu import tile_copies
 from polytc.rewrite.gpu.tile_copies import Operand
@@ -19,7 +19,7 @@ def operand(widths: tuple[int, int], shape: tuple[int, int]) -> tuple[pr.Program
     """A tile of A for each g: rows from 8*g."""
     program = build("Y[i,j] = A[i,j]", {"A": shape})
     (read,) = pr.reads(program.statement("S1"))
-    base = (Linear((("g", widths[0]),), 0), Linear((), 0))
+    base = (Affine(0, (("g", widths[0]),)), Affine(0, ()))
     return program, Operand(read, program.tensor("A"), base, widths, ((0, shape[0]), (0, shape[1])), (0, 1))
 
 

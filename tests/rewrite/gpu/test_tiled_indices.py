@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine, Linear
 from polytc.program.program import Const, Index, Range
 from polytc.program.scalars import I64
 from polytc.rewrite.gpu import tiled_indices
@@ -22,14 +22,14 @@ def values(form: Linear, ranges: list[Range]) -> list[int]:
 def test_each_value_is_one_sum() -> None:
     ranges = [r for r, _ in (*CUT.outer, *CUT.inner)]
     assert values(CUT.whole, ranges) == list(range(3, 3 + 128))
-    assert CUT.base == Linear((("i_group", 64),), 3)
-    assert CUT.rest == Linear((("i_item", 4), ("i_row", 1)), 0), "what does not move is not in the sum"
+    assert CUT.base == Affine(3, (("i_group", 64),))
+    assert CUT.rest == Affine(0, (("i_item", 4), ("i_row", 1))), "what does not move is not in the sum"
 
 
 def test_forms_of_the_original_index() -> None:
-    form = Linear((("i", 2), ("t", 5)), 7)
-    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "base") == Linear((("i_group", 128), ("t", 5)), 13)
-    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "rest", constant=False) == Linear((("i_item", 8), ("i_row", 2)), 0)
+    form = Affine(7, (("i", 2), ("t", 5)))
+    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "base") == Affine(13, (("i_group", 128), ("t", 5)))
+    assert tiled_indices.substitute_tiled(form, {"i": CUT}, "rest", constant=False) == Affine(0, (("i_item", 8), ("i_row", 2)))
     whole = tiled_indices.substitute_tiled(form, {"i": CUT}, "whole")
     assert dict(whole.terms) == {"i_group": 128, "i_item": 8, "i_row": 2, "t": 5}
 
@@ -39,4 +39,4 @@ def test_small_facts() -> None:
     assert [tiled_indices.varies(Range("i", 4, n)) for n in (5, 6)] == [False, True]
     zero, i = Const(0, I64), Index("i")
     assert tiled_indices.plus(zero, i) == tiled_indices.plus(i, zero) == i
-    assert tiled_indices.weighted({"i": 3, "u": 8}, [Range("i", 0, 2), Range("u", 0, 1)]) == Linear((("i", 3),), 0)
+    assert tiled_indices.weighted({"i": 3, "u": 8}, [Range("i", 0, 2), Range("u", 0, 1)]) == Affine(0, (("i", 3),))

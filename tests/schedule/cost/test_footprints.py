@@ -11,7 +11,7 @@ import pytest
 
 from polytc.lang import build
 from polytc.machine import AVX2
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine, Linear
 from polytc.schedule.cost import footprints
 
 INDICES = ("i", "j", "k")
@@ -23,7 +23,7 @@ def value(row: Linear, point: dict[str, int]) -> int:
 
 def rows(rng: random.Random, count: int) -> list[Linear]:
     made = ({i: rng.choice((-2, -1, 0, 0, 1, 1, 3)) for i in INDICES} for _ in range(count))
-    return [Linear(tuple((i, c) for i, c in terms.items() if c), rng.randrange(-3, 4)) for terms in made]
+    return [Affine(rng.randrange(-3, 4), tuple((i, c) for i, c in terms.items() if c)) for terms in made]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -61,7 +61,7 @@ def _rank(vectors: list[list[int]]) -> int:
 def test_spans_are_those_of_the_largest_tile(first: dict[str, int], second: dict[str, int]) -> None:
     s = build("Y[i,j] = X[i,j]", {"X": (20, 24)}).statements[-1]
     program = build("Y[i,j] = X[i,j]", {"X": (20, 24)})
-    band = [Linear(tuple(sorted(row.items())), 0) for row in (first, second)]
+    band = [Affine(0, tuple(sorted(row.items()))) for row in (first, second)]
     found = footprints.reach(program, s, band)
     points = [{"i": i, "j": j} for i in range(20) for j in range(24)]
     for sizes in ((1, 1), (4, 1), (1, 4), (4, 3), (4, None), (None, None)):
@@ -78,7 +78,7 @@ def test_bytes_of_the_boxes_of_all_tensors() -> None:
     program = build("Y[i,j] += A[i,k] * B[k,2*j+1] * A[i+1,k] where i in 0:9", {"A": (10, 20), "B": (20, 40)},
                     {"A": "f32", "B": "f64"})
     s = program.statements[-1]
-    found = footprints.reach(program, s, [Linear(((i, 1),), 0) for i in ("i", "j", "k")])
+    found = footprints.reach(program, s, [Affine(0, ((i, 1),)) for i in ("i", "j", "k")])
     of = {r.index: r.extent for r in s.ranges}
     for sizes in ((1, 1, 1), (2, 3, 5), (9, 2, 20), (None, None, None)):
         i, j, k = (n or of[x] for x, n in zip("ijk", sizes, strict=True))
@@ -90,7 +90,7 @@ def test_bytes_of_the_boxes_of_all_tensors() -> None:
 def test_ends_of_rows() -> None:
     s = build("Y[i,j] = X[i,j] where i in 2:20, j in 3:24", {"X": (20, 24)}).statements[-1]
     for terms, constant in (((("i", 1),), 0), ((("i", 1), ("j", -2)), 5), ((), 7)):
-        row = Linear(terms, constant)
+        row = Affine(constant, terms)
         values = [value(row, {"i": i, "j": j}) for i in range(2, 20) for j in range(3, 24)]
         assert footprints.row_ends(s, row) == (min(values), max(values))
 

@@ -9,11 +9,11 @@ from itertools import product
 import islpy
 import pytest
 
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine, Linear
 from polytc.schedule.facts.conflicts import FEW, Conflicts, Distances, reduced, text
 
-I, J, BOTH = Linear((("i", 1),), 0), Linear((("j", 1),), 0), Linear((("i", 1), ("j", 1)), 0)
-FORMS = [I, J, BOTH, Linear((("j", -1),), 3), Linear((("i", 1), ("j", -1)), 0), Linear((("i", 2), ("j", 1)), -1), Linear((), 5)]
+I, J, BOTH = Affine(0, (("i", 1),)), Affine(0, (("j", 1),)), Affine(0, (("i", 1), ("j", 1)))
+FORMS = [I, J, BOTH, Affine(3, (("j", -1),)), Affine(0, (("i", 1), ("j", -1))), Affine(-1, (("i", 2), ("j", 1))), Affine(5, ())]
 SIDE = 7
 SOME = ["[i, j] -> [i + 1, j]", "[i, j] -> [i + 1, j - 1]", "[i, j] -> [i, j + 2]",
         "[i, j] -> [k, j] : i < k", "[i, j] -> [i + 1, l] : l != j", "[i, j] -> [k, l] : i + j = k + l and i < k",
@@ -121,15 +121,15 @@ def test_what_is_left_of_a_row() -> None:
         for p, q in zip(points, reversed(points), strict=True):
             if agree(tuple(fixed), (p, q)):
                 assert value(found, p) - value(found, q) == value(row, p) - value(row, q)
-        assert {reduced(found, tuple(fixed)), reduced(Linear(row.terms, 9), tuple(fixed))} == {found}
+        assert {reduced(found, tuple(fixed)), reduced(Affine(9, row.terms), tuple(fixed))} == {found}
         assert not reduced(fixed[0], tuple(fixed)).terms
-    assert reduced(Linear((("i", 2), ("j", 3)), 1), (Linear((("i", -1), ("k", 2)), 4), J)) == Linear((("k", 4),), 0)
+    assert reduced(Affine(1, (("i", 2), ("j", 3))), (Affine(4, (("i", -1), ("k", 2))), J)) == Affine(0, (("k", 4),))
 
 
 def test_forms_in_isls_notation() -> None:
     assert [text(f) for f in FORMS] == ["i", "j", "i + j", "-1*j + 3", "i + -1*j", "2*i + j + -1", "5"]
     assert text(BOTH, "'") == "i' + j'"
-    assert text(Linear((), 0)) == "0"
+    assert text(Affine(0, ())) == "0"
 
 
 @pytest.mark.parametrize(("side", "few"), [(4, True), (5, False), (1, True)])

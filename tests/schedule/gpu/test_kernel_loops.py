@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from polytc.machine import GENERIC_GPU
 from polytc.poly import nest
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine
 from polytc.schedule.facts import bands
-from polytc.schedule.facts.bands import Loop
+from polytc.schedule.facts.bands import LinearLoop
 from polytc.schedule.gpu import kernel_loops, outer_parallelism
 from tests.schedule.posed import posed
 
@@ -15,8 +15,8 @@ SHAPES = {"q": (16, 40), "x": (16, 40)}
 SCENE, LOOP, ASKED = posed(TEXT, SHAPES, GENERIC_GPU)
 
 
-def loop(index: str, constant: int = 0, coincident: bool = True) -> Loop:
-    return Loop((("S1", Linear(((index, 1),), constant)),), coincident)
+def loop(index: str, constant: int = 0, coincident: bool = True) -> LinearLoop:
+    return LinearLoop((("S1", Affine(constant, ((index, 1),))),), coincident)
 
 
 def test_the_fastest_axis_runs_along_memory() -> None:
@@ -36,11 +36,11 @@ def test_members_of_tiles() -> None:
 
 
 def test_loops_that_stand_alone_are_one_band() -> None:
-    inner = bands.Band((loop("j"),), bands.Leaf("S1"))
-    loops, child = kernel_loops.parallel_prefix_loops(bands.Band((loop("i"),), inner))
-    assert (loops, child) == ((loop("i"), loop("j")), bands.Leaf("S1"))
+    inner = bands.PermutableBand((loop("j"),), nest.Leaf("S1"))
+    loops, child = kernel_loops.parallel_prefix_loops(bands.PermutableBand((loop("i"),), inner))
+    assert (loops, child) == ((loop("i"), loop("j")), nest.Leaf("S1"))
     carried = loop("i", coincident=False)
-    assert kernel_loops.parallel_prefix_loops(bands.Band((carried,), inner)) == ((carried,), inner)
+    assert kernel_loops.parallel_prefix_loops(bands.PermutableBand((carried,), inner)) == ((carried,), inner)
 
 
 def test_a_program_in_one_group() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polytc.machine import GENERIC_GPU
+from polytc.poly import nest
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import text as form
 from polytc.schedule.gpu import outer_parallelism
@@ -17,11 +18,11 @@ SHAPES = dict.fromkeys(("q", "p", "x"), (16, 16))
 def shape(t: bands.Tree) -> str:
     """`parallel i { j { S1; S2 } }`: the rows of the first statement."""
     match t:
-        case bands.Leaf():
+        case nest.Leaf():
             return t.statement
-        case bands.Sequence():
-            return "; ".join(map(shape, t.parts))
-        case bands.Band():
+        case nest.Sequence():
+            return "; ".join(map(shape, t.children))
+        case bands.PermutableBand():
             heads = [("parallel " if x.coincident else "") + form(x.rows[0][1]) for x in t.loops]
             return f"{', '.join(heads)} {{ {shape(t.child)} }}"
     raise AssertionError(t)

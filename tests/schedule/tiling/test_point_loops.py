@@ -8,14 +8,14 @@ from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.poly import dependences, scop
 from polytc.program import program as pr
-from polytc.program.linear import Linear
+from polytc.program.affine import Affine
 from polytc.schedule.facts import scheduler_constraints
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.tiling import point_loops
 
-T, I, J = (Linear(((i, 1),), 0) for i in "tij")
-BACK, SUM, SKEWED = Linear((("j", -1),), 7), Linear((("i", 1), ("j", 1)), 0), Linear((("i", 1), ("t", 2)), 0)
-DOWN = Linear((("j", -1),), 0)
+T, I, J = (Affine(0, ((i, 1),)) for i in "tij")
+BACK, SUM, SKEWED = Affine(7, (("j", -1),)), Affine(0, (("i", 1), ("j", 1))), Affine(0, (("i", 1), ("t", 2)))
+DOWN = Affine(0, (("j", -1),))
 
 HEAD = "def f(inout f32[N,N] A, inout f32[N,N] B, inout f32[N] s) -> (A, B, s) { for t in 0:9 { "
 MAP = "B[i,j] = A[i,j] * 2 }"

@@ -8,7 +8,7 @@ import pytest
 
 from polytc.lang import build
 from polytc.machine import AVX2, Machine
-from polytc.poly import dependences, scheduler, scop
+from polytc.poly import dependences, nest, scheduler, scop
 from polytc.program import program as pr
 from polytc.schedule.facts import bands, scheduler_constraints
 from polytc.schedule.tiling import point_loops, tile_sizes
@@ -31,15 +31,15 @@ SEIDEL = """def seidel(inout f32[N,M] A, f32[T] w) -> (A) {
 }"""
 
 
-def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scene, bands.Band]:
+def posed(text: str, n: int, m: int, machine: Machine) -> tuple[point_loops.Scene, bands.PermutableBand]:
     program = build(text, {"A": (n, m), "w": (100,)})
     facts = scop.extract(program)
     loop = next(x for x in pr.stretches(program.statements) if isinstance(x, pr.Loop))
     asked = scheduler_constraints.question(facts, dependences.analyse(facts), loop.statements)
     tree = asked.answer(scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS))
-    while not isinstance(tree, bands.Band):
-        assert isinstance(tree, bands.Sequence)
-        tree = tree.parts[0]
+    while not isinstance(tree, bands.PermutableBand):
+        assert isinstance(tree, nest.Sequence)
+        tree = tree.children[0]
     return point_loops.Scene(program, point_loops.names(loop.statements), asked.conflicts, machine), tree
 
 

@@ -18,7 +18,7 @@ SEIDEL = """def seidel(inout f32[N,M] A) -> (A) {
 ROWS = "def rows(inout f32[N,M] A) -> (A) { for i in 0:N { for j in 1:M { A[i,j] = A[i,j-1] * 2 } } }"
 
 
-def planned(text: str, sizes: tuple[int | None, ...]) -> tuple[bands.Band, tile_sizes.Plan, nest.Nest]:
+def planned(text: str, sizes: tuple[int | None, ...]) -> tuple[bands.PermutableBand, tile_sizes.Plan, nest.Nest]:
     scene, _, asked = posed(text, {"A": (200, 300)}, AVX2)
     band = scheduled(asked)
     chosen = tile_sizes.given(scene, band, dict.fromkeys(bands.statements(band), ()), sizes)

@@ -32,7 +32,7 @@ def test_statements_share_as_many_loops_as_is_legal() -> None:
 
 def test_a_schedule_that_says_nothing_is_the_automatic_one() -> None:
     """One that was read says something where its loops are others than the text's, whatever steps it tells."""
-    tiled = "\n".join(x for x in matmul().tile("S1", i=4).yaml().splitlines() if not x.startswith("# tile"))
+    tiled = "\n".join(x for x in matmul().tile("S1", i=4).yaml().splitlines() if not x.startswith('- "tile'))
     read = matmul().read(tiled)
     assert read.steps == ()
     assert read.request(AVX2) is not None

@@ -76,7 +76,7 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     for what a block makes to stay in the second cache."""
     total, line = convolution.tiles(results), -(-convolution.windows[1].place.extent // results)
     parts = [line // d for d in range(1, line + 1) if line % d == 0] + [line * d for d in range(2, LONGEST // line + 1)]
-    groups, channels, filters = map(_extent, (convolution.groups, convolution.channels, convolution.filters))
+    groups, channels, filters = map(_count, (convolution.groups, convolution.channels, convolution.filters))
     points = results + TAPS - 1
     tile = 4 * groups * (2 * points ** 2 * channels + (points + results) ** 2 * filters)  # of all that is kept for a tile
     fitting = min(LONGEST, machine.caches[min(1, len(machine.caches) - 1)].bytes // tile)
@@ -86,16 +86,16 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
 def direct_cycles(convolution: Convolution, machine: Machine) -> float:
     """Cycles of the sums as written, on packed weights."""
     lines, row = (w.place.extent for w in convolution.windows)
-    depth = _extent(convolution.channels) * TAPS ** 2
-    weights = depth * _extent(convolution.filters)
-    times = _extent(convolution.batch) * _extent(convolution.groups) * lines
-    return times * _product(row, _extent(convolution.filters), depth, machine) + 4 * weights / FIRST
+    depth = _count(convolution.channels) * TAPS ** 2
+    weights = depth * _count(convolution.filters)
+    times = _count(convolution.batch) * _count(convolution.groups) * lines
+    return times * _product(row, _count(convolution.filters), depth, machine) + 4 * weights / FIRST
 
 
 def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> float:
     """Cycles with these tiles and blocks."""
-    lanes, groups = machine.lanes(4), _extent(convolution.groups)
-    channels, filters = _extent(convolution.channels), _extent(convolution.filters)
+    lanes, groups = machine.lanes(4), _count(convolution.groups)
+    channels, filters = _count(convolution.channels), _count(convolution.filters)
     points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
     weights = points * channels * filters * groups
     products = points * groups * _product(choice.block, filters, channels, machine)
@@ -107,7 +107,7 @@ def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Ma
     return blocks * (products + transforms + layout) + 4 * weights / FIRST + (0.0 if constant else weights * WEIGHT)
 
 
-def _extent(ranges: tuple[pr.Range, ...]) -> int:
+def _count(ranges: tuple[pr.Range, ...]) -> int:
     return prod(r.extent for r in ranges)
 
 

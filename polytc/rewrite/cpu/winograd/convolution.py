@@ -22,14 +22,15 @@ or NaN spreads to the results of its whole tile (docs/accuracy.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
 from polytc.lang.building import build
 from polytc.program import program as pr
-from polytc.program.linear import Linear, bounds, linear
+from polytc.program.affine import Linear, interval
+from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import F32
 from polytc.rewrite.cpu.winograd import winograd_text
@@ -102,7 +103,7 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     target, image, kernel = subscripts
     if target is None or image is None or kernel is None:
         return None
-    ranges = {r.index: r for r in s.ranges}
+    ranges = s.by_index
     written = _indices(target)
     windows = [w for form in image if (w := _window(form, ranges, written, image, kernel)) is not None]
     if len(windows) < 2 or not _meets(program.tensor(data.tensor), image, ranges):
@@ -116,7 +117,7 @@ def _form(program: pr.Program, s: pr.Statement, data: pr.Read, weights: pr.Read)
     batch, groups, channels, filters = (tuple(kinds.pop(key, ())) for key in _KINDS)
     if kinds or not channels or not filters:
         return None
-    alone = {form.plain for form in image}
+    alone = {form.index for form in image}
     channels = tuple(sorted(channels, key=lambda r: r.index in alone))  # vectors run along the last ones, not along taps
     return Convolution(s, data, weights, (windows[0], windows[1]), batch, groups, channels, filters)
 
@@ -134,13 +135,13 @@ def _indices(forms: tuple[Linear, ...]) -> set[str]:
     return {i for f in forms for i, _ in f.terms}
 
 
-def _meets(data: pr.Tensor, image: tuple[Linear, ...], ranges: dict[str, pr.Range]) -> bool:
+def _meets(data: pr.Tensor, image: tuple[Linear, ...], ranges: Mapping[str, pr.Range]) -> bool:
     """Does some access lie inside of the data, in each dimension?"""
-    box = [bounds(form, {i: (r.lower, r.upper) for i, r in ranges.items()}) for form in image]
+    box = [interval(form, pr.box(ranges.values())) for form in image]
     return all(low < extent and high >= 0 for (low, high), extent in zip(box, data.shape, strict=True))
 
 
-def _window(form: Linear, ranges: dict[str, pr.Range], written: set[str], image: tuple[Linear, ...],
+def _window(form: Linear, ranges: Mapping[str, pr.Range], written: set[str], image: tuple[Linear, ...],
             kernel: tuple[Linear, ...]) -> Window | None:
     """The window that slides along a dimension of the data: `h + r + offset`, or `h - r + offset` for taps in reverse."""
     places = [i for i, c in form.terms if i in written and c == 1]
@@ -149,7 +150,7 @@ def _window(form: Linear, ranges: dict[str, pr.Range], written: set[str], image:
         return None
     place, (tap, sign) = places[0], taps[0]
     alone = all(sum(f.coefficient(i) != 0 for f in image) == 1 for i in (place, tap))
-    own = [f.plain for f in kernel if f.coefficient(tap)] == [tap]
+    own = [f.index for f in kernel if f.coefficient(tap)] == [tap]
     if not alone or not own or place in _indices(kernel):
         return None
     return Window(ranges[place], ranges[tap], sign, form.constant)
@@ -211,7 +212,7 @@ def _starts(init: pr.Statement, s: pr.Statement) -> bool:
     if init.op is not None or init.target != s.target or init.where or not (zero or bias):
         return False
     pairs = _pairs(init, s)
-    before, after = ({r.index: (r.lower, r.upper) for r in x.ranges} for x in (init, s))
+    before, after = (x.box for x in (init, s))
     once = [i for i, _ in pairs] == list(dict.fromkeys(i for i, _ in pairs)) and len(pairs) == len(before) == len(after)
     return once and {i for _, i in pairs} == {*after} and all(before[a] == after[b] for a, b in pairs)
 
@@ -220,10 +221,10 @@ def _pairs(init: pr.Statement, s: pr.Statement) -> list[tuple[str, str]]:
     """For each dimension of the target that both write index by index the two indices; nothing if they differ elsewhere."""
     found: list[tuple[str, str]] = []
     for a, b in zip(map(linear, init.subscripts), map(linear, s.subscripts), strict=True):
-        if a is None or b is None or (a.plain is None or b.plain is None) and (a != b or a.terms):
+        if a is None or b is None or (a.index is None or b.index is None) and (a != b or a.terms):
             return []
-        if a.plain is not None and b.plain is not None:
-            found.append((a.plain, b.plain))
+        if a.index is not None and b.index is not None:
+            found.append((a.index, b.index))
     return found
 
 

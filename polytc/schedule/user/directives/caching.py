@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from polytc.poly.nest import Leaf
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.schedule.user import loopnest, quasi_affine
-from polytc.schedule.user.loopnest import Body, Leaf, Loop, Row
+from polytc.schedule.user.loopnest import Body, NamedLoop, Row
 
 
 def place(body: Body, reader: str, make: pr.Statement, depth: int, values: Mapping[str, pr.Expr],
-          first: Callable[[Loop], int], each: Mapping[pr.Expr, pr.Expr]) -> Body:
+          first: Callable[[NamedLoop], int], each: Mapping[pr.Expr, pr.Expr]) -> Body:
     """Put the statement that makes a copy before its reader, inside the reader's outermost `depth` loops.
 
         for i.0: for i.1: S1[32*i.0 + i.1]   ->   for i.0: { for i: S1_A[i];  for i.1: S1[32*i.0 + i.1] }       with depth 1
@@ -31,20 +32,20 @@ def place(body: Body, reader: str, make: pr.Statement, depth: int, values: Mappi
         if value is not None:
             own = fresh(r.index, taken)
             taken.add(own)
-            made = (Loop((Row(make.name, own, value),), made),)
+            made = (NamedLoop((Row(make.name, own, value),), made),)
 
     def insert(nodes: Body, level: int) -> Body:
         at = loopnest.child(nodes, reader)
         node = nodes[at]
         if level == depth:
             return (*nodes[:at], *made, *nodes[at:])
-        assert isinstance(node, Loop), "caching: no loop"
+        assert isinstance(node, NamedLoop), "caching: no loop"
         inside = insert(node.body, level + 1)
         return (*nodes[:at], loopnest.loop((*node.rows, outside[level]), inside, node.kind), *nodes[at + 1:])
     return insert(body, 0)
 
 
-def _row(x: Loop, reader: str, name: str, values: Mapping[str, pr.Expr], first: Callable[[Loop], int],
+def _row(x: NamedLoop, reader: str, name: str, values: Mapping[str, pr.Expr], first: Callable[[NamedLoop], int],
          each: Mapping[pr.Expr, pr.Expr]) -> Row:
     """A loop of the reader's as the copy sees it."""
     row = next(r for r in x.rows if r.statement == reader)

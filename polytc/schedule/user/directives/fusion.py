@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polytc import errors
 from polytc.schedule.user import loopnest
-from polytc.schedule.user.loopnest import Body, Loop, Node
+from polytc.schedule.user.loopnest import Body, NamedLoop, Node
 
 
 def fuse(body: Body, a: str, b: str, depth: int) -> Body:
@@ -31,9 +31,9 @@ def fuse(body: Body, a: str, b: str, depth: int) -> Body:
     return loopnest.edit_body(body, first, common, merged)
 
 
-def _merge(x: Node, y: Node, first: str, second: str, levels: int) -> Loop:
-    assert isinstance(x, Loop), "fusion: no loop"
-    assert isinstance(y, Loop), "fusion: no loop"
+def _merge(x: Node, y: Node, first: str, second: str, levels: int) -> NamedLoop:
+    assert isinstance(x, NamedLoop), "fusion: no loop"
+    assert isinstance(y, NamedLoop), "fusion: no loop"
     if levels == 1:
         inside: Body = x.body + y.body
     else:
@@ -61,7 +61,7 @@ def distribute(body: Body, a: str, b: str, depth: int) -> Body:
 
     def apart(x: Node, levels: int) -> tuple[Body, Body]:
         """What runs before the cut, and what after it."""
-        assert isinstance(x, Loop), "fusion: no loop"
+        assert isinstance(x, NamedLoop), "fusion: no loop"
         at = loopnest.child(x.body, second)
         before, after = (x.body[:at], x.body[at:]) if levels == 1 else _around(x.body, at, *apart(x.body[at], levels - 1))
         return (loopnest.loop(x.rows, before, x.kind),), (loopnest.loop(x.rows, after, x.kind),)

@@ -9,7 +9,7 @@ from polytc.program import program as pr
 from polytc.program.scalars import I64
 from polytc.schedule.user import loopnest
 from polytc.schedule.user.directives import order, tiling
-from polytc.schedule.user.loopnest import Body, Loop
+from polytc.schedule.user.loopnest import Body, NamedLoop
 
 AXES = {"grid.x": "block0", "grid.y": "block1", "grid.z": "block2",
         "block.x": "thread0", "block.y": "thread1", "block.z": "thread2"}
@@ -21,7 +21,7 @@ def mark(body: Body, statement: str, name: str, kind: str) -> Body:
 
         for i: S[i]   ->   for i parallel: S[i]
 
-    kind: a member of schedule.tree.KINDS. Raises E707 for an unknown loop. Illegal if iterations that would run at once
+    kind: a member of program.kinds.KINDS. Raises E707 for an unknown loop. Illegal if iterations that would run at once
     depend on each other.
     """
     return loopnest.edit(body, statement, loopnest.depth(body, statement, name), lambda x: (replace(x, kind=kind),))
@@ -45,7 +45,7 @@ def unroll(body: Body, statement: str, name: str, factor: int | None) -> Body:
         return mark(body, statement, name, "unroll")
     at = loopnest.depth(body, statement, name)
 
-    def halves(x: Loop) -> Body:
+    def halves(x: NamedLoop) -> Body:
         outer, inner = _piece(x, factor)
         return loopnest.rebuilt((*outer, replace(inner, kind="unroll")), x.body)
     return tiling.unambiguous(loopnest.edit(body, statement, at, halves))
@@ -61,13 +61,13 @@ def innermost(body: Body, statement: str, name: str, factor: int, kind: str) -> 
     """
     at = loopnest.depth(body, statement, name)
 
-    def halves(x: Loop) -> Body:
+    def halves(x: NamedLoop) -> Body:
         outer, inner = _piece(x, factor)
         return loopnest.rebuilt(outer, order.sink(replace(inner, kind=kind), x.body))
     return tiling.unambiguous(loopnest.edit(body, statement, at, halves))
 
 
-def _piece(x: Loop, factor: int) -> tuple[tuple[Loop, ...], Loop]:
+def _piece(x: NamedLoop, factor: int) -> tuple[tuple[NamedLoop, ...], NamedLoop]:
     """(the loop over the pieces, the one inside of them); nothing and the loop itself if there is only one piece."""
     outer, inner = tiling.cut(x, factor)
     whole = all(r.value == pr.Const(0, I64) for r in outer.rows)

@@ -8,7 +8,7 @@ from polytc import errors
 from polytc.program import program as pr
 from polytc.program.scalars import I64
 from polytc.schedule.user import loopnest
-from polytc.schedule.user.loopnest import Body, Loop
+from polytc.schedule.user.loopnest import Body, NamedLoop
 
 
 def shift(body: Body, statement: str, name: str, by: int) -> Body:
@@ -17,11 +17,11 @@ def shift(body: Body, statement: str, name: str, by: int) -> Body:
         for i: { S1[i]; S2[i] }   ->   for i: { S1[i]; S2[i - by] }
 
     by: iterations, negative for earlier. Raises E707 for an unknown loop, E708 for no number. Illegal if an instance would run
-    after one that depends on it (loop shifting; Darte & Huard, Loop Shifting for Loop Compaction, IJPP 2000).
+    after one that depends on it (loop shifting; Darte & Huard, NamedLoop Shifting for NamedLoop Compaction, IJPP 2000).
     """
     _number(by)
 
-    def moved(x: Loop) -> Body:
+    def moved(x: NamedLoop) -> Body:
         rows = tuple(loopnest.row(r, pr.Binary("+", r.value, pr.Const(by, I64), I64)) if r.statement == statement else r
                      for r in x.rows)
         return (replace(x, rows=rows),)
@@ -44,7 +44,7 @@ def skew(body: Body, statement: str, name: str, by: str, factor: int) -> Body:
     if at == other:
         raise errors.fail("E708", f"{name} cannot be skewed by itself", notes=["name another loop of the nest"])
 
-    def moved(x: Loop) -> Body:
+    def moved(x: NamedLoop) -> Body:
         missing = [r.statement for r in x.rows if r.statement not in values]
         if missing:
             raise errors.fail("E708", f"{', '.join(missing)} runs in {name}, but not in {by}",

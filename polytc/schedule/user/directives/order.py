@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polytc import errors
+from polytc.poly.nest import Leaf
 from polytc.schedule.user import loopnest
-from polytc.schedule.user.loopnest import Body, Leaf, Loop
+from polytc.schedule.user.loopnest import Body, NamedLoop
 
 
 def reorder(body: Body, statement: str, names: Sequence[str]) -> Body:
@@ -16,7 +17,7 @@ def reorder(body: Body, statement: str, names: Sequence[str]) -> Body:
 
     names: loops around the statement in their new order; they take each other's places, other loops keep theirs.
     Raises E707 for an unknown loop, E708 for one named twice and for loops with something between them. Illegal if a
-    dependence would run backwards (Allen & Kennedy, Automatic Loop Interchange, SIGPLAN 1984).
+    dependence would run backwards (Allen & Kennedy, Automatic NamedLoop Interchange, SIGPLAN 1984).
     """
     places = [loopnest.depth(body, statement, n) for n in names]
     if len(set(places)) < max(2, len(places)):
@@ -29,15 +30,15 @@ def reorder(body: Body, statement: str, names: Sequence[str]) -> Body:
     return loopnest.edit(body, statement, first, lambda _: loopnest.rebuilt(tuple(found), inside))
 
 
-def sink(chosen: Loop, body: Body) -> Body:
+def sink(chosen: NamedLoop, body: Body) -> Body:
     """The body with a loop around each of its statements, inside all loops but vector loops.
 
         for i: { S1[i]; for j: S2[i, j] }   ->   for i: S1[i]; for j: for i: S2[i, j]
     """
-    made: list[Loop | Leaf] = []
+    made: list[NamedLoop | Leaf] = []
     for n in body:
         if isinstance(n, Leaf) or n.kind in ("vector", "reduce"):
             made.append(loopnest.loop(chosen.rows, (n,), chosen.kind))
         else:
-            made.append(Loop(n.rows, sink(chosen, n.body), n.kind))
+            made.append(NamedLoop(n.rows, sink(chosen, n.body), n.kind))
     return tuple(made)

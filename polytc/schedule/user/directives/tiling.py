@@ -8,7 +8,7 @@ from polytc import errors
 from polytc.program import program as pr
 from polytc.program.scalars import I64
 from polytc.schedule.user import loopnest
-from polytc.schedule.user.loopnest import Body, Loop
+from polytc.schedule.user.loopnest import Body, NamedLoop
 
 Names = Mapping[str, tuple[str, str]]
 """Loop -> the names of its two halves, where they are not to be 'i.0' and 'i.1'."""
@@ -24,7 +24,7 @@ def split(body: Body, statement: str, name: str, factor: int, names: Names | Non
     at = loopnest.depth(body, statement, name)
     title = (names or {}).get(name)
 
-    def halves(x: Loop) -> Body:
+    def halves(x: NamedLoop) -> Body:
         outer, inner = cut(x, factor, title)
         return loopnest.rebuilt((outer, inner), x.body)
     return unambiguous(loopnest.edit(body, statement, at, halves))
@@ -44,8 +44,8 @@ def tile(body: Body, statement: str, sizes: Mapping[str, int], names: Names | No
     places = {loopnest.depth(body, statement, n): n for n in sizes}
     first, last = min(places), max(places)
     found = loopnest.chain(body, statement, first, last)
-    outside: list[Loop] = []
-    inside: list[Loop] = []
+    outside: list[NamedLoop] = []
+    inside: list[NamedLoop] = []
     for position, x in enumerate(found, first):
         name = places.get(position)
         if name is None:
@@ -58,7 +58,7 @@ def tile(body: Body, statement: str, sizes: Mapping[str, int], names: Names | No
     return unambiguous(loopnest.edit(body, statement, first, lambda _: made))
 
 
-def cut(x: Loop, factor: int, names: tuple[str, str] | None = None) -> tuple[Loop, Loop]:
+def cut(x: NamedLoop, factor: int, names: tuple[str, str] | None = None) -> tuple[NamedLoop, NamedLoop]:
     """The loop over the pieces, which keeps the kind, and the one inside of them. Raises E708 for a bad factor."""
     if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor < 1 << 31:
         raise errors.fail("E708", f"{factor!r} is no number of iterations", notes=["a factor is a positive integer"])
@@ -66,7 +66,7 @@ def cut(x: Loop, factor: int, names: tuple[str, str] | None = None) -> tuple[Loo
     titles = {r.name: names or (f"{r.name}.0", f"{r.name}.1") for r in x.rows}
     outer = tuple(loopnest.row(r, pr.Binary("//", r.value, size, I64), titles[r.name][0]) for r in x.rows)
     inner = tuple(loopnest.row(r, pr.Binary("%", r.value, size, I64), titles[r.name][1]) for r in x.rows)
-    return Loop(outer, x.body, x.kind), Loop(inner, x.body)
+    return NamedLoop(outer, x.body, x.kind), NamedLoop(inner, x.body)
 
 
 def unambiguous(body: Body) -> Body:
