@@ -12,3 +12,8 @@ def behind(name: str, program: Program, machine: Machine = AVX512) -> Program:
     """The program behind the last step of that name, as a machine gets it."""
     _, records = pipeline.run(program, machine, STEPS)
     return next(r.program for r in reversed(records) if r.step == name)
+
+
+def rewritten(program: Program, machine: Machine = AVX512) -> Program:
+    """The program behind all steps, of which lower_program says as much after doing a lot more."""
+    return pipeline.run(program, machine, STEPS)[0]

@@ -85,7 +85,8 @@ def test_loops_that_never_end() -> None:
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have commands behind `&` ignore it
 import numpy as np
 import polytc
 model = polytc.load_onnx(sys.argv[1])

@@ -141,7 +141,7 @@ def _mixed(build: Callable[..., onnx.ModelProto], size: tuple[int, int]) -> onnx
     return build(nodes, {"x": (np.float32, [2, 3, *size])}, ["y", "v"], constants, opset=17)
 
 
-@pytest.mark.parametrize("size", [(33, 47), (64, 24)])
+@pytest.mark.parametrize("size", [(33, 47), pytest.param((64, 24), marks=pytest.mark.long)])
 def test_results_of_a_network(build, runtime, size: tuple[int, int]) -> None:
     model = _mixed(build, size)
     feeds = {"x": 4 * array(2, 3, *size)}

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.compiler import compile_program, lower_program
+from polytc.compiler import compile_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.program import program as pr
 from polytc.program.program import format_expr
 from polytc.rewrite.cpu import masked_blocks
-from polytc.targets.llvm.target import LLVMTarget
+from tests.behind import rewritten as behind_all
 
 TEXT = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
           L[h,i,j] = LOGIT
@@ -47,7 +47,7 @@ def program_of(logit: str, rows: int, keys: int, text: str = TEXT) -> pr.Program
 
 def narrowed(program: pr.Program) -> dict[str, list[str]]:
     """The conditions of the statements that have some, once rewritten."""
-    rewritten = lower_program(program, LLVMTarget(AVX2)).rewritten
+    rewritten = behind_all(program, AVX2)
     return {s.name: [format_expr(c) for c in s.where] for s in rewritten.statements if s.where}
 
 
@@ -65,8 +65,9 @@ def expected(logit: str, a: dict[str, np.ndarray]) -> np.ndarray:
     return np.einsum("hij,hje->hie", e / e.sum(axis=-1, keepdims=True), a["V"].astype(np.float64))
 
 
-@pytest.mark.parametrize("logit", [CAUSAL, LATER, WINDOW, NEGATED, RISING, ADDED])
-@pytest.mark.parametrize(("rows", "keys"), [(256, 256), (131, 200), (64, 80)])
+@pytest.mark.parametrize(("logit", "rows", "keys"), [
+    (CAUSAL, 256, 256), (WINDOW, 256, 256),
+    *((logit, *size) for logit in (CAUSAL, LATER, WINDOW, NEGATED, RISING, ADDED) for size in ((131, 200), (64, 80)))])
 def test_results(logit: str, rows: int, keys: int) -> None:
     """Whole blocks; rows beyond the last block; more keys than rows."""
     a, program = arrays(rows, keys), program_of(logit, rows, keys)
@@ -158,7 +159,7 @@ def test_what_the_masked_statement_reads_is_narrowed_where_nobody_else_needs_it(
 @pytest.mark.parametrize(("rows", "block"), [(64, 16), (128, 32), (192, 48), (200, 50), (256, 64), (512, 64), (48, None)])
 def test_a_mask_leaves_some_blocks_short(rows: int, block: int | None) -> None:
     """At least four blocks of at most 64 rows, from 64 rows on."""
-    rewritten = lower_program(program_of(CAUSAL, rows, rows), LLVMTarget(AVX2)).rewritten
+    rewritten = behind_all(program_of(CAUSAL, rows, rows), AVX2)
     made = {t.shape[-2] for t in rewritten.tensors if t.name.startswith("S_rows")}
     assert made == ({block} if block else set())
 

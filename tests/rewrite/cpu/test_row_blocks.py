@@ -12,6 +12,7 @@ from polytc.lang import build
 from polytc.machine import AVX2, Machine
 from polytc.rewrite.cpu import row_blocks
 from polytc.targets.llvm.target import LLVMTarget
+from tests.behind import rewritten as behind_all
 from tests.rewrite.equal import same_results
 
 ATTENTION = """S[h,i,j] += Q[h,i,d] * K[h,j,d]
@@ -64,7 +65,7 @@ def test_results(rows: int, keys: int, threads: int) -> None:
     a = arrays(rows, keys)
     program = build(ATTENTION, {n: x.shape for n, x in a.items()})
     target = LLVMTarget(small(LLVMTarget().machine))
-    assert any("_rows" in t.name for t in lower_program(program, target).rewritten.tensors)
+    assert any("_rows" in t.name for t in behind_all(program, target.machine).tensors)
     out = np.full((8, rows, 16), np.nan, np.float32)
     compile_program(program, target, threads).run([*(a[n] for n in program.inputs), out])
     np.testing.assert_allclose(out, expected(a), rtol=2e-5, atol=2e-6)
@@ -81,7 +82,7 @@ def test_rows_beyond_the_last_block_have_statements_of_their_own() -> None:
 def test_a_temporary_that_others_read_stays_whole() -> None:
     text = ATTENTION.replace("-> (O)", "R[h,j] max= P[h,i,j]\n-> (O, R)")
     program = build(text, {n: x.shape for n, x in arrays(256, 256).items()})
-    names = {t.name for t in lower_program(program, LLVMTarget(small())).rewritten.tensors}
+    names = {t.name for t in behind_all(program, small()).tensors}
     assert "P" in names
     assert "P_rows" not in names
 

@@ -16,6 +16,7 @@ from polytc.machine import AVX512, GENERIC_GPU, Machine
 from polytc.rewrite import table
 from polytc.rewrite.cpu import widening
 from polytc.targets.interp import InterpTarget
+from tests.behind import rewritten as behind_all
 from tests.rewrite.equal import same_results
 
 HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -140,7 +141,7 @@ def test_open_sizes(half: str) -> None:
 
 def test_gpus_convert_as_they_read() -> None:
     program = build(MATMUL, {"A": (64, 64), "B": (64, 64)}, {"A": "f16", "B": "f16"})
-    assert "_wide" not in str(lower_program(program, InterpTarget(GENERIC_GPU)).rewritten)
+    assert "_wide" not in str(behind_all(program, GENERIC_GPU))
 
 
 def test_what_is_decided_is_done() -> None:

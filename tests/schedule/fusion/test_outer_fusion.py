@@ -12,6 +12,7 @@ from polytc.machine import AVX2
 from polytc.schedule.facts.fusion_groups import Group, partition
 from polytc.schedule.fusion.outer_fusion import Cluster, clusters, handed_on, may_swap, shared_rows
 from polytc.targets.llvm.target import LLVMTarget
+from tests.behind import rewritten as behind_all
 
 DEPTHWISE = "O[c,h,w] += (I[c,h+r-1,w+s-1] else 0)*W[c,r,s] where h in 0:28, w in 0:28"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]; O[h,i,e] += exp(S[h,i,j])*V[h,j,e]"
@@ -23,7 +24,7 @@ TEXTS = {"depthwise": DEPTHWISE, "attention": ATTENTION, "chain": CHAIN}
 
 def sizes(name: str) -> list[int]:
     """Groups of each cluster."""
-    rewritten = lower_program(build(TEXTS[name], SHAPES[name]), LLVMTarget(AVX2)).rewritten
+    rewritten = behind_all(build(TEXTS[name], SHAPES[name]), AVX2)
     return [len(c.groups) for c in clusters(rewritten, partition(rewritten), AVX2)]
 
 

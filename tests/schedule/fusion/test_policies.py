@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.compiler import lower_program
 from polytc.lang import build
 from polytc.machine import AVX2
 from polytc.schedule.fusion import policies
 from polytc.schedule.fusion.policies import POLICIES, choose
-from polytc.targets.llvm.target import LLVMTarget
+from tests.behind import rewritten as behind_all
 
 LAYER = "T[b,o] += X[b,i] * W[i,o]\nY[b,o] = max(T[b,o] + B[o], 0)"
 ATTENTION = "S[h,i,j] += Q[h,i,d]*K[h,j,d]\nO[h,i,e] += exp(S[h,i,j])*V[h,j,e]"
@@ -26,7 +25,7 @@ def expected(text: str, a: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def groups(text: str, policy: str | None) -> list[set[str]]:
-    rewritten = lower_program(build(text, SHAPES[text]), LLVMTarget(AVX2)).rewritten
+    rewritten = behind_all(build(text, SHAPES[text]), AVX2)
     return [{s.target for s in g.statements} for g in choose(rewritten, AVX2, policy).groups]
 
 
@@ -54,7 +53,7 @@ def test_min_makes_more_kernels() -> None:
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_the_estimate_knows_what_a_lost_tile_and_memory_traffic_cost(text: str) -> None:
-    cycles = choose(lower_program(build(text, SHAPES[text]), LLVMTarget(AVX2)).rewritten, AVX2).cycles
+    cycles = choose(behind_all(build(text, SHAPES[text]), AVX2), AVX2).cycles
     if text == LAYER:
         assert cycles["smart"] < cycles["min"]
     else:
@@ -62,7 +61,7 @@ def test_the_estimate_knows_what_a_lost_tile_and_memory_traffic_cost(text: str) 
 
 
 def test_another_policy_is_chosen_where_it_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = lower_program(build(ATTENTION, SHAPES[ATTENTION]), LLVMTarget(AVX2)).rewritten
+    program = behind_all(build(ATTENTION, SHAPES[ATTENTION]), AVX2)
     assert choose(program, AVX2).policy == "smart"
     monkeypatch.setattr(policies, "_together", lambda program, groups, machine, policy: groups)
     monkeypatch.setattr(policies, "_lost", lambda *_: 0.0)
@@ -102,7 +101,7 @@ BOTH_LOOPS = "T[i,j] = X[i,j] + 1\nY[j,i] = sqrt(T[i,j])\nZ[i,j] = T[i,j] * T[i,
     (BOTH_LOOPS, {"X": (64, 80)}, True)])
 def test_what_turns_its_operand_keeps_both_loops_of_its_square_tiles(text: str, shapes: dict[str, tuple[int, ...]], fused: bool
                                                                      ) -> None:
-    found = choose(lower_program(build(text, shapes), LLVMTarget(AVX2)).rewritten, AVX2)
+    found = choose(behind_all(build(text, shapes), AVX2), AVX2)
     last = next(g for g in found.groups if any(s.target == "Y" and len(s.indices) == 2 for s in g.statements))
     assert (len(last.statements) > 1) == fused, str(found)
 
