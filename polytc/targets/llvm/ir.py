@@ -138,7 +138,7 @@ class Function:
         self.block = "entry"
         self.extra = ""
         self.vectors = 0
-        """Instructions so far whose results are vectors."""
+        """Instructions so far that have to do with vectors: `<` stands in the types of these only."""
         self._count = 0
         self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)
@@ -151,12 +151,13 @@ class Function:
     def emit(self, type_: str, instruction: str) -> Value:
         """Append an instruction that yields a value of `type_`."""
         ref = f"%{self.fresh()}"
-        self.vectors += lanes_of(type_) > 1
+        self.vectors += "<" in instruction
         self.lines.append(f"  {ref} = {instruction}")
         return Value(type_, ref)
 
     def do(self, instruction: str) -> None:
         """Append an instruction without a result."""
+        self.vectors += "<" in instruction
         self.lines.append(f"  {instruction}")
 
     def start(self, label: str) -> None:
