@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import polytc
 from polytc import lang
 from polytc.program import scalars
 from polytc.program.scalars import BF16, DTYPES, F16
@@ -111,3 +112,12 @@ def test_neither_the_order_of_independent_statements_nor_names_change_a_type(see
     names = {f"T{k}": new for k, new in enumerate(rng.sample(["a", "zz", "B", "m_", "Q9"], 3))}
     renamed = re.sub(r"\bT(\d)", lambda m: names[f"T{m[1]}"], used + "\n" + interleaved(rng, chains))
     assert types(renamed, dtypes) == {re.sub(r"^T(\d)", lambda m: names[f"T{m[1]}"], n): t for n, t in alone.items()}
+
+
+def test_shapes_that_the_signature_states_need_not_be_given() -> None:
+    p = polytc.build("def f(f32[3,4] X, f32[n] Z) -> (Y) { Y[i,j] = X[i,j] + Z[0] }", {"Z": (2,)})
+    assert p.tensor("X").shape == (3, 4)
+    assert polytc.build(str(p)).tensor("Z").shape == (2,)
+    with pytest.raises(polytc.CompileError) as refusal:
+        polytc.build("def f(f32[3] X) -> (Y) { Y[i] = X[i] }", {"X": (4,)})
+    assert refusal.value.code == "E205"
