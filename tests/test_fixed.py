@@ -21,9 +21,10 @@ def test_results(constants: dict[str, np.ndarray], target: str) -> None:
     layer = polytc.compile(text, target=target, constants=constants)
     free = {"X": X, "W": W, "b": B}.keys() - constants.keys()
     assert set(layer.inputs) == free
-    arrays = {n: a for n, a in (("X", X), ("W", W), ("b", B)) if n in free}
+    rows = 5 if target == "interp" else len(X)  # loops in Python take long
+    arrays = {n: a for n, a in (("X", X[:rows]), ("W", W), ("b", B)) if n in free}
     for _ in range(2):
-        np.testing.assert_allclose(layer(**arrays), EXPECTED, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(layer(**arrays), EXPECTED[:rows], rtol=1e-4, atol=1e-4)
 
 
 def test_other_shapes_and_out() -> None:
