@@ -85,7 +85,7 @@ def plan_of(graph: Graph, shapes: Mapping[str, Sequence[int]], machine: Machine 
     stored, as the model says for None. guards: may calls have some? Raises E621 where there are no such calls, E410 where
     POLYTC_CHECK_INDICES asks for what they do not do, and what specialisation raises."""
     plan = _whole(specialise(graph, _types(graph, shapes), guards=guards, checked=check_checked(None)))
-    if plan.watches:
+    if plan.index_checks:
         check_unchecked("a model that is compiled ahead of time")
     return fuse(plan if machine is None else layouts.choose(plan, machine))
 

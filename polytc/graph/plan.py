@@ -84,8 +84,8 @@ class IndexCheck:
 class Plan:
     """calls: in order; none where their code was found on disk (stored.py). types: of every value. aliases: value -> the value
     whose elements it shows under its own shape; a result of a call that has one is what one branch makes of that value.
-    constants: values known now. inputs, outputs: of the graph; an output may be any value. watches: indices that are looked at
-    after a run."""
+    constants: values known now. inputs, outputs: of the graph; an output may be any value. index_checks: indices that are
+    looked at after a run."""
 
     name: str
     calls: tuple[Call, ...]
@@ -94,17 +94,17 @@ class Plan:
     types: Mapping[str, Array]
     aliases: Mapping[str, str]
     constants: Mapping[str, np.ndarray]
-    watches: tuple[IndexCheck, ...] = ()
+    index_checks: tuple[IndexCheck, ...] = ()
 
     @property
     def lasting(self) -> tuple[str, ...]:
         """The values that are there after a run: outputs, and what tells of indices."""
-        return (*self.outputs, *self.watched)
+        return (*self.outputs, *self.checked_values)
 
     @property
-    def watched(self) -> tuple[str, ...]:
+    def checked_values(self) -> tuple[str, ...]:
         """The values that tell of indices."""
-        return tuple(n for w in self.watches for n in (w.first, w.index) if n)
+        return tuple(n for w in self.index_checks for n in (w.first, w.index) if n)
 
     def base(self, name: str) -> str:
         """The value that owns the elements of `name`."""

@@ -29,7 +29,7 @@ def add_index_checks(walk: Specialisation, node: Node, inputs: Sequence[Indices]
         ends = [(low, high) for low, high, _ in each.columns]
         shape = walk.shape(name) or ()
         key = (name, *ends, each.ignored, walk.under)
-        if name in walk.known or key in walk.watches or not width * math.prod(shape):
+        if name in walk.known or key in walk.index_checks or not width * math.prod(shape):
             continue
         counts = f"&& I[i, d] != {each.ignored}" if each.ignored is not None else ""
         low, high = np.array(ends, np.int64).T.copy()
@@ -38,7 +38,7 @@ def add_index_checks(walk: Specialisation, node: Node, inputs: Sequence[Indices]
         walk.step(replace(node, op="Indices"), Apply(
             "watching.Outside", (f"indices{k}", low, high), (f"first{k}", f"index{k}"), {"D": width, "nowhere": NONE},
             spell={"counts": counts}), names, frozenset())
-        walk.watches[key] = IndexCheck(names[f"first{k}"], names[f"index{k}"], node.label, repr(name),
+        walk.index_checks[key] = IndexCheck(names[f"first{k}"], names[f"index{k}"], node.label, repr(name),
                                   tuple((0, e) for e in shape), (), tuple(f"{what}, {a}:{b}" for a, b, what in each.columns))
 
 
@@ -50,11 +50,11 @@ def with_index_checks(walk: Specialisation, node: Node, step: Apply, program: Pr
     values = tuple(f"{inner_name(node)}.{c.output.name}{len(walk.calls)}" for c in checks)
     for value, c in zip(values, checks, strict=True):
         walk.define(value, Array(c.output.dtype, c.output.shape), node.label)
-        walk.watches[value] = _watch(c, value, node)
+        walk.index_checks[value] = _index_check(c, value, node)
     return whole, values
 
 
-def _watch(c: Check, value: str, node: Node) -> IndexCheck:
+def _index_check(c: Check, value: str, node: Node) -> IndexCheck:
     place = c.subscript.a if isinstance(c.subscript, pr.Cast) else c.subscript
     low = c.tensor.lower[c.axis]
     return IndexCheck(value, "", node.label, pr.format_expr(place), tuple((r.lower, r.extent) for r in c.ranges),

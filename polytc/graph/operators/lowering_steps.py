@@ -19,11 +19,11 @@ from polytc.program.scalars import DType
 
 @dataclass(frozen=True)
 class Given:
-    """An input of a step. dtype: its type for promotion; held: is it given in f32 though that is a half?"""
+    """An input of a step. dtype: its type for promotion; in_f32: is it given in f32 though that is a half?"""
 
     shape: tuple[int, ...]
     dtype: DType
-    held: bool = False
+    in_f32: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def step_program(step: Apply, given: Sequence[Given], local: frozenset[str]) -> 
     plain = program(*arguments)
     types = [plain.tensor(n).dtype for n in plain.outputs]
     unrounded = [n for n, ref, t in zip(plain.outputs, step.outputs, types, strict=True) if ref in local and t.is_half]
-    if any(g.held for g in given):
+    if any(g.in_f32 for g in given):
         own = signature(text, step.entry.rpartition(".")[2])
-        unrounded += [p.name for p, g in zip(own.inputs, given, strict=True) if g.held]
+        unrounded += [p.name for p, g in zip(own.inputs, given, strict=True) if g.in_f32]
     made = program(*arguments, tuple(unrounded)) if unrounded else plain
     results = tuple(Array(made.tensor(n).dtype, made.tensor(n).shape) for n in made.outputs)
     return StepProgram(made, results, tuple(t if r.dtype != t else None for t, r in zip(types, results, strict=True)))

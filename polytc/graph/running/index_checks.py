@@ -26,25 +26,25 @@ register(E418="index outside of its tensor")
 
 def checked_chain(plan: Plan, steps: Sequence[Bound], links: Sequence[Link], buffers: Mapping[str, np.ndarray]) -> Chain:
     """The steps as one call, which raises if an index was outside."""
-    if not plan.watches:
+    if not plan.index_checks:
         return Chain(steps)
-    watched = {*plan.watched}
+    checked = {*plan.checked_values}
     for step, link in zip(steps, links, strict=True):
         for position, value in enumerate(link.values):
-            if value in watched:  # moved, so that its contents come back from a device
+            if value in checked:  # moved, so that its contents come back from a device
                 step.move(position, buffers[value])
-    return CheckedChain(steps, [(w, buffers[w.first], buffers[w.index] if w.index else None) for w in plan.watches])
+    return CheckedChain(steps, [(w, buffers[w.first], buffers[w.index] if w.index else None) for w in plan.index_checks])
 
 
 class CheckedChain(Chain):
     """A chain that raises IndexOutOfBounds E418 when it has run, if an index was outside."""
 
-    def __init__(self, steps: Sequence[Bound], watches: Sequence[tuple[IndexCheck, np.ndarray, np.ndarray | None]]) -> None:
+    def __init__(self, steps: Sequence[Bound], checks: Sequence[tuple[IndexCheck, np.ndarray, np.ndarray | None]]) -> None:
         super().__init__(steps)
-        self._watches = tuple(watches)
+        self._checks = tuple(checks)
 
     def __call__(self) -> None:
-        for _, first, _ in self._watches:  # a branch that is not taken finds nothing
+        for _, first, _ in self._checks:  # a branch that is not taken finds nothing
             first.fill(NONE)
         try:
             super().__call__()
@@ -54,9 +54,9 @@ class CheckedChain(Chain):
         self._judge()
 
     def _judge(self) -> None:
-        for watch, first, index in self._watches:
+        for check, first, index in self._checks:
             if first.min() != NONE:
-                raise _outside(watch, first.reshape(-1), index)
+                raise _outside(check, first.reshape(-1), index)
 
 
 def _outside(w: IndexCheck, first: np.ndarray, index: np.ndarray | None) -> IndexOutOfBounds:

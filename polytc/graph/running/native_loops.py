@@ -89,7 +89,7 @@ def bind_loop(instance: Instance, states: range, condition: bool) -> NativeLoop 
     plan, types = instance.plan, instance.plan.types
     first = 1 if condition else 0
     after = plan.outputs[first:first + len(states)]
-    if plan.watches or not instance.chain.native or [types[n] for n in after] != [types[plan.inputs[i]] for i in states]:
+    if plan.index_checks or not instance.chain.native or [types[n] for n in after] != [types[plan.inputs[i]] for i in states]:
         return None
     written = {*states, *range(2 * first)}
     own = {n: aligned_empty(types[n]) for n in plan.inputs}

@@ -67,13 +67,13 @@ def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | No
 class Specialisation:
     """State of one walk. known: values that do not depend on the data; types: tensors that this part computes or is given;
     opaque: other values that it is given; hosted: results of hosts; waiting: values for later; under: guards of new calls;
-    halves: types of the values between steps of a node that are held in f32; watches: indices that are looked at, by what is
-    looked at."""
+    halves: types of the values between steps of a node that are held in f32; index_checks: indices that are looked at, by what
+    is looked at."""
 
     def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
                  strict: bool, guards: bool, checked: bool) -> None:
         self.graph, self.by_value, self.strict, self.guards, self.checked = graph, by_value, strict, guards, checked
-        self.watches: dict[object, IndexCheck] = {}
+        self.index_checks: dict[object, IndexCheck] = {}
         self.under: tuple[Guard, ...] = ()
         self.known: dict[str, np.ndarray] = {**graph.constants, **values}
         self.types: dict[str, Array] = {}
@@ -124,7 +124,7 @@ class Specialisation:
         constants = {n: a for n, a in self.known.items() if n in used and n in self.types}
         inputs = tuple(v.name for v in self.graph.inputs if v.name not in self.opaque)
         return Plan(self.graph.name, tuple(self.calls), inputs, tuple(outputs), self.types, self.aliases, constants,
-                    tuple(self.watches.values()))
+                    tuple(self.index_checks.values()))
 
     def partitioned(self) -> Part:
         """The part with what crosses its borders as outputs of its plan."""

@@ -60,7 +60,8 @@ def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int
             "aliases": {n: plan.base(n) for n in used if n in plan.aliases}, "constants": rows, "files": files,
             "links": [(kernels.index(code), c.inputs, c.outputs, [(g.value, g.taken) for g in c.guards])
                       for code, c in zip(codes, plan.calls, strict=True)],
-            "arena": instance.arena.bytes, "offsets": instance.arena.offsets, "watches": [astuple(w) for w in plan.watches]}
+            "arena": instance.arena.bytes, "offsets": instance.arena.offsets,
+            "index_checks": [astuple(w) for w in plan.index_checks]}
     text = json.dumps(head).encode()
     cache.put(key, b"".join([LENGTH.pack(len(text)), text, *blob]))
 

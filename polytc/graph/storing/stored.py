@@ -241,7 +241,7 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
     constants = {n: _constant(types[n], blob if file is None else files[file], at)
                  for n, (file, at) in head["constants"].items()}
     plan = Plan(head["name"], (), tuple(head["inputs"]), tuple(head["outputs"]), types, head["aliases"], constants,
-                tuple(IndexCheck.of(row) for row in head["watches"]))
+                tuple(IndexCheck.of(row) for row in head["index_checks"]))
     links = [Link(tuple(inputs), tuple(outputs), tuple(Guard(*g) for g in guards))
              for _, inputs, outputs, guards in head["links"]]
     return Start(plan, links, [kernels[number] for number, *_ in head["links"]],

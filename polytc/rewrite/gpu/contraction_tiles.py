@@ -40,19 +40,19 @@ WINDOW = 64
 class Blocking:
     """rows: the rows of a group whose loops are divided among the items, along the axes x, y and perhaps z: x is the fastest,
     and z uses the same operand as x does, as the rows of an image do where x walks along them. items: work-items along each;
-    points: elements of an item along each; lanes: neighbours along x that are one vector. depth: steps between two barriers of
+    elements: of an item along each; lanes: neighbours along x that are one vector. depth: steps between two barriers of
     the reduced indices that go on inside; the others run outside."""
 
     rows: tuple[int, ...]
     items: tuple[int, ...]
-    points: tuple[int, ...]
+    elements: tuple[int, ...]
     lanes: int
     depth: tuple[tuple[str, int], ...]
 
     @property
     def tile(self) -> tuple[int, ...]:
         """Elements of the group's tile along each axis."""
-        return tuple(i * p for i, p in zip(self.items, self.points, strict=True))
+        return tuple(i * p for i, p in zip(self.items, self.elements, strict=True))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
     scene = _Scene(machine, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
-    options = [Blocking(rows, items, points, lanes, ()) for items, points in _sizes(machine, lanes, extents)]
+    options = [Blocking(rows, items, elements, lanes, ()) for items, elements in _sizes(machine, lanes, extents)]
     if not options:
         return None
     found = min(options, key=lambda b: _time(b, scene))
@@ -144,27 +144,27 @@ def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
 
 
 def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(items, points) along the axes that the machine's groups and registers allow."""
+    """(items, elements) along the axes that the machine's groups and registers allow."""
     most = min(MAX_WORK_GROUP, machine.max_work_group)
     few = (1, 2, 4, 8, 16)
     axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
     items = [i for i in product(*axes) if min(MIN_WORK_GROUP, most) <= prod(i) <= most]
     ones = (1,) * (len(extents) - 2)
-    points = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
+    elements = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
               if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
-    return list(product(items, points or [(lanes, 1, *ones)]))
+    return list(product(items, elements or [(lanes, 1, *ones)]))
 
 
 def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
     square."""
-    points, tile, items = found.points, found.tile, prod(found.items)
+    elements, tile, items = found.elements, found.tile, prod(found.items)
     groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
     steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
     steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
     sizes = dict(zip(scene.names, tile, strict=True)) | steps
     copies = sum(_copying(box) for box in scene.boxes(sizes)) / (items * prod(steps.values()))
-    each = prod(points) + sum(points[:2]) + copies
+    each = prod(elements) + sum(elements[:2]) + copies
     cores = scene.machine.cores
     busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + SHARE * groups * items / cores
     return busiest * each, abs(prod(tile) // tile[1] - tile[1])

@@ -147,17 +147,17 @@ class _TiledContraction:
                 cuts[i] = TiledIndex(lower, ((pr.Range(i, 0, upper - lower, kinds.group(2)), 1),), ())
                 continue
             axis = b.rows.index(r)
-            items, points, tile = b.items[axis], b.points[axis], b.tile[axis]
+            items, elements, tile = b.items[axis], b.elements[axis], b.tile[axis]
             outer = pr.Range(self.names.index(f"{i}_group"), 0, -(-(upper - lower) // tile), AXES[axis])
             item = pr.Range(self.names.index(f"{i}_item"), 0, items, kinds.item(axis))
             if axis == 2:
                 inner: tuple[tuple[pr.Range, int], ...] = ((item, 1),)
             elif axis == 1:
-                point = pr.Range(self.names.index(f"{i}_row"), 0, points, "unroll")
-                inner = ((item, points), (point, 1))
+                point = pr.Range(self.names.index(f"{i}_row"), 0, elements, "unroll")
+                inner = ((item, elements), (point, 1))
             else:
                 vector = pr.Range(self.names.index(f"{i}_lane"), 0, b.lanes, "vector")
-                part = pr.Range(self.names.index(f"{i}_vector"), 0, points // b.lanes, "unroll")
+                part = pr.Range(self.names.index(f"{i}_vector"), 0, elements // b.lanes, "unroll")
                 inner = ((item, b.lanes), (part, items * b.lanes), (vector, 1))
             cuts[i] = TiledIndex(lower, ((outer, tile),), inner)
         return cuts | self._reduction()

@@ -29,15 +29,15 @@ errors.register(E515="no account of what kernels use on a GPU")
 @dataclass(frozen=True)
 class Resources:
     """What one kernel uses. registers: 32-bit ones of an item; spilled: bytes of an item that do not fit them; local_bytes: of
-    a group; occupancy: items in flight on a compute unit, of those that there could be. wide: loads and stores of 16 bytes of
-    global memory, instructions in the text. hot: multiply-adds, and loads of local memory, in the straight code that has most
-    of the former."""
+    a group; occupancy: items in flight on a compute unit, of those that there could be. vector_accesses: loads and stores of
+    16 bytes of global memory, instructions in the text. hot: multiply-adds, and loads of local memory, in the straight code
+    that has most of the former."""
 
     registers: int
     spilled: int
     local_bytes: int
     occupancy: float
-    wide: tuple[int, int]
+    vector_accesses: tuple[int, int]
     hot: tuple[int, int]
 
 
@@ -131,7 +131,7 @@ def table(source: Source, device: str) -> list[str]:
         items = "x".join(map(str, launch.local_size))
         name = launch.entry.removeprefix("polytc_")
         lines.append(f"{name:26}{f'{groups} x {items}':>22}{used.registers:>11}{used.spilled:>9}{used.local_bytes:>8}"
-                     f"{used.occupancy:>11.2f}{'+'.join(map(str, used.wide)):>6}{':'.join(map(str, used.hot)):>11}"
+                     f"{used.occupancy:>11.2f}{'+'.join(map(str, used.vector_accesses)):>6}{':'.join(map(str, used.hot)):>11}"
                      f"{_counted(kernel, launch, used, device, moved)}")
     return lines
 

@@ -132,9 +132,9 @@ def test_every_operator_of_the_suite_that_takes_indices_is_looked_at() -> None:
             continue
         for _, ready in model._compiled.partitioned.parts():
             own = [c for c in ready.plan.calls if not c.label.startswith("Indices")]
-            if any(decides(c.program) for c in own) and not ready.plan.watches:
+            if any(decides(c.program) for c in own) and not ready.plan.index_checks:
                 assert nodes[0].op_type in OWN_PLACES or case.name == "test_tensorscatter_circular", case.name
-            looked |= {nodes[0].op_type} if ready.plan.watches else set()
+            looked |= {nodes[0].op_type} if ready.plan.index_checks else set()
     assert looked >= {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "ReverseSequence", "RoiAlign"}
 
 
@@ -198,7 +198,7 @@ def test_one_input_is_looked_at_once_for_equal_axes(build) -> None:
                  {"x": (np.float32, [4, 2]), "v": (np.float32, [4]), "w": (np.float32, [5]), "i": (np.int64, [3])},
                  ["a", "b", "c"])
     model = polytc.load_onnx(made).compile(checked=True)
-    assert len(model._instances.items()[-1][1].plan.watches) == 2
+    assert len(model._instances.items()[-1][1].plan.index_checks) == 2
     feeds = {"x": floats(4, 2), "v": floats(4), "w": floats(5), "i": np.array([0, 4, 3])}
     fails(model, feeds, "'i'[1] = 4 is no index of axis 0 of 'x', -4:4")
     fails(model, {**feeds, "i": np.array([0, 1, -5])}, "'i'[2] = -5")
@@ -313,7 +313,7 @@ def test_what_is_kept_comes_back() -> None:
 
 def test_models_compiled_ahead_of_time_do_not_look_and_say_so(lookup, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, shapes = polytc.load_onnx(lookup), {"i": (3,), "j": (2,)}
-    assert not ahead.plan_of(graph, shapes).watches
+    assert not ahead.plan_of(graph, shapes).index_checks
     monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")
     with pytest.raises(ArgumentError, match="E410: a model that is compiled ahead of time does not look at indices"):
         ahead.plan_of(graph, shapes)

@@ -52,7 +52,7 @@ def test_nvidia(name: str) -> None:
     assert used.registers <= 128
     assert 0 <= used.local_bytes - int(made.options["local_bytes"]) < ALIGNMENT
     assert used.occupancy >= 0.25
-    assert used.wide == WIDE.get(name, used.wide)
+    assert used.vector_accesses == WIDE.get(name, used.vector_accesses)
     assert used.hot == HOT.get(name, used.hot)
 
 
@@ -63,7 +63,7 @@ def test_amd(name: str) -> None:
     assert used.spilled == sum(r.spilled for r in rest) == 0
     assert 0 <= used.local_bytes - int(made.options["local_bytes"]) < ALIGNMENT
     assert used.occupancy >= 0.25
-    assert used.wide == WIDE.get(name, used.wide)
+    assert used.vector_accesses == WIDE.get(name, used.vector_accesses)
 
 
 def test_a_kernel_that_does_not_compile_is_told() -> None:

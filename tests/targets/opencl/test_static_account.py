@@ -116,7 +116,7 @@ def test_what_ptxas_says(registers: int, local: int, items: int, occupancy: floa
     found = static.nvidia(source)
     assert found[first] == static.Resources(registers, 12, local, pytest.approx(occupancy), (2, 1), (2, 3))
     assert (found[second].registers, found[second].spilled, found[second].local_bytes) == (7, 0, 3)
-    assert (found[second].wide, found[second].hot) == ((2, 1), (0, 0))
+    assert (found[second].vector_accesses, found[second].hot) == ((2, 1), (0, 0))
 
 
 def test_what_clang_says_of_amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
