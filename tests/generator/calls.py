@@ -9,6 +9,7 @@ import numpy as np
 from polytc import api
 from polytc.program.program import Program
 from tests import guarded
+from tests.generator import gpus
 from tests.generator.case import Case
 
 
@@ -56,7 +57,8 @@ def called(case: Case, program: Program, arrays: dict[str, np.ndarray], side: st
     """The results of a call. op: of open sizes. Raises Stray; what the call refuses."""
     constants = {n: arrays[n] for n in case.constants}
     inouts = {n for n in program.inputs if n in program.outputs}
-    made = op or api.compile(case.text, case.target, dtypes={x.name: x.dtype for x in case.inputs}, scalars=dict(case.scalars),
+    made = op or api.compile(case.text, gpus.named(case.target), dtypes={x.name: x.dtype for x in case.inputs},
+                             scalars=dict(case.scalars),
                              threads=case.threads, schedule=None if case.schedule == "automatic" else case.schedule,
                              constants=constants or None)  # type: ignore[call-overload]
     given = [laid(x.name, arrays[x.name], "" if x.name in inouts else x.layout, side, x.name in inouts)

@@ -25,8 +25,6 @@ from tests.generator.recipes import transformed
 from tests.generator.state import SIZES
 from tests.meaning.run import Refused, Unsupported, meaning
 
-compiler.TARGETS |= {"cc": "tests.c_here:CompiledC", **gpus.TARGETS}
-
 Expected = dict[str, tuple[np.ndarray, np.ndarray]]
 """Values, and how far what is licensed may be from each."""
 
@@ -94,7 +92,7 @@ def _sizes(case: Case) -> Iterator[dict[str, int]]:
 
 def _opened(case: Case) -> Outcome:
     """A case with open sizes at several of them; those that the program does not allow are left out."""
-    op = api.compile(case.text, case.target, shapes=case.dims(), dtypes={x.name: x.dtype for x in case.inputs},
+    op = api.compile(case.text, gpus.named(case.target), shapes=case.dims(), dtypes={x.name: x.dtype for x in case.inputs},
                      scalars=dict(case.scalars), threads=case.threads,
                      schedule=None if case.schedule == "automatic" else case.schedule)
     kinds = []
@@ -203,7 +201,7 @@ def _schedule(case: Case, program: Program) -> str | None:
 
 def target(case: Case) -> Target:
     """'gpu-mali' is OpenCL with the schedules of such a device, whatever runs them; 'cc' is C through the compiler here."""
-    return compiler.target(case.target).here()
+    return compiler.target(gpus.named(case.target)).here()
 
 
 def _differs(case: Case, expected: Expected, got: dict[str, np.ndarray]) -> str:
