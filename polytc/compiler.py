@@ -238,9 +238,9 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         behind: list[tuple[str, Module]] = []
 
         def watched(name: str, compute: Callable[[], Module]) -> Module:
-            behind.append((name, _stage(name, program.name, {}, compute, lambda m: verify.verify(passes.without_empty(m)))))
+            behind.append((name, _stage(name, program.name, {}, compute)))
             return behind[-1][1]
-        module = stage("loops", lambda: passes.run(raw, to.machine, watched), verify.verify)
+        module = stage("loops", lambda: passes.run(raw, to.machine, watched), lambda _: passes.verify_last(behind))
         bound = size_binding.bind(module) if module.sizes and not to.takes_sizes else None
         flat = bound.module if bound is not None else size_binding.flatten(module) if module.sizes else module
         source = stage("source", lambda: to.emit(flat))

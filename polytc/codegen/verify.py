@@ -1,4 +1,4 @@
-"""The invariant of the Loop AST, checked after each pass under POLYTC_CHECK=1: an AssertionError names the node that breaks it.
+"""The invariant of the Loop AST, checked under POLYTC_CHECK=1: an AssertionError names the node that breaks it.
 
 Types and lanes of operands agree, variables and buffers are in scope, ranks fit, kernels write what they say, and an index that
 is a constant outside of any condition lies inside of its buffer.

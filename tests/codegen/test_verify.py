@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from polytc.codegen import loops, verify
+import polytc
+from polytc.codegen import loops, passes, verify
 from polytc.program.scalars import BOOL, F32, F64, I32
 
 A, OUT = loops.Buffer("A", F32, (8, 4)), loops.Buffer("out", F32, (8,))
@@ -80,3 +83,14 @@ def test_modules() -> None:
 def test_a_constant_index_under_a_condition_is_not_judged() -> None:
     guarded = loops.Select(loops.binary("<", c(9), c(8)), loops.Load(OUT, (c(9),), F32), ZERO, F32)
     verify.verify_kernel(kernel(store(guarded, c(0))))
+
+
+def test_the_pass_that_breaks_the_loops_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(module: loops.Module, *_: object) -> loops.Module:
+        return replace(module, outputs=("nothing",))
+    where = [p.name for p in passes.PASSES].index("vectorize")
+    table = (*passes.PASSES[:where], passes.Pass("breaks", "an output goes", broken), *passes.PASSES[where:])
+    monkeypatch.setattr(passes, "PASSES", table)
+    monkeypatch.setenv("POLYTC_CHECK", "1")
+    with pytest.raises(AssertionError, match=r"stage 'loops'.*pass 'breaks': .*an output is no argument"):
+        polytc.lower("C[i,j] += A[i,k]*B[k,j]", shapes={"A": (4, 5), "B": (5, 6)})

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from polytc import compiler, errors
+from polytc.codegen import passes
 from polytc.codegen.target import Target
 from polytc.machine import AVX2, AVX512, DEVICES, NEON
 from polytc.targets.c.target import CTarget
@@ -33,10 +34,13 @@ def digests(programs: Iterable[Named], target: str) -> dict[str, str]:
 
 
 def _digest(program: compiler.Program, target: Target) -> str:
-    """Of the source texts; the code of the error for a program that the target refuses."""
+    """Of the source texts, whose loops keep the invariant behind every pass; the code of the error for a refused program."""
     try:
         lowered = compiler.lower_program(program, target)
     except errors.CompileError as refusal:
         return refusal.code
+    for x in (lowered.prologue, lowered):
+        if x is not None:
+            passes.verify_each(x.passes)
     texts = [x.source.text for x in (lowered.prologue, lowered) if x is not None]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from polytc.codegen import loops
+from polytc.codegen import loops, verify
 from polytc.codegen.lower import rebuilt
 from polytc.codegen.passes import (
     array_contraction,
@@ -106,3 +106,22 @@ def run(module: loops.Module, machine: Machine, watch: Watch | None = None) -> l
             return step.apply(before, machine, scratch)
         module = watch(step.name, compute) if watch is not None else compute()
     return module
+
+
+def verify_each(behind: Sequence[tuple[str, loops.Module]]) -> None:
+    """AssertionError with the name of the first pass behind which loops break the invariant (see codegen/verify.py)."""
+    for name, module in behind:
+        try:
+            verify.verify(without_empty(module))
+        except AssertionError as e:
+            raise AssertionError(f"pass {name!r}: {e}") from e
+
+
+def verify_last(behind: Sequence[tuple[str, loops.Module]]) -> None:
+    """As verify_each, where the loops behind the last pass break the invariant: to look at all of them takes longer than the
+    passes."""
+    try:
+        verify.verify(behind[-1][1])
+    except AssertionError:
+        verify_each(behind)
+        raise
