@@ -23,7 +23,12 @@ TOLERANCE = {"f": 1e-4, "d": 1e-9, "i": 0.0}
 """By type of the elements, relative to the largest magnitude. durbin and trisolv amplify rounding errors most."""
 
 SIZES = ("MINI", "SMALL")
-OPTIONS: tuple[dict[str, Any], ...] = ({"threads": 1}, {"threads": 1, "schedule": "program"}, {"threads": 2})
+AUTOMATIC: dict[str, Any] = {"threads": 1}
+PROGRAM: dict[str, Any] = {"threads": 1, "schedule": "program"}
+THREADS: dict[str, Any] = {"threads": 2}
+
+FEW_ROUNDS = {"TSTEPS": 4, "TMAX": 4, "N": 33, "M": 21, "NI": 13, "NJ": 15, "NL": 17, "NM": 14, "W": 33, "H": 35}
+"""At most, for loops in Python: 33 is one more than the width of most tiles."""
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
@@ -66,27 +71,34 @@ def shorter(kernel: Kernel, extents: Mapping[str, int]) -> Kernel:
     return replace(kernel, extents={n: (least[n], *values[1:]) for n, values in kernel.extents.items()})
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["automatic", "program", "threads"])
+def long(options: dict[str, Any], name: str) -> Any:
+    """What another size or target runs in the quick tests, in nearly the same way."""
+    return pytest.param(options, marks=pytest.mark.long, id=name)
+
+
+@pytest.mark.parametrize("options", [pytest.param(AUTOMATIC, id="automatic"), pytest.param(PROGRAM, id="program"),
+                                     long(THREADS, "threads")])
 @every_kernel
 def test_mini(kernel: Kernel, options: dict[str, Any]) -> None:
     assert_close(kernel, "MINI", run(kernel, "MINI", target="cpu", **options))
 
 
-@pytest.mark.parametrize("options", OPTIONS[:2], ids=["automatic", "program"])
+@pytest.mark.parametrize("options", [pytest.param(AUTOMATIC, id="automatic"), long(PROGRAM, "program")])
 @every_kernel
 def test_mini_with_every_access_checked(kernel: Kernel, options: dict[str, Any]) -> None:
-    """Loops in Python run in one thread, and get half of the time steps."""
-    kernel = shorter(kernel, {"TSTEPS": 10, "TMAX": 10} if kernel.name != "floyd-warshall" else {"N": 40})
+    """Loops in Python run in one thread."""
+    kernel = shorter(kernel, FEW_ROUNDS)
     assert_close(kernel, "MINI", run(kernel, "MINI", target="interp", **options))
 
 
 @every_kernel
 def test_mini_by_definition(kernel: Kernel) -> None:
-    kernel = shorter(kernel, {"TSTEPS": 4, "TMAX": 4} if kernel.name != "nussinov" else {"N": 40})
+    kernel = shorter(kernel, {"TSTEPS": 2, "TMAX": 2, "N": 33})
     assert_close(kernel, "MINI", run(kernel, "MINI", target="evaluate"))
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["automatic", "program", "threads"])
+@pytest.mark.parametrize("options", [long(AUTOMATIC, "automatic"), long(PROGRAM, "program"),
+                                     pytest.param(THREADS, id="threads")])
 @every_kernel
 def test_small(kernel: Kernel, options: dict[str, Any]) -> None:
     found = run(kernel, "SMALL", **options)
