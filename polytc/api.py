@@ -23,6 +23,7 @@ from polytc.arguments import (
 )
 from polytc.codegen.target import Target
 from polytc.contraction import einsum
+from polytc.decisions import Record
 from polytc.errors import TargetError
 from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
@@ -47,12 +48,12 @@ __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "
 
 @overload
 def compile(text: str, target: str | Target = "cpu", *, constants: None = None, fusion: str | None = None,
-            **options: Unpack[Options]) -> Op: ...
+            decisions: str | Record | None = None, **options: Unpack[Options]) -> Op: ...
 
 
 @overload
 def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, Any], fusion: str | None = None,
-            **options: Unpack[Options]) -> FixedOp: ...
+            decisions: str | Record | None = None, **options: Unpack[Options]) -> FixedOp: ...
 
 
 def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
@@ -60,7 +61,7 @@ def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
             threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
             entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
             typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False,
-            checked: bool | None = None) -> Op | FixedOp:
+            checked: bool | None = None, decisions: str | Record | None = None) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate', for the
@@ -72,6 +73,8 @@ def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
     isl's own scheduler; 'program' for the order of the text; None for the automatic one.
     fusion: 'min', 'smart' or 'max', how many statements the automatic schedule puts into common loops; None is what its
     estimate says (see docs/schedules.md).
+    decisions: what `op.decisions` or `polytc emit --stage decisions` gave, perhaps edited: what is decided of rewrites, fusion,
+    tiles and threads. polytc decides what it is silent about; a schedule takes the place of what it says of schedules.
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
@@ -90,8 +93,8 @@ def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
     if constants is not None and symbolic:
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     op = Op(text, target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=check_schedule(schedule, fusion), algebra=algebra, entry=entry, symbolic=symbolic, typical=typical,
-            fast=fast, checked=checked)
+            schedule=check_schedule(schedule, fusion, decisions), algebra=algebra, entry=entry, symbolic=symbolic,
+            typical=typical, fast=fast, checked=checked)
     return op if constants is None else FixedOp(op, constants)
 
 
@@ -123,15 +126,16 @@ def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
 def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
           attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
           schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
-          fusion: str | None = None, fast: bool = False, checked: bool | None = None) -> compiler.Lowered:
+          fusion: str | None = None, fast: bool = False, checked: bool | None = None,
+          decisions: str | Record | None = None) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra, entry, fusion, fast: see `compile`. checked: each gather and scatter adds an
-    output, see docs/language.md. Raises CompileError.
+    dtypes: f32 where nothing is said; algebra, entry, fusion, fast, decisions: see `compile`. checked: each gather and scatter
+    adds an output, see docs/language.md. Raises CompileError.
     """
     check_target(target)
     program = build(text, shapes, dtypes, attrs, scalars, entry, check_checked(checked)).licensed(check_licence(algebra, fast))
-    wanted = check_schedule(schedule, fusion)
+    wanted = check_schedule(schedule, fusion, decisions)
     if isinstance(wanted, Recipe):
         wanted = loading.request(wanted, compiler.target(target).machine)
     return compiler.lower_program(program, target, wanted)
@@ -164,7 +168,8 @@ def _machine(target: str | Target) -> Machine:
 def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
             schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
-            entry: str | None = None, fusion: str | None = None, fast: bool = False) -> Explanation:
+            entry: str | None = None, fusion: str | None = None, fast: bool = False,
+            decisions: str | Record | None = None) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
     which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
@@ -173,7 +178,7 @@ def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
         raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
                              "give the sizes that you want to know about")
     lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
-                    algebra=algebra, entry=entry, fusion=fusion, fast=fast)
+                    algebra=algebra, entry=entry, fusion=fusion, fast=fast, decisions=decisions)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from polytc import compiler, errors, lang
+from polytc import compiler, decisions, errors, lang
 from polytc.codegen.target import Loader, Target
 from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
@@ -118,8 +118,23 @@ def check_entry(entry: Any) -> str | None:
     return entry
 
 
-def check_schedule(schedule: Any, fusion: Any = None) -> str | Recipe | None:
-    """`schedule` if it is text, a Recipe or None; `fusion` if that is given; E410 else."""
+def check_schedule(schedule: Any, fusion: Any = None, decided: Any = None) -> str | Recipe | None:
+    """`schedule` if it is text, a Recipe or None; `fusion` if that is given; with the record of decisions before it, if one
+    is given. Raises E410, E709."""
+    wanted = _schedule(schedule, fusion)
+    if decided is None:
+        return wanted
+    if not isinstance(decided, (str, decisions.Record)):
+        raise argument_error("E410", f"decisions are text or what `op.decisions` gives, not {type(decided).__name__}",
+                             "for a file: Path(name).read_text()")
+    if isinstance(wanted, Recipe):
+        raise argument_error("E410", "what polytc.schedule() gives is for the program as written, which no decision changes",
+                             "leave decisions= or schedule= away")
+    record = decided if isinstance(decided, decisions.Record) else decisions.read(decided)
+    return decisions.joined(record.source or str(record), wanted)
+
+
+def _schedule(schedule: Any, fusion: Any) -> str | Recipe | None:
     if fusion is not None:
         if schedule is not None or fusion not in POLICIES:
             raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")

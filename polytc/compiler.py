@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from polytc import errors, extensions, keys
+from polytc import decisions, errors, extensions, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
@@ -33,7 +33,7 @@ from polytc.poly import in_bounds, isl
 from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
-from polytc.rewrite import long_sums, pipeline, table
+from polytc.rewrite import long_sums, pipeline, record, table
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
 from polytc.rewrite.tidy import hoist
@@ -85,6 +85,11 @@ class Lowered:
     steps: tuple[Record, ...] = ()
     passes: tuple[tuple[str, Module], ...] = ()
 
+    @property
+    def decisions(self) -> decisions.Record:
+        """What was decided; given back (schedule=str(...)), the same code is made of the program."""
+        return record.collected(self.steps, [x.schedule for x in (self.prologue, self) if x is not None])
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is lowered again: isl's objects stay where they were made."""
         return lower_program, (self.program, self.target, self.asked)
@@ -109,8 +114,8 @@ def target_names() -> tuple[str, ...]:
     return (*TARGETS, *(n for n in extensions.names(extensions.TARGETS) if n not in TARGETS))
 
 
-def runs_here(name: str) -> bool:
-    """Can this machine run what the target of that name makes? Some need a device, or only emit text."""
+def runs_here(name: str | Target) -> bool:
+    """Can this machine run what the target (of that name) makes? Some need a device, or only emit text."""
     try:
         target(name).here()
     except errors.TargetError:
@@ -169,16 +174,22 @@ def _made(kind: str, found: Any) -> Any:
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
     """All stages up to source text; needs no device.
 
-    target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`.
+    target_name: a registered name, or a Target. schedule: see `schedule.automatic.schedule`; before that, or alone, the text of
+    a record of decisions (polytc.decisions). Raises E709, E710 for one that does not fit.
     """
     to = target(target_name)
     seconds: dict[str, float] = {}
+    given, request = decisions.split(schedule)
+    if given is not None:
+        record.check(given, to.machine)
     _stage("program", program.name, {}, lambda: program)
-    made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, schedule))
+    made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
     made = _stage("bounds", program.name, seconds, lambda: _bounded(program, made))
     try:
-        before = _lowered(made.once, None, made.once, to, None, {}) if made.once is not None else None
-        lowered = _lowered(program, before, made.program, to, made.schedule, seconds)
+        before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
+        lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
+        if given is not None and request is None:
+            record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
     except Undecided as e:
         raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
@@ -208,7 +219,7 @@ def _outside(program: Program, found: in_bounds.OutOfBounds) -> errors.PolytcErr
 
 
 def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: Target, schedule: str | None,
-             seconds: dict[str, float]) -> Lowered:
+             seconds: dict[str, float], given: decisions.Record | None) -> Lowered:
     """The stages behind the rewrites."""
     def stage(name: str, compute: Callable[[], T], check: Callable[[T], object] | None = None) -> T:
         return _stage(name, program.name, seconds, compute, check)
@@ -218,7 +229,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
         if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
             raise isl.QuotaExceeded(dependences.coarse)
         operations = isl.budget(len(scop.program.statements))
-        chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule))
+        chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule, given))
         return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen, operations), verify.verify)
 
     try:
@@ -339,8 +350,8 @@ def _build(lowered: Lowered, key: str | None) -> Package:
     return package
 
 
-def _scheduled_program(program: Program, machine: Machine, schedule: str | None) -> Rewritten:
-    """What the schedule is for: the program as written if the request is for that one."""
+def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:
+    """What the schedule is for: the program as written if the request is for that one. by: decisions of the rewrites."""
     if schedule == "program":
         return Rewritten(None, program, schedule)
     given = saved.read(schedule) if schedule not in automatic.REQUESTS and schedule is not None else None
@@ -350,7 +361,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None)
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
         return _stage(name, program.name, {}, compute, consistent)
-    made, steps = pipeline.run(program, machine, table.steps(), watched)
+    made, steps = pipeline.run(program, machine, table.steps(), watched, by)
     once, made = hoist.hoist(made) if made.constants else (None, made)
     if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)

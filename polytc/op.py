@@ -26,6 +26,7 @@ from polytc.arguments import (
     open_shapes,
 )
 from polytc.codegen.target import Executable, Target
+from polytc.decisions import Record
 from polytc.explanation import Explanation, explain
 from polytc.loading import Specialisation
 from polytc.native import forks
@@ -191,16 +192,25 @@ class Op:
         given = dict(zip(self.inputs, arrays))
         return found.executable.timed([*(given[n] for n in found.order), *results])
 
+    @property
+    def decisions(self) -> Record:
+        """What was decided for its newest specialisation; `str` of it is a text that `compile(decisions=)` takes."""
+        name = "cpu" if self.target == "evaluate" else self.target
+        return self._lowered(None, None, compiler.here(name) if compiler.runs_here(name) else compiler.target(name)).decisions
+
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
         """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest
         specialisation."""
+        lowered = self._lowered(shapes, dtypes, compiler.target("cpu" if self.target == "evaluate" else self.target))
+        return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
+
+    def _lowered(self, shapes: Shapes | None, dtypes: DTypes | None, to: Target) -> compiler.Lowered:
+        """The stages of a specialisation, the newest if no shapes are given."""
         if shapes is None and self._latest is None:
-            raise argument_error("E401", "the shapes are not given", "call it first, or write op.explain({name: shape, ...})")
+            raise argument_error("E401", "the shapes are not given", "call it first, or give shapes= to compile")
         found = self._latest if shapes is None else self.specialise(shapes, dtypes).program
         assert found is not None
-        to = compiler.target("cpu" if self.target == "evaluate" else self.target)
-        lowered = compiler.lower_program(found, to, loading.request(self._schedule, to.machine))
-        return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
+        return compiler.lower_program(found, to, loading.request(self._schedule, to.machine))
 
     def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
         """The sizes that stay open; with types and shapes of all inputs code is made now."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polytc.compiler import Lowered
 
 
-STAGES = ("program", "rewritten", "scop", "deps", "schedule", "ast", "loops", "source", "asm", "all")
+STAGES = ("program", "rewritten", "decisions", "scop", "deps", "schedule", "ast", "loops", "source", "asm", "all")
 """What can be printed besides steps and passes, in the order of the pipeline."""
 
 
@@ -43,11 +43,12 @@ def emit(program: options.Source,
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
+         decisions: options.Decisions = None,
          kernel: Kernel = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     if is_model(program):
-        refuse_for_models(dtype, attr, scalar, schedule)
+        refuse_for_models(dtype, attr, scalar, schedule, decisions)
         printed = "\n\n".join(f"{title}\n{_of_program(made, target, stage, schedule)}" for title, made in chosen(
             program, options.shapes(shape), target, check_licence(algebra, fast), kernel))
         _write(printed, output)
@@ -59,7 +60,9 @@ def emit(program: options.Source,
         printed = str(polytc.build(text, **arguments))
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
-        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast), stage)
+        decided = decisions.read_text(encoding="utf-8") if decisions is not None else None
+        printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast,
+                                      decisions=decided), stage)
     _write(printed, output)
 
 
@@ -85,7 +88,8 @@ def _stage(lowered: Lowered, stage: str) -> str:
         return str(assembly(lowered.source))
     how = f"# {lowered.schedule.how}\n" if lowered.schedule.how else ""
     values: dict[str, object] = {
-        "program": lowered.program, "rewritten": lowered.rewritten, "scop": lowered.scop, "deps": lowered.dependences,
+        "program": lowered.program, "rewritten": lowered.rewritten, "decisions": lowered.decisions, "scop": lowered.scop,
+        "deps": lowered.dependences,
         "schedule": f"{how}{lowered.schedule}", "loops": lowered.loops, "source": lowered.source}
     if stage == "all":
         return "\n\n".join(f"# {name}\n{value}" for name, value in values.items())

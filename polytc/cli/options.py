@@ -27,6 +27,8 @@ Attr = Annotated[list[str] | None, typer.Option("--attr", metavar="NAME=VALUE", 
 Scalar = Annotated[list[str] | None, typer.Option("--scalar", metavar="NAME=VALUE", help="Value of a scalar argument.")]
 Algebra = Annotated[str | None, typer.Option(metavar="fast|direct", help="direct: no algorithm with fewer products.")]
 Fast = Annotated[bool, typer.Option("--fast", help="Float operations may be reassociated, divisions be products.")]
+Decisions = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False,
+                                                help="What --stage decisions printed, perhaps edited.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=THREADS, help="How many threads; all of the machine's if not said.")]
 
 

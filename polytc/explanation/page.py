@@ -20,8 +20,8 @@ def to_html(r: Report) -> str:
     template = Template(resources.files("polytc.explanation").joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=plain(r.lowered.program.name), about=plain(_about(r)), cards=_cards(r), program=_code(r, r.lowered.program),
-        rewrites=_rewrites(r), tree=_tree(r, r.tree), roofline=graph.roofline(r), costs=_costs(r), vectors=_vectors(r),
-        graph=graph.dependences(r), apart=_apart(r), code=_sources(r))
+        rewrites=_rewrites(r), decisions=_decisions(r), tree=_tree(r, r.tree), roofline=graph.roofline(r), costs=_costs(r),
+        vectors=_vectors(r), graph=graph.dependences(r), apart=_apart(r), code=_sources(r))
 
 
 def _about(r: Report) -> str:
@@ -100,6 +100,10 @@ def _rewrites(r: Report) -> str:
     others = "; ".join(f"{why}: {', '.join(names)}" for why, names in silent(r.lowered.steps).items())
     return table(("step", "what it did, and why"), map(row, (s for s in r.lowered.steps if s.reasons))) + (
         tag("p", plain(others)) if others else "")
+
+
+def _decisions(r: Report) -> str:
+    return tag("pre", _code(r, r.lowered.decisions))
 
 
 def _vectors(r: Report) -> str:

@@ -34,6 +34,13 @@ Factors = tuple[tuple[str, pr.Expr], ...]
 
 
 @dataclass(frozen=True)
+class Unscaled:
+    """A sum is made without the factors that can leave it."""
+
+    statement: str
+
+
+@dataclass(frozen=True)
 class _Parts:
     """What becomes of a sum. rest: the value of its terms; applied: the statement over all results, its value yet to come."""
 
@@ -43,22 +50,24 @@ class _Parts:
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The statements whose sums are made without the factors that can be applied to their results, where that takes less time;
-    the choices are (name, parts). Of open sizes the typical ones decide."""
-    typical, chosen, why = numeric(program), list[tuple[str, _Parts]](), Reasons()
+    """The statements whose sums are made without the factors that can be applied to their results, where that takes less time.
+    Of open sizes the typical ones decide."""
+    typical, chosen, why = numeric(program), list[Unscaled](), Reasons()
     for s, fixed in zip(program.statements, typical.statements, strict=True):
-        parts = _parts(program, s, summed(typical, fixed), why)
-        if parts is not None:
-            chosen.append((s.name, parts))
+        over = summed(typical, fixed)
+        parts = _parts(program, s, over)
+        if parts is not None and _pays(s, parts, over, why) and _defined(program, s, parts, why):
+            why.acts(s.name, f"`{_told(parts)}` leaves the sum over {', '.join(r.index for r in over)}")
+            chosen.append(Unscaled(s.name))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def factor_out(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the factors of the chosen statements applied to the results of their sums."""
-    names, chosen = Names.of(program), dict[str, _Parts](decision.choices)
+    names, chosen, typical = Names.of(program), {choice.statement for choice in decision.choices}, numeric(program)
     tensors, statements = list(program.tensors), list[pr.Statement]()
-    for s in program.statements:
-        parts = chosen.get(s.name)
+    for s, fixed in zip(program.statements, typical.statements, strict=True):
+        parts = _parts(program, s, summed(typical, fixed)) if s.name in chosen else None
         if parts is None:
             statements.append(s)
             continue
@@ -71,25 +80,47 @@ def factor_out(program: pr.Program, decision: Decision) -> pr.Program:
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
+def fits(program: pr.Program, machine: Machine, choice: Unscaled) -> str:
+    """Why nothing can leave a statement's sum; '' if something can."""
+    typical, s = numeric(program), program.statement(choice.statement)
+    parts = _parts(program, s, summed(typical, typical.statement(s.name)))
+    if parts is None:
+        return f"{s.name} has no factor that can leave a sum of floats"
+    why = Reasons()
+    return "" if _defined(program, s, parts, why) else why.rows[0].text
+
+
 # ---- what leaves
 
-def _parts(program: pr.Program, s: pr.Statement, reduced: tuple[pr.Range, ...], why: Reasons) -> _Parts | None:
-    """How a statement is taken apart; None if it stays. reduced: the ranges, of typical sizes, over which it sums floats."""
+def _parts(program: pr.Program, s: pr.Statement, reduced: tuple[pr.Range, ...]) -> _Parts | None:
+    """How a statement can be taken apart; None if it cannot. reduced: the ranges, of typical sizes, that it sums over."""
     terms, over = prod(r.extent for r in reduced), frozenset(r.index for r in reduced)
     rest, factors = _taken(s.value, over)
     if terms < 2 or rest is None or not factors or s.value.dtype != program.tensor(s.target).dtype:
         return None
-    told = f"{' '.join(op + ' ' + pr.format_expr(e) for op, e in factors)}"
-    if not any(_slow(op, e) for op, e in factors) and not (is_contraction(s) and terms >= PRODUCTS):
-        why.declines(s.name, f"`{told}`: beside a sum of {terms} terms a multiplication costs nothing")
-        return None
     kept = tuple(r for r in s.ranges if r.index not in over)
-    applied = replace(s, ranges=kept, where=conditions_on(s, [r.index for r in kept]))
-    if not all_have_terms(program, s, applied):
-        why.declines(s.name, f"`{told}`: some results may have no term, and would become 0/0")
-        return None
-    why.acts(s.name, f"`{told}` leaves the sum over {', '.join(r.index for r in reduced)}")
-    return _Parts(rest, factors, applied)
+    return _Parts(rest, factors, replace(s, ranges=kept, where=conditions_on(s, [r.index for r in kept])))
+
+
+def _told(parts: _Parts) -> str:
+    return " ".join(f"{op} {pr.format_expr(e)}" for op, e in parts.factors)
+
+
+def _pays(s: pr.Statement, parts: _Parts, reduced: tuple[pr.Range, ...], why: Reasons) -> bool:
+    """Does it save time?"""
+    terms = prod(r.extent for r in reduced)
+    if any(_slow(op, e) for op, e in parts.factors) or is_contraction(s) and terms >= PRODUCTS:
+        return True
+    why.declines(s.name, f"`{_told(parts)}`: beside a sum of {terms} terms a multiplication costs nothing")
+    return False
+
+
+def _defined(program: pr.Program, s: pr.Statement, parts: _Parts, why: Reasons) -> bool:
+    """Has each result a term?"""
+    if all_have_terms(program, s, parts.applied):
+        return True
+    why.declines(s.name, f"`{_told(parts)}`: some results may have no term, and would become 0/0")
+    return False
 
 
 def _taken(e: pr.Expr, reduced: frozenset[str]) -> tuple[pr.Expr | None, Factors]:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from polytc import decisions
 from polytc.machine import Machine
 from polytc.program.program import Program
 from polytc.program.sizes import Undecided
 from polytc.rewrite.changes import changes
-from polytc.rewrite.step import Reason, Step
+from polytc.rewrite.step import Decision, Reason, Step
 
 Watch = Callable[[str, Callable[[], Program]], Program]
 """Runs a step of that name: where it is timed, dumped and checked."""
@@ -19,7 +20,7 @@ Watch = Callable[[str, Callable[[], Program]], Program]
 @dataclass(frozen=True)
 class Record:
     """What became of one step for a machine. before, program: what came to it, and what it made; skipped: why it was left out,
-    or ''; seconds: that it took; decided: the reasons that it gave."""
+    or ''; seconds: that it took; decision: that was taken, None where the record of decisions said that nothing be done."""
 
     of: Step
     machine: Machine
@@ -27,7 +28,25 @@ class Record:
     program: Program
     seconds: float = 0.0
     skipped: str = ""
-    decided: tuple[Reason, ...] = ()
+    decision: Decision | None = None
+
+    @property
+    def decided(self) -> tuple[Reason, ...]:
+        """The reasons that the step gave."""
+        return self.decision.reasons if self.decision is not None else ()
+
+    @property
+    def entries(self) -> tuple[decisions.Entry, ...]:
+        """What was done, as lines of a record of decisions; none where the step was left out."""
+        step = self.of
+        if self.skipped or step.required:
+            return ()
+        if self.decision is None or step.choice is not None and not self.decision.choices:
+            return (decisions.Entry(self.step, what=decisions.NONE),)
+        if step.choice is None:
+            return (decisions.Entry(self.step, what=decisions.ALL),)
+        why = {r.statement: r.text for r in reversed(self.decision.reasons) if r.acted}
+        return tuple(decisions.entry(self.step, c, why.get(c.statement, "")) for c in self.decision.choices)
 
     @property
     def step(self) -> str:
@@ -49,32 +68,37 @@ class Record:
         return "\n".join(f"{self.step if n == 0 else '':16}{line}" for n, line in enumerate(lines))
 
 
-def run(program: Program, machine: Machine, steps: Sequence[Step], watch: Watch | None = None
-        ) -> tuple[Program, tuple[Record, ...]]:
-    """The program behind the last step that is for such a machine, and the record of each."""
+def run(program: Program, machine: Machine, steps: Sequence[Step], watch: Watch | None = None,
+        given: decisions.Record | None = None) -> tuple[Program, tuple[Record, ...]]:
+    """The program behind the last step that is for such a machine, and the record of each. given: decisions that are taken
+    already. Raises E710 for one that does not fit."""
     records = []
     for step in steps:
         if machine.kind in step.kinds:
-            records.append(_done(program, machine, step, watch))
+            records.append(_done(program, machine, step, watch, given or decisions.Record()))
             program = records[-1].program
     return program, tuple(records)
 
 
-def _done(program: Program, machine: Machine, step: Step, watch: Watch | None) -> Record:
+def _done(program: Program, machine: Machine, step: Step, watch: Watch | None, given: decisions.Record) -> Record:
     """One step. What asks for sizes that are open changes nothing."""
-    lacks = step.lacks(program)
+    lacks, asked = step.lacks(program), given.of(step.name)
+    if asked and lacks:
+        raise given.refused(asked[0], f"the step is left out, as {lacks}")
+    if asked is not None and step.required:
+        raise given.refused(next(e for e in given.entries if e.step == step.name), "the step is always done",
+                            ["docs/accuracy.md says what it is for"])
     if lacks:
         return Record(step, machine, program, program, skipped=lacks)
-    start, reasons = time.perf_counter(), list[Reason]()
+    start, taken = time.perf_counter(), list[Decision | None]()
 
     def compute() -> Program:
-        decision = step.decide(program, machine)
-        reasons.extend(decision.reasons)
-        return step.applied(program, decision)
+        taken.append(step.given(program, machine, given))
+        return step.applied(program, taken[-1]) if taken[-1] is not None else program
     try:
         made = watch(step.name, compute) if watch is not None else compute()
     except Undecided as size:
         if not program.sizes:
             raise
         return Record(step, machine, program, program, skipped=f"it depends on sizes that stay open ({size})")
-    return Record(step, machine, program, made, time.perf_counter() - start, decided=tuple(reasons))
+    return Record(step, machine, program, made, time.perf_counter() - start, decision=taken[-1])

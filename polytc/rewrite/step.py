@@ -3,7 +3,8 @@
     decide(program, machine) -> Decision(choices, reasons)      looks, and says why; changes nothing
     apply(program, decision) -> Program                         does what was decided, and decides nothing
 
-A step without choices does the same to every program; what it did is told by what changed (changes.py).
+A step without choices does the same to every program; what it did is told by what changed (changes.py). What a record of
+decisions (polytc.decisions) says of a step takes the place of its own decision, if it fits.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from polytc import decisions
+from polytc.decisions import Entry, Record
 from polytc.machine import Machine
 from polytc.program.program import Program
 
@@ -62,7 +65,7 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Decision:
-    """machine: what it was made for. choices: what the step is to do, one entry a place; each step has its own type of them."""
+    """machine: what it was made for. choices: what the step is to do, one a place, of the step's own type."""
 
     machine: Machine
     choices: tuple[Any, ...] = ()
@@ -72,6 +75,8 @@ class Decision:
 Decide = Callable[[Program, Machine], Decision]
 Tell = Callable[[Program, Machine], tuple[Reason, ...]]
 Apply = Callable[[Program, Decision], Program]
+Fits = Callable[[Program, Machine, Any], str]
+"""Why a choice does not fit a program; '' if it does."""
 
 
 def always(program: Program, machine: Machine) -> Decision:
@@ -84,7 +89,9 @@ class Step:
     """name: by which it is printed, dumped and watched. does: in a line. kinds: of machines. needs: of the program as it comes
     to the step. open_sizes: right for all sizes where some stay open. decide: `always` where the step has no choices; if
     another one chooses nothing, the program stays as it is. tell: the reasons of a step that decides one place with what it
-    made of others, so that it has no `decide`: it is asked only where somebody reads them."""
+    made of others, so that it has no `decide`: it is asked only where somebody reads them. choice: the type of its choices,
+    None where it has none; fits: judges one that somebody else made; in_turn: each is about what those before it made of the
+    program. required: results would not be what docs/accuracy.md says without it."""
 
     name: str
     does: str
@@ -94,6 +101,10 @@ class Step:
     needs: tuple[Need, ...] = field(default=())
     open_sizes: bool = False
     tell: Tell | None = None
+    choice: type[Any] | None = None
+    fits: Fits = lambda program, machine, choice: ""
+    in_turn: bool = False
+    required: bool = False
 
     def run(self, program: Program, machine: Machine) -> Program:
         """The program behind the step; the same one where it is left out."""
@@ -102,6 +113,37 @@ class Step:
     def applied(self, program: Program, decision: Decision) -> Program:
         """The program with what was decided; the same one if nothing was."""
         return self.apply(program, decision) if decision.choices or self.decide is always else program
+
+    def given(self, program: Program, machine: Machine, record: Record) -> Decision | None:
+        """What a record says that is done; None: nothing. Where it is silent, the step decides. Raises E710 for what does not
+        fit."""
+        entries = record.of(self.name)
+        if entries is None:
+            return self.decide(program, machine)
+        if not entries:
+            return None
+        if self.choice is None:
+            odd = next((e for e in entries if e.what != decisions.ALL or e.statement), None)
+            if odd is not None:
+                raise record.refused(odd, "the step has no choices", [f"`{self.name}: all` or `{self.name}: none`"])
+            return self.decide(program, machine)
+        return Decision(machine, self._fitting(program, machine, record, entries), (Reason("", True, "as given"),))
+
+    def _fitting(self, program: Program, machine: Machine, record: Record, entries: tuple[Entry, ...]) -> tuple[Any, ...]:
+        assert self.choice is not None
+        found = list[Any]()
+        for e in entries:
+            choice = decisions.choice(self.choice, e, record)
+            if choice.statement not in {s.name for s in program.statements}:
+                names = ", ".join(s.name for s in program.statements)
+                raise record.refused(e, f"there is no statement {choice.statement!r}", [f"before this step there are {names}"])
+            why = self.fits(program, machine, choice)
+            if why:
+                raise record.refused(e, why)
+            if self.in_turn:
+                program = self.apply(program, Decision(machine, (choice,)))
+            found.append(choice)
+        return tuple(found)
 
     def lacks(self, program: Program) -> str:
         """Why the step is left out for a program; '' if it is not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from polytc import errors
+from polytc.decisions import Record
 from polytc.machine import Machine
 from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences, analyse
@@ -12,6 +13,7 @@ from polytc.program import generalise as sizes
 from polytc.schedule import isl_schedule
 from polytc.schedule.cpu import sequential
 from polytc.schedule.cpu import strategy as cpu
+from polytc.schedule.decisions import KINDS, Decisions
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import launches
 from polytc.schedule.gpu import strategy as gpu
@@ -24,8 +26,9 @@ REQUESTS = (None, "isl", "program", *policies.POLICIES)
 """Requests other than the text of a schedule."""
 
 
-def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | None = None) -> Schedule:
-    """A legal schedule.
+def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | None = None, given: Record | None = None
+             ) -> Schedule:
+    """A legal schedule. given: decisions that the strategy does not take itself.
 
     request: None for the strategy of the machine's kind; 'min', 'smart' or 'max' for it with that policy of fusion; 'program'
     for the order of the text; 'isl' for isl's scheduler with tiling; else the YAML text of a schedule. Raises E701..E704 for an
@@ -33,7 +36,7 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
     """
     match request:
         case None | "min" | "smart" | "max":
-            return _strategy(scop, deps, machine, request)
+            return _strategy(scop, deps, machine, request, Decisions(given))
         case "program":
             return Schedule(scop.original, "program order, as asked")
         case "isl":
@@ -42,7 +45,8 @@ def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | Non
             return _given(text, scop, deps)
 
 
-def _of_loops(scop: Scop, deps: Dependences, machine: Machine, policy: str | None) -> tuple[Nest, list[str]]:
+def _of_loops(scop: Scop, deps: Dependences, machine: Machine, policy: str | None, made: Decisions
+              ) -> tuple[Nest, list[str]]:
     """The nest of a program with `for` loops; where sizes are open, that for the representative ones, which is to be proved for
     all of them."""
     open_ = bool(scop.program.sizes)
@@ -50,8 +54,8 @@ def _of_loops(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
         scop = extract(sizes.numeric(scop.program))
         deps = analyse(scop)
     if machine.kind == "gpu":
-        return launches.plan(scop, deps, machine, policy, open_)
-    return sequential.plan(scop, deps, machine, policy=policy)
+        return launches.plan(scop, deps, machine, policy, open_, made)
+    return sequential.plan(scop, deps, machine, policy=policy, made=made)
 
 
 def replaceable(request: str | None, why: str) -> None:
@@ -74,9 +78,9 @@ def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
                           notes=["schedule='program' needs no proof"]) from None
 
 
-def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | None) -> Schedule:
+def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | None, made: Decisions) -> Schedule:
     """The strategy's tree; program order, which needs no proof, if the tree does not stand the check or that takes too long.
-    `how` says so then."""
+    `how` says so then. Where somebody else decided, an illegal tree is refused (E701, E704)."""
     if deps.coarse:
         return Schedule(scop.original, f"program order: exact dependences need {deps.coarse}")
     in_memory = any(s.bounds and not gpu.is_cut(s) for s in scop.program.statements)
@@ -85,22 +89,24 @@ def _strategy(scop: Scop, deps: Dependences, machine: Machine, policy: str | Non
     try:
         notes: list[str] = []
         if scop.program.sequential:
-            plan, notes = _of_loops(scop, deps, machine, policy)
+            plan, notes = _of_loops(scop, deps, machine, policy, made)
         else:
             if machine.kind == "gpu":
-                plan, notes = gpu.plan(scop.program, machine, policy)
+                plan, notes = gpu.plan(scop.program, machine, policy, made=made)
             else:
                 fixed = sizes.numeric(scop.program)
-                shared = policies.choose(fixed, machine, policy)
+                shared = policies.decide(fixed, machine, policy, made)
                 notes = [str(shared)] if len(fixed.statements) > 1 else []
-                plan = cpu.nest(fixed, machine, fusion=shared)
+                plan = cpu.nest(fixed, machine, fusion=shared, made=made)
         wide = f", conditions tested at each instance: exact domains need {scop.boxed}" if scop.boxed else ""
         how = "; ".join((f"{machine.kind} strategy{wide}", *notes))
         if plan == nest.program_order(scop.program):
-            return Schedule(scop.original, how)
+            return Schedule(scop.original, how, tuple(made.taken))
         budget = isl.budget(len(scop.program.statements))
-        return isl.bounded(scop.ctx, budget, lambda: checked(Schedule(scop.tree(plan), how), deps))
+        return isl.bounded(scop.ctx, budget, lambda: checked(Schedule(scop.tree(plan), how, tuple(made.taken)), deps))
     except errors.IllegalTransform as e:
+        if any(entry.step in KINDS for entry in made.given.entries):
+            raise
         reason = f"the {machine.kind} strategy was refused ({e.diagnostics[0].message})"
     except isl.QuotaExceeded as e:
         reason = f"to check the {machine.kind} strategy needs {e}"

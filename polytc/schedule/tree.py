@@ -9,6 +9,7 @@ from typing import Any
 import islpy
 
 from polytc import errors
+from polytc.decisions import Entry
 from polytc.poly import isl, legality, marks
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
@@ -24,10 +25,12 @@ _SOURCE = re.compile(r"^call to \w+ failed: | in \S+:\d+$")
 
 @dataclass(frozen=True)
 class Schedule:
-    """tree: bands under marks (poly.marks); how: one line on who made it, for `explain`."""
+    """tree: bands under marks (poly.marks); how: one line on who made it, for `explain`; decisions: that it is made of, none of
+    a given one."""
 
     tree: islpy.Schedule
     how: str = ""
+    decisions: tuple[Entry, ...] = ()
 
     def __str__(self) -> str:
         return to_yaml(self)

@@ -74,6 +74,17 @@ class Words:
 
 
 @dataclass(frozen=True)
+class DotWords:
+    """A sum of products is one of such dot products, of words along the index. swapped: 1 if the instruction's first operand is
+    the second factor."""
+
+    statement: str
+    dot: str
+    along: str
+    swapped: int = 0
+
+
+@dataclass(frozen=True)
 class _Plan:
     """dot: of the words of a and b, in this order, along the reduced index `index`."""
 
@@ -84,29 +95,41 @@ class _Plan:
 
 
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The sums of products of narrow numbers that are used often enough; the choices are (name, plan)."""
-    chosen, why, fixed = list[tuple[str, _Plan]](), Reasons(), hoist.constants(program)
+    """The sums of products of narrow numbers that are used often enough."""
+    chosen, why, fixed = list[DotWords](), Reasons(), hoist.constants(program)
     for s in program.statements if machine.dots else ():
         plan = _plan(program, s, fixed, machine, why)
         if plan is not None:
             why.acts(s.name, f"{plan.a.factor.read.tensor} and {plan.b.factor.read.tensor} in words along {plan.index}, "
                              f"for {plan.dot.name}")
-            chosen.append((s.name, plan))
+            chosen.append(_choice(s, plan))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def group(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with dot products of words in the chosen statements."""
-    for name, plan in decision.choices:
-        program = _applied(program, program.statement(name), plan)
+    for choice in decision.choices:
+        s = program.statement(choice.statement)
+        plan = next(p for p in _plans(program, s, decision.machine) if _choice(s, p) == choice)
+        program = _applied(program, s, plan)
     return program
+
+
+def fits(program: pr.Program, machine: Machine, choice: DotWords) -> str:
+    """Why a sum cannot be made so; '' if it can."""
+    s = program.statement(choice.statement)
+    possible = [_choice(s, p) for p in _plans(program, s, machine)]
+    if choice in possible:
+        return ""
+    told = "; ".join(f"dot={c.dot} along={c.along} swapped={c.swapped}" for c in possible)
+    return f"possible are {told}" if told else f"the machine has no dot product of what {s.name} multiplies"
 
 
 # ---- what is possible, and what is best
 
 def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: Machine, why: Reasons) -> _Plan | None:
-    factors = _factors(s)
-    if s.op != "+" or s.where or not is_contraction(s) or not _plain_target(s) or factors is None:
+    factors = _grouped(s)
+    if factors is None:
         return None
     seldom = next((f.read.tensor for f in factors if f.read.tensor not in fixed
                    and s.points < REUSE * program.tensor(f.read.tensor).size), None)
@@ -114,7 +137,25 @@ def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
         why.declines(s.name, f"{seldom} in words: each of its numbers is used {s.points // program.tensor(seldom).size} times, "
                              f"and words take {REUSE}")
         return None
-    plans = []
+    return min(_plans(program, s, machine), key=lambda p: (-p.dot.group, _corrections(s, p, fixed)), default=None)
+
+
+def _choice(s: pr.Statement, plan: _Plan) -> DotWords:
+    factors = _factors(s)
+    return DotWords(s.name, plan.dot.name, plan.index, int(factors is not None and plan.a.factor != factors[0]))
+
+
+def _grouped(s: pr.Statement) -> tuple[Factor, Factor] | None:
+    """The factors of a sum of products, if words can take their place."""
+    factors = _factors(s)
+    return None if s.op != "+" or s.where or not is_contraction(s) or not _plain_target(s) else factors
+
+
+def _plans(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_Plan]:
+    """What is possible for a statement."""
+    plans, factors = list[_Plan](), _grouped(s)
+    if factors is None:
+        return plans
     for dot in (DOTS[name] for name in machine.dots if DOTS[name].result == program.tensor(s.target).dtype):
         for a, b in (factors, factors[::-1]):
             index = _index(program, s, factors, dot.group)
@@ -123,7 +164,7 @@ def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
                 words = (Words(f, kind, _dimension(f.read, index.index), index.extent, count)
                          for f, kind in ((a, dot.a), (b, dot.b)))
                 plans.append(_Plan(dot, index.index, *words))
-    return min(plans, key=lambda p: (-p.dot.group, _corrections(s, p, fixed)), default=None)
+    return plans
 
 
 def _count(dot: Dot, steps: int, machine: Machine) -> int:

@@ -11,7 +11,7 @@ Adams & Kamil, Parallel Associative Reductions in Halide, CGO 2017.) Reassociate
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
 from polytc.program import program as pr
@@ -28,10 +28,18 @@ ACCUMULATORS = 4
 """Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """So many partial results, one for each place of the reduced index in a row of as many."""
+
+    statement: str
+    along: str
+    lanes: int
+
+
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The reductions that run along memory while their results do not; the choices are (statement, index, lanes). Of open sizes
-    the typical ones decide."""
-    chosen, why, typical = list[tuple[str, str, int]](), Reasons(), numeric(program)
+    """The reductions that run along memory while their results do not. Of open sizes the typical ones decide."""
+    chosen, why, typical = list[Lanes](), Reasons(), numeric(program)
     for s, fixed in zip(program.statements, typical.statements, strict=True):
         lanes = lane_width(typical, fixed, machine)
         long = along(typical, fixed, lanes)
@@ -41,36 +49,52 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
         many = not is_contraction(fixed) and int(reduced.extent) >= 2 * ACCUMULATORS * lanes
-        chosen.append((s.name, reduced.index, lanes * (ACCUMULATORS if many else 1)))
-        why.acts(s.name, f"{chosen[-1][2]} partial results along {reduced.index}, which runs along memory")
+        chosen.append(Lanes(s.name, reduced.index, lanes * (ACCUMULATORS if many else 1)))
+        why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def split_reductions(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with partial results for the chosen reductions."""
     tensors, statements = list(program.tensors), list[pr.Statement]()
-    chosen = {name: (index, width) for name, index, width in decision.choices}
+    chosen = {choice.statement: choice for choice in decision.choices}
     for s in program.statements:
         if s.name not in chosen:
             statements.append(s)
             continue
-        index, width = chosen[s.name]
-        reduced = s.by_index[index]
-        partial = _partial(program, s, reduced, width, {t.name for t in tensors})
+        reduced = s.by_index[chosen[s.name].along]
+        partial = _partial(program, s, reduced, chosen[s.name].lanes, {t.name for t in tensors})
         tensors.append(partial[0])
         statements += partial[1]
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
+def fits(program: pr.Program, machine: Machine, choice: Lanes) -> str:
+    """Why a statement cannot have such partial results; '' if it can."""
+    typical = numeric(program)
+    s, r = typical.statement(choice.statement), typical.statement(choice.statement).by_index.get(choice.along)
+    if r is None or r.index in coincident_indices(s):
+        return f"{choice.along} is no index over which {s.name} reduces"
+    if not _divisible(s, of_statement(typical, s)) or r.lower != 0 or isinstance(r.lower, Size):
+        return "a reduction with conditions, guarded reads or ranges of its own has no partial results"
+    return "" if 1 < choice.lanes <= r.extent else f"there may be 2 to {r.extent} partial results along {r.index}"
+
+
+def _divisible(s: pr.Statement, accesses: tuple[AccessStrides, ...]) -> bool:
+    """May partial results stand in for the terms of a reduction?"""
+    if s.op is None or s.where or s.bounds or any(r.default is not None for r in pr.reads(s)):
+        return False
+    plain = coincident_indices(s)
+    return all(accesses[0].stride(r.index) == 0 for r in s.ranges if r.index not in plain)
+
+
 def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
     """The reduced index that walks contiguously while no index of the result does."""
-    if s.op is None or s.where or s.bounds or lanes == 1 or any(r.default is not None for r in pr.reads(s)):
-        return None
     accesses = of_statement(program, s)
+    if lanes == 1 or not _divisible(s, accesses):
+        return None
     plain = coincident_indices(s)
     reduced = [r for r in s.ranges if r.index not in plain]
-    if any(accesses[0].stride(r.index) != 0 for r in reduced):
-        return None
     if any(_contiguous(accesses, r.index) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
         return None
     long = (r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes)

@@ -49,12 +49,12 @@ second cache as it lies."""
 
 @dataclass(frozen=True)
 class Panels:
-    """What is packed: the read at a position of a statement's, whose indices are `formal`, in panels of `width` values of the
-    index `along`."""
+    """What is packed: the operand, by its number among what the statement reads, which is of that tensor, in panels of `width`
+    values of the index `along`."""
 
     statement: str
-    position: int
-    formal: tuple[str, ...]
+    tensor: str
+    operand: int
     along: str
     width: int
 
@@ -78,6 +78,23 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
 def pack(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with packed copies of the chosen operands."""
     return functools.reduce(_packed, decision.choices, program)
+
+
+def fits(program: pr.Program, machine: Machine, panels: Panels) -> str:
+    """Why an operand cannot be packed so; '' if it can."""
+    s = numeric(program).statement(panels.statement)
+    operands = [r.tensor for r in pr.reads(s)]
+    if not is_contraction(s) or s.bounds:
+        return f"{s.name} is no contraction over fixed ranges"
+    if not 0 <= panels.operand < len(operands) or operands[panels.operand] != panels.tensor:
+        return f"the operands of {s.name} are {', '.join(f'{n}: {t}' for n, t in enumerate(operands))}"
+    if not _indices(numeric(program), s, pr.reads(s)[panels.operand]):
+        return f"a copy of {panels.tensor} would be much larger than what is read, or memory decides what is read"
+    free = [i for i in coincident_indices(s) if i in _names(pr.reads(s)[panels.operand]) and s.box[i][0] == 0]
+    if panels.along not in free:
+        return f"panels of {panels.tensor} may run along {' or '.join(free) or 'no index'}"
+    most = s.extents[panels.along]
+    return "" if 1 <= panels.width <= most else f"a panel has 1 to {most} values of {panels.along}"
 
 
 def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool,
@@ -132,7 +149,7 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
         why.declines(name, told)
         return None
     why.acts(name, told)
-    return Panels(name, pr.reads(s).index(read), _indices(program, s, read), vector, width)
+    return Panels(name, read.tensor, pr.reads(s).index(read), vector, width)
 
 
 def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str, width: int) -> bool:
@@ -152,9 +169,13 @@ def _walks(s: pr.Statement, operand: AccessStrides, tile: register_tiles.Registe
 def _indices(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[str, ...]:
     """The indices of a read, the dimensions of its packed copy; () if the copy would be much larger than what is read, as that
     of overlapping windows, or if other memory decides what is read."""
-    names = tuple(dict.fromkeys(e.name for sub in read.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)))
+    names = _names(read)
     gathers = any(isinstance(e, pr.Read) for sub in read.subscripts for e in pr.walk(sub))
     return names if not gathers and _points(s, names) <= GROWTH * program.tensor(read.tensor).size else ()
+
+
+def _names(read: pr.Read) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(e.name for sub in read.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)))
 
 
 def _points(s: pr.Statement, indices: tuple[str, ...]) -> int:
@@ -168,8 +189,9 @@ def _repacked(a: AccessStrides, formal: tuple[str, ...], vector: str) -> AccessS
 
 def _packed(program: pr.Program, choice: Panels) -> pr.Program:
     """The program with a copy of an operand in panels."""
-    s, formal, along, width = program.statement(choice.statement), choice.formal, choice.along, choice.width
-    read, ranges = pr.reads(s)[choice.position], s.by_index
+    s, along, width = program.statement(choice.statement), choice.along, choice.width
+    read, ranges = pr.reads(s)[choice.operand], s.by_index
+    formal = _names(read)
     steps = [i for i in reduced_indices(s) if i in formal]
     outer = [i for i in formal if i not in steps and i != along]
     source = program.tensor(read.tensor)

@@ -38,6 +38,16 @@ PART = 2
 
 
 @dataclass(frozen=True)
+class RowBlocks:
+    """The rows over which a chain of products runs, from its first statement on, are cut into blocks of so many. rows: the
+    index of that statement."""
+
+    statement: str
+    rows: str
+    block: int
+
+
+@dataclass(frozen=True)
 class _Rows:
     """Groups of statements, the index of each statement that runs over the rows (by the statement's name), how many rows there
     are, and how many make a block."""
@@ -51,7 +61,7 @@ class _Rows:
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The rows to cut, where temporaries between products do not stay in the second cache. Each choice is made with those
     before it done."""
-    chosen, why = list[_Rows](), Reasons()
+    chosen, why = list[RowBlocks](), Reasons()
     if sum(map(is_contraction, program.statements)) < 2:
         return Decision(machine)
     if any(s.where or s.bounds for s in program.statements):
@@ -60,7 +70,8 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     for chain in _chains(partition(program)):
         rows = _rows(program, chain, machine, why)
         if rows is not None:
-            chosen.append(rows)
+            first = chain.whole.statements[0].name
+            chosen.append(RowBlocks(first, rows.index[first], rows.block))
             program, _ = _applied(program, rows)
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
@@ -68,10 +79,37 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
 def split(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen rows in blocks."""
     blocks: dict[str, str] = {}
-    for rows in decision.choices:
+    for choice in decision.choices:
+        rows = _given(program, choice)
+        assert not isinstance(rows, str)
         program, made = _applied(program, rows)
         blocks |= made
     return masked_blocks.narrowed(program, blocks)
+
+
+def fits(program: pr.Program, machine: Machine, choice: RowBlocks) -> str:
+    """Why rows cannot be cut so; '' if they can."""
+    if any(s.where or s.bounds for s in program.statements):
+        return "a statement has conditions"
+    found = _given(program, choice)
+    if isinstance(found, str):
+        return found
+    return "" if 1 <= choice.block < found.count else f"a block has 1 to {found.count - 1} of the {found.count} rows"
+
+
+def _given(program: pr.Program, choice: RowBlocks) -> _Rows | str:
+    """The rows that a choice means, or why there are none."""
+    chains = [c.whole for c in _chains(partition(program))]
+    whole = next((w for w in chains if w.statements[0].name == choice.statement), None)
+    if whole is None:
+        return f"chains of products begin with {' and '.join(w.statements[0].name for w in chains) or 'no statement'}"
+    possible = {w[0]: r for r, w in enumerate(whole.rows) if _cuts(program, whole, r) and whole.ranges[r][0] == 0}
+    if choice.rows not in possible:
+        return f"the rows that can be cut are those of {' or '.join(possible) or 'no index'}"
+    row = possible[choice.rows]
+    chain = next(c for c in _chains(partition(program)) if c.whole.statements[0].name == choice.statement)
+    index = {s.name: i for s, i in zip(whole.statements, whole.rows[row], strict=True)}
+    return _Rows(chain.groups, index, whole.extents[row], choice.block)
 
 
 # ---- what to cut

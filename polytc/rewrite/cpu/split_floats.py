@@ -15,7 +15,7 @@ Intelligence Datatype for Higher-Precision Computations, ARITH 2019.)
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
@@ -37,12 +37,18 @@ SPLIT = 1.0
 """Cycles to split one number and to put its parts into words."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """The f32 factor of a contraction is the sum of three bf16."""
+
+    statement: str
+
+
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The contractions of f32 and narrow constants that take fewer cycles on the matrix unit; the choices are (name, the wide
-    read, the narrow one)."""
+    """The contractions of f32 and narrow constants that take fewer cycles on the matrix unit."""
     if not machine.multiplies_tiles("dot_bf16"):
         return Decision(machine)
-    chosen, why, fixed = list[tuple[str, pr.Read, pr.Read]](), Reasons(), hoist.constants(program)
+    chosen, why, fixed = list[Parts](), Reasons(), hoist.constants(program)
     for s in program.statements:
         factors = _factors(s)
         if factors is None:
@@ -53,15 +59,26 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             why.declines(s.name, f"{factors[0].tensor}: three products on the matrix unit take no fewer cycles than one of f32")
         else:
             why.acts(s.name, f"{factors[0].tensor} as the sum of three bf16, for the matrix unit")
-            chosen.append((s.name, *factors))
+            chosen.append(Parts(s.name))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def split(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen contractions over parts."""
-    for name, wide, narrow in decision.choices:
-        program = _applied(program, program.statement(name), wide, narrow)
+    for parts in decision.choices:
+        s = program.statement(parts.statement)
+        factors = _factors(s)
+        assert factors is not None
+        program = _applied(program, s, *factors)
     return program
+
+
+def fits(program: pr.Program, machine: Machine, parts: Parts) -> str:
+    """Why the factor cannot be split; '' if it can."""
+    if not machine.multiplies_tiles("dot_bf16"):
+        return "the machine has no unit that multiplies tiles of bf16"
+    told = f"{parts.statement} does not sum products of an f32 and an i8, u8 or bf16 converted to f32"
+    return "" if _factors(program.statement(parts.statement)) is not None else told
 
 
 def _factors(s: pr.Statement) -> tuple[pr.Read, pr.Read] | None:

@@ -12,13 +12,13 @@ fixed sizes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import frexp, prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.names import fresh
-from polytc.program.scalars import BF16, F16, F32, I8, U8, DType
+from polytc.program.scalars import BF16, F16, F32, I8, U8
 from polytc.program.sizes import representative
 from polytc.program.words import DOTS
 from polytc.rewrite.step import Decision, Reasons
@@ -30,16 +30,27 @@ REUSE = 16
 and the arithmetic does not wait for their conversion."""
 
 
+@dataclass(frozen=True)
+class Widened:
+    """What a statement reads of a tensor is converted before: the read by its number among those that could be."""
+
+    statement: str
+    tensor: str
+    read: int = 0
+
+
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The choices are (statement, conversion, read) of halves and bytes that contractions use often. Where sizes are open, a
-    constant is chosen if it is used often for the typical ones, another tensor only if it is so for all."""
-    chosen, why = list[tuple[str, pr.Cast, pr.Read]](), Reasons()
+    """The halves and bytes that contractions use often. Where sizes are open, a constant is chosen if it is used often for the
+    typical ones, another tensor only if it is so for all."""
+    chosen, why = list[Widened](), Reasons()
     fixed = hoist.constants(program)
     dots = machine.dots if not program.sizes else ()
     kinds = {F16, BF16} - {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
     kinds |= set() if dots and machine.multiplies_tiles("dot_bf16") else {I8, U8}
     for s in program.statements:
-        for conversion, read in _conversions(s, kinds):
+        for number, (_, read) in enumerate(_conversions(s)):
+            if read.dtype not in kinds:
+                continue
             source = program.tensor(read.tensor)
             always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
             used = f"{source.name} of {read.dtype}: each element is used {s.points // max(1, source.size)} times"
@@ -47,7 +58,7 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
                 why.declines(s.name, f"{used}, and a copy takes {REUSE}")
                 continue
             why.acts(s.name, f"{used}, and converted once")
-            chosen.append((s.name, conversion, read))
+            chosen.append(Widened(s.name, source.name, number))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
@@ -56,7 +67,8 @@ def widen(program: pr.Program, decision: Decision) -> pr.Program:
     tensors, statements = list(program.tensors), list[pr.Statement]()
     copies: dict[str, str] = {}
     for s in program.statements:
-        for conversion, read in [(c, r) for name, c, r in decision.choices if name == s.name]:
+        found = _conversions(s)
+        for conversion, read in [found[c.read] for c in decision.choices if c.statement == s.name]:
             source = program.tensor(read.tensor)
             if source.name not in copies:
                 copies[source.name] = fresh(f"{source.name}_wide", {t.name for t in tensors})
@@ -69,13 +81,21 @@ def widen(program: pr.Program, decision: Decision) -> pr.Program:
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
 
 
-def _conversions(s: pr.Statement, kinds: set[DType]) -> list[tuple[pr.Cast, pr.Read]]:
-    """The reads of these types in a contraction, with their conversions to f32; none of what decides what is read."""
+def fits(program: pr.Program, machine: Machine, choice: Widened) -> str:
+    """Why the read cannot be converted before; '' if it can."""
+    reads = [read.tensor for _, read in _conversions(program.statement(choice.statement))]
+    if 0 <= choice.read < len(reads) and reads[choice.read] == choice.tensor:
+        return ""
+    return f"the reads that can be are {', '.join(f'{n}: {t}' for n, t in enumerate(reads)) or 'none'}"
+
+
+def _conversions(s: pr.Statement) -> list[tuple[pr.Cast, pr.Read]]:
+    """The reads of halves and bytes in a contraction, with their conversions to f32; none of what decides what is read."""
     if not is_contraction(s) or s.bounds:
         return []
     found = ((e, e.a) for e in pr.walk(s.value) if isinstance(e, pr.Cast) and e.dtype == F32 and isinstance(e.a, pr.Read))
     return [(e, read) for e, read in dict.fromkeys(found)
-            if read.dtype in kinds and (read.default is None or read.dtype.is_half and _is_exact(read.default))]
+            if read.dtype in (F16, BF16, I8, U8) and (read.default is None or read.dtype.is_half and _is_exact(read.default))]
 
 
 def _is_exact(default: pr.Const) -> bool:

@@ -17,6 +17,7 @@ from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
 from polytc.schedule.cpu import strategy as cpu
+from polytc.schedule.decisions import BandTiled, Decisions, Misfit
 from polytc.schedule.facts import bands, scheduler_constraints, total_order
 from polytc.schedule.facts.conflicts import Rows
 from polytc.schedule.fusion import policies
@@ -26,10 +27,13 @@ Choice: TypeAlias = Callable[[point_loops.Scene, bands.PermutableBand, dict[str,
 """Decides how a band runs, inside of loops whose rows stand still."""
 
 
-def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = tile_sizes.plan, policy: str | None = None
-         ) -> tuple[Nest, list[str]]:
+def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = tile_sizes.plan, policy: str | None = None,
+         made: Decisions | None = None) -> tuple[Nest, list[str]]:
     """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. choose: how a band runs; policy:
-    of the fusion of statements outside of loops (in a loop, isl's bands decide)."""
+    of the fusion of statements outside of loops (in a loop, isl's bands decide); made: where decisions are noted, and given
+    ones found."""
+    made = made or Decisions()
+    choose = _with_given(choose, made)
     parts: list[Nest] = []
     notes: list[str] = []
     for x in pr.stretches(scop.program.statements):
@@ -38,10 +42,25 @@ def plan(scop: Scop, deps: Dependences, machine: Machine, choose: Choice = tile_
             notes += found
         else:
             part = replace(scop.program, statements=x)
-            shared = policies.choose(part, machine, policy or policies.DEFAULT)
-            inside = cpu.nest(part, machine, f"F{len(parts)}", shared)
+            shared = policies.decide(part, machine, policy or policies.DEFAULT, made)
+            inside = cpu.nest(part, machine, f"F{len(parts)}", shared, made)
         parts.append(inside)
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
+
+
+def _with_given(choose: Choice, made: Decisions) -> Choice:
+    """As `choose`, but for the bands whose tiles are given."""
+    def chosen(scene: point_loops.Scene, band: bands.PermutableBand, fixed: dict[str, Rows]) -> tile_sizes.Plan:
+        first = scene.statements[bands.statements(band)[0]].name
+
+        def read(given: BandTiled) -> tile_sizes.Plan:
+            extents = [tile_sizes.extent(scene, loop) for loop in band.loops]
+            if len(given.sizes) != len(extents) or any(not 0 <= n <= e for n, e in zip(given.sizes, extents, strict=True)):
+                raise Misfit(f"`sizes` has {len(extents)} numbers, of loops of {', '.join(map(str, extents))} iterations")
+            return tile_sizes.given(scene, band, fixed, [n or None for n in given.sizes])
+        return made.take("band", first, lambda: choose(scene, band, fixed),
+                         lambda plan: BandTiled(first, tuple(n or 0 for n in plan.sizes)), read)
+    return chosen
 
 
 def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, choose: Choice

@@ -8,7 +8,7 @@ streamed once.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from polytc.machine import Machine
@@ -16,6 +16,9 @@ from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
 from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order
+from polytc.schedule.cpu import given_tiles
+from polytc.schedule.cpu.tile import Tile
+from polytc.schedule.decisions import Decisions, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
 from polytc.schedule.fusion.outer_fusion import Cluster, clusters
@@ -25,52 +28,48 @@ SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
 
 
-@dataclass(frozen=True)
-class Tile:
-    """Point-loop sizes of the shared loops of a group: sizes[r] iterations of row r (1: not tiled); vector: the row whose
-    point loop becomes vectors, or None; order: the rows as tile loops, outermost first; block: how the reduction of one
-    statement is cut, or None; straight: (statement, indices of its reduction that are unrolled), or None; caches: (row,
-    iterations of a block of tiles) for the rows whose tile loops run block by block."""
-
-    sizes: tuple[int, ...]
-    vector: int | None
-    order: tuple[int, ...]
-    block: tile_order.Block | None = None
-    straight: tuple[str, tuple[str, ...]] | None = None
-    caches: tuple[tuple[int, int], ...] = ()
-
-
-def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None) -> Nest:
-    """The loop nest of a whole program. prefix: the names of its bands begin with it; fusion: which statements share loops."""
+def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None,
+         made: Decisions | None = None) -> Nest:
+    """The loop nest of a whole program. prefix: the names of its bands begin with it; fusion: which statements share loops;
+    made: where decisions are noted, and given ones found."""
+    made = made or Decisions()
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
     found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
-    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups), 1) for n, c in enumerate(found))
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, made), 1, made)
+                  for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
-def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str, kind: str, around: int) -> Nest:
+def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str, kind: str, around: int,
+             made: Decisions) -> Nest:
     """The shared loops of a cluster around its groups, or clusters of these, one after another in each iteration. kind: of
     these loops; around: iterations of the loops outside."""
     whole = cluster.whole
     if not whole.rows:
-        return _group(program, cluster.groups[0], machine, name, kind)
+        return _group(program, cluster.groups[0], machine, name, kind, made)
     count = around * prod(whole.extents)
     inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count)
-    parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count) for n, c in enumerate(inner))
+    parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count, made) for n, c in enumerate(inner))
     rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
 
-def _kind(program: pr.Program, groups: tuple[Group, ...]) -> str:
-    work = parallel_profitability.work(program, (s for g in groups for s in g.statements))
-    return "parallel" if work >= parallel_profitability.SHARED else "sequential"
+def _kind(program: pr.Program, groups: tuple[Group, ...], made: Decisions) -> str:
+    def own() -> str:
+        work = parallel_profitability.work(program, (s for g in groups for s in g.statements))
+        return "parallel" if work >= parallel_profitability.SHARED else "sequential"
+    first = groups[0].statements[0].name
+    return made.take("threads", first, own, lambda kind: Threaded(first, "yes" if kind == "parallel" else "no"),
+                     given_tiles.kind)
 
 
-def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str) -> Nest:
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str, made: Decisions) -> Nest:
     """kind: of the group's outermost loops."""
-    tile = choose_tile(program, group, machine)
+    tile = choose_tile(program, group, machine) if not group.rows else made.take(
+        "tile", group.statements[0].name, lambda: choose_tile(program, group, machine),
+        lambda tile: given_tiles.written(group, tile), lambda given: given_tiles.read(group, given))
     cut = tile.block.depth if tile.block is not None else len(tile.order)
     parts: list[Nest] = []
     for n, s in enumerate(group.statements):

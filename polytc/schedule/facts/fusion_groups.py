@@ -120,6 +120,21 @@ def partition(program: pr.Program, policy: str = "smart") -> tuple[Group, ...]:
     return tuple(groups)
 
 
+def together(program: pr.Program, chosen: Sequence[Sequence[str]]) -> tuple[Group, ...] | str:
+    """The groups of these statements, and of all others one by one; or the statement that cannot be in its group. An update and
+    its initialisation are in one."""
+    groups: dict[int, Group] = {}
+    for n, unit in enumerate(_units(program.statements)):
+        candidate = single(unit)
+        at = next((k for k, names in enumerate(chosen) if any(s.name in names for s in unit)), None)
+        place = n if at is None else -1 - at
+        joined = _join(groups.pop(place), candidate, "max") if place in groups else candidate
+        if joined is None:
+            return unit[-1].name
+        groups[place] = joined
+    return tuple(groups.values())
+
+
 def of_sizes(program: pr.Program, group: Group) -> Group | None:
     """A group of the program for typical sizes as one for all sizes; None where its loops agree in the typical ones only."""
     if not program.sizes:

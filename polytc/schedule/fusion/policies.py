@@ -13,10 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
+from polytc import decisions
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import footprints
-from polytc.schedule.facts.fusion_groups import Group, is_contraction, loses_register_tile, partition, splits_transposition
+from polytc.schedule.decisions import Decisions, Fused, Misfit, SharedBy
+from polytc.schedule.facts.fusion_groups import (
+    Group,
+    is_contraction,
+    loses_register_tile,
+    partition,
+    splits_transposition,
+    together,
+)
 from polytc.schedule.fusion.outer_fusion import clusters
 from polytc.schedule.tiling.tile_sizes import PARALLEL_REGION
 
@@ -73,6 +82,38 @@ def choose(program: pr.Program, machine: Machine, policy: str | None = None) -> 
     best = min(POLICIES, key=lambda p: (cycles[p], p != DEFAULT))
     best = best if cycles[best] < BETTER * cycles[DEFAULT] else DEFAULT
     return Fusion(best, found[best], cycles, False)
+
+
+def decide(program: pr.Program, machine: Machine, policy: str | None, made: Decisions) -> Fusion:
+    """The groups of a program as `choose` finds them, or as they are given."""
+    lines: tuple[SharedBy, ...] = made.all("group")
+    lines = tuple(x for x in lines if any(s.name in x.statements for s in program.statements))
+    if lines:
+        return _of_lines(program, lines, made)
+
+    def read(given: Fused) -> Fusion:
+        if given.policy not in POLICIES:
+            raise Misfit(f"{given.policy!r} is none of {', '.join(POLICIES)}")
+        return choose(program, machine, policy or given.policy)
+    first = program.statements[0].name if program.statements else ""
+    return made.take("fusion", first, lambda: choose(program, machine, policy), lambda f: Fused(first, f.policy), read)
+
+
+def _of_lines(program: pr.Program, lines: tuple[SharedBy, ...], made: Decisions) -> Fusion:
+    """The groups that the lines name, in the order of their last statements."""
+    known, seen = {s.name for s in program.statements}, set[str]()
+    for line in lines:
+        odd = next((n for n in line.statements if n not in known or n in seen), None)
+        if odd is not None or line.statement not in line.statements:
+            told = f"{odd} is in another group" if odd in seen else f"there is no statement {odd!r} here"
+            raise made.refused("group", line.statement, told if odd is not None else "it is named after one of its statements")
+        seen.update(line.statements)
+    groups = together(program, tuple(line.statements for line in lines))
+    if isinstance(groups, str):
+        line = next(x for x in lines if groups in x.statements)
+        raise made.refused("group", line.statement, f"{groups} has no loop that it may share with those before it")
+    made.taken += [decisions.entry("group", line, "as given") for line in lines]
+    return Fusion("as given", groups, {}, True)
 
 
 def _names(groups: tuple[Group, ...]) -> list[list[str]]:

@@ -21,6 +21,7 @@ from polytc.poly.nest import Nest
 from polytc.poly.scop import Scop
 from polytc.program import kinds
 from polytc.program import program as pr
+from polytc.schedule.decisions import Decisions, LoopMapped, Misfit
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.bands import Tree
 from polytc.schedule.facts.conflicts import Rows
@@ -48,25 +49,28 @@ class Planned:
     how: tuple[str, ...] = ()
 
 
-def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = None, open_: bool = False
-         ) -> tuple[Nest, list[str]]:
+def plan(scop: Scop, deps: Dependences, machine: Machine, policy: str | None = None, open_: bool = False,
+         made: Decisions | None = None) -> tuple[Nest, list[str]]:
     """The nest of a program with `for` loops, and what was decided, in lines. Not yet proved. policy: of the fusion of
-    statements outside of loops; open_: its sizes are representative ones."""
+    statements outside of loops; open_: its sizes are representative ones; made: where decisions are noted, and given ones
+    found."""
+    made = made or Decisions()
     parts: list[Nest] = []
     notes: list[str] = []
     for x in pr.stretches(scop.program.statements):
         if isinstance(x, pr.Loop):
-            chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_)
+            chosen = _loop(scop, deps, machine, x, f"N{len(parts)}", open_, made)
             inside, found = chosen.nest, [*chosen.how]
         else:
             inside, found = gpu.plan(replace(scop.program, statements=x), machine, policy, vectors=not open_,
-                                     prefix=f"F{len(parts)}")
+                                     prefix=f"F{len(parts)}", made=made)
         parts.append(inside)
         notes += found
     return parts[0] if len(parts) == 1 else nest.Sequence(tuple(parts)), notes
 
 
-def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, open_: bool) -> Planned:
+def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: str, open_: bool, made: Decisions
+          ) -> Planned:
     """One loop nest: in the loops of the text, or in those of isl's scheduler if these are estimated to take less."""
     try:
         asked = question(scop, deps, tuple(s for s in loop.statements if not gpu.is_cut(s)))
@@ -86,7 +90,15 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
                 break
             planned = mapping.whole(tree, name) if coincident else mapping.tiles(tree, name)
             found |= {title: planned} if planned is not None else {}
-    best = min(found, key=lambda title: found[title].micros)
+    first, by = loop.statements[0].name, dict(zip(HOW, ("text", "isl", "tiles"), strict=True))
+
+    def read(given: LoopMapped) -> str:
+        possible = {by[title]: title for title in found}
+        if given.by not in possible:
+            raise Misfit(f"the loop {loop.label} can be mapped by {', '.join(possible)}")
+        return possible[given.by]
+    best = made.take("loop", first, lambda: min(found, key=lambda title: found[title].micros),
+                     lambda title: LoopMapped(first, by[title]), read)
     estimates = ", ".join(f"{title} {p.micros:.2g}" for title, p in found.items())
     return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, microseconds estimated: {estimates}", *notes))
 

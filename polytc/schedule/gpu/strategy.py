@@ -17,6 +17,7 @@ from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
+from polytc.schedule.decisions import Decisions, Items, Misfit
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
 from polytc.schedule.facts.strides import of_statement, vector_score
 from polytc.schedule.fusion import policies
@@ -26,11 +27,13 @@ BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
 
 
-def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = ""
-         ) -> tuple[Nest, list[str]]:
+def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = "",
+         made: Decisions | None = None) -> tuple[Nest, list[str]]:
     """The loop nest of a whole program, and what was decided about fusion. Statements that rewrite.gpu.local_tiles has cut have
     their loops already; of the others each group becomes one kernel. vectors: items may take whole vectors
-    (schedule.gpu.vector_accesses) where the sizes are fixed; prefix: the names of bands begin with it."""
+    (schedule.gpu.vector_accesses) where the sizes are fixed; prefix: the names of bands begin with it; made: where decisions
+    are noted, and given ones found."""
+    made = made or Decisions()
     typical, vectors = numeric(program), vectors and not program.sizes
     parts: list[Nest] = []
     notes: list[str] = []
@@ -38,10 +41,10 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
         if is_cut(statements[0]):
             parts.append(nest_of_ranges(statements, f"{prefix}K{len(parts)}"))
             continue
-        shared = policies.choose(replace(typical, statements=statements), machine, policy)
+        shared = policies.decide(replace(typical, statements=statements), machine, policy, made)
         notes += [str(shared)] if len(statements) > 1 else []
         whole = [part for g in shared.groups for part in _alike(program, typical, g)]
-        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors) for n, g in enumerate(whole)]
+        parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors, made) for n, g in enumerate(whole)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
 
 
@@ -103,13 +106,14 @@ def _first(ranges: tuple[pr.Range, ...]) -> tuple[pr.Range, ...]:
     return tuple(filter(_is_item, ranges)) if ranges and _is_item(ranges[0]) else ranges[:1]
 
 
-def _group(program: pr.Program, group: Group, machine: Machine, name: str, vectors: bool) -> Nest:
+def _group(program: pr.Program, group: Group, machine: Machine, name: str, vectors: bool, made: Decisions) -> Nest:
     """vectors: items may take whole vectors (schedule.gpu.vector_accesses), the sizes being those of all runs."""
     leaves = tuple(_leaf(group, n, name) for n in range(len(group.statements)))
     body: Nest = leaves[0] if len(leaves) == 1 else Sequence(leaves)
     if not group.rows:
         return body
-    axes, lanes = mapping(program, group, machine, vectors)
+    axes, lanes = made.take("items", group.statements[0].name, lambda: mapping(program, group, machine, vectors),
+                            lambda found: _written(group, *found), lambda given: _read(group, given, machine))
     sizes = dict(axes)
     order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
     fastest = {r: axis for axis, (r, _) in enumerate(axes)}
@@ -138,6 +142,23 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
     counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
     return list(zip(mapped, items(counts, machine), strict=True)), lanes
+
+
+def _written(group: Group, axes: list[tuple[int, int]], lanes: int) -> Items:
+    """A mapping as a line of a record of decisions."""
+    return Items(group.statements[0].name, tuple(group.rows[r][0] for r, _ in axes), tuple(n for _, n in axes), lanes)
+
+
+def _read(group: Group, given: Items, machine: Machine) -> tuple[list[tuple[int, int]], int]:
+    """The mapping that a line says. Raises Misfit."""
+    at, most = {row[0]: r for r, row in enumerate(group.rows)}, machine.max_work_group or 256
+    if not 1 <= len(set(given.rows)) == len(given.rows) == len(given.sizes) <= 3 or any(name not in at for name in given.rows):
+        raise Misfit(f"one to three of the loops {', '.join(at)}, and a size for each")
+    if min(given.sizes) < 1 or prod(given.sizes) > most:
+        raise Misfit(f"a group has 1 to {most} items")
+    if not 1 <= given.vector <= min(16, group.extents[at[given.rows[0]]]):
+        raise Misfit(f"an item has 1 to {min(16, group.extents[at[given.rows[0]]])} iterations of {given.rows[0]}")
+    return [(at[name], n) for name, n in zip(given.rows, given.sizes, strict=True)], given.vector
 
 
 def items(extents: abc.Sequence[int], machine: Machine) -> list[int]:

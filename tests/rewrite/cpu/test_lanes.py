@@ -15,11 +15,10 @@ from tests.rewrite.equal import same_results
 def test_a_reduction_along_memory(length: int, op: str) -> None:
     before = build(f"S[i] {op} X[i,k]", {"X": (8, length)})
     decision = lanes.decide(before, AVX512)
-    ((statement, index, count),) = decision.choices
-    assert (statement, index) == ("S1", "k")
-    assert count % 16 == 0
+    (chosen,) = decision.choices
+    assert (chosen.statement, chosen.along, chosen.lanes % 16) == ("S1", "k", 0)
     after = lanes.split_reductions(before, decision)
-    assert ("S1_rest" in {s.name for s in after.statements}) == (length % count != 0)
+    assert ("S1_rest" in {s.name for s in after.statements}) == (length % chosen.lanes != 0)
     same_results(before, after)
 
 

@@ -22,7 +22,7 @@ def product(rows: int, depth: int, columns: int) -> Program:
 @pytest.mark.parametrize("machine", [AVX2, AVX512])
 def test_panels_are_as_wide_as_the_vectors_of_a_tile(machine: Machine) -> None:
     (panels,) = pack.decide(product(512, 512, 512), machine).choices
-    assert (panels.statement, panels.along, panels.formal) == ("S1", "j", ("k", "j"))
+    assert (panels.statement, panels.tensor, panels.operand, panels.along) == ("S1", "B", 1, "j")
     assert panels.width % (machine.vector_bytes // 4) == 0
 
 

@@ -9,7 +9,8 @@ import pytest
 from polytc.api import build
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.poly import nest
-from polytc.schedule.cpu import strategy
+from polytc.schedule.cpu import given_tiles, strategy
+from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.facts.fusion_groups import partition
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
@@ -51,3 +52,14 @@ def walk(n: nest.Nest):
     yield n
     for child in n.children if isinstance(n, nest.Sequence) else (n.child,) if isinstance(n, nest.Band) else ():
         yield from walk(child)
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    (MATMUL, {"A": (512, 512), "B": (512, 512)}), (MATMUL, {"A": (40, 4000), "B": (4000, 3000)}),
+    ("Y[i,j] = X[j,i]", {"X": (300, 400)}), ("O[i,j] += X[i+r,j+s]*W[r,s]", {"X": (66, 66), "W": (3, 3)})])
+def test_a_tile_is_what_its_line_says(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    program = build(text, shapes)
+    (group,) = partition(program, "smart")
+    found = strategy.choose_tile(program, group, AVX2)
+    assert isinstance(found, Tile)
+    assert given_tiles.read(group, given_tiles.written(group, found)) == found

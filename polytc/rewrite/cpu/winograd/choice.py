@@ -9,6 +9,7 @@ reading those takes longer than the products saved.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from polytc.machine import Machine
@@ -40,21 +41,41 @@ GAIN = 0.9
 """Another algorithm is taken for at most this part of the cycles: it also costs digits."""
 
 
+@dataclass(frozen=True)
+class Tiles:
+    """Compute a convolution in tiles of results x results elements, `block` tiles at a time."""
+
+    statement: str
+    results: int
+    block: int
+
+
 def decide(program: pr.Program, machine: Machine) -> Decision:
-    """The convolutions that take fewer cycles in Winograd's way; the choices are (statement, tile)."""
-    fixed, chosen, why = hoist.constants(program), list[tuple[str, Choice]](), Reasons()
+    """The convolutions that take fewer cycles in Winograd's way."""
+    fixed, chosen, why = hoist.constants(program), list[Tiles](), Reasons()
     for s in program.statements:
         convolution = winograd.recognise(program, s)
         choice = choose(convolution, convolution.weights.tensor in fixed, machine, why) if convolution is not None else None
         if choice is not None:
-            chosen.append((s.name, choice))
+            chosen.append(Tiles(s.name, choice.results, choice.block))
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
 def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen convolutions in Winograd's way."""
-    chosen = dict[str, Choice](decision.choices)
+    chosen = {tiles.statement: Choice(tiles.results, tiles.block) for tiles in decision.choices}
     return winograd.rewrite(program, lambda convolution: chosen.get(convolution.statement.name))
+
+
+def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
+    """Why a statement cannot be computed in such tiles; '' if it can."""
+    convolution = winograd.recognise(program, program.statement(tiles.statement))
+    if convolution is None:
+        return f"{tiles.statement} is no convolution of f32 with {TAPS} x {TAPS} taps and stride 1"
+    if tiles.results not in RESULTS:
+        return f"tiles have {' or '.join(map(str, RESULTS))} results a side"
+    most = convolution.tiles(tiles.results)
+    return "" if 1 <= tiles.block <= most else f"a block has 1 to {most} tiles"
 
 
 def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reasons | None = None) -> Choice | None:
