@@ -177,7 +177,7 @@ def test_a_vector_of_scattered_places() -> None:
     check(program, "cpu", order.replace('mark: "S2 sequential"', 'mark: "S2 vector"'))
 
 
-SETTINGS = settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
+SETTINGS = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture],
                     phases=[Phase.explicit, Phase.generate])  # each example compiles several times: shrinking takes minutes
 
 

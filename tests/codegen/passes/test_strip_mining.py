@@ -22,6 +22,12 @@ N = 37
 I, J = L.Var("i"), L.Var("j")
 
 
+EACH = pytest.mark.parametrize(("machine", "target"), [
+    ("NEON", "interp"), ("SVE", "interp"), ("AVX2", "cpu"), ("AVX512", "cpu"),
+    *(pytest.param(m, "interp", marks=pytest.mark.long) for m in ("AVX2", "AVX512"))])
+"""Vectors of two, four and eight elements, with masks and without."""
+
+
 def call(fn: str, a: L.Expr, b: L.Expr) -> L.Expr:
     return L.Call(fn, (a, b), a.dtype)
 
@@ -65,7 +71,7 @@ def vector_body(x: L.Buffer, y: L.Buffer, z: L.Buffer) -> L.Stmt:
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize(("machine", "target"), [*((m, "interp") for m in MACHINES), ("AVX2", "cpu"), ("AVX512", "cpu")])
+@EACH
 def test_vector_loops(bounds: str, step: int, machine: str, target: str) -> None:
     lower, upper, of = BOUNDS[bounds]
     x, y, z = buffers()
@@ -89,7 +95,7 @@ def test_vector_loops(bounds: str, step: int, machine: str, target: str) -> None
 @pytest.mark.parametrize("op", ["+", "max"])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize(("machine", "target"), [*((m, "interp") for m in MACHINES), ("AVX2", "cpu"), ("AVX512", "cpu")])
+@EACH
 def test_reductions(bounds: str, step: int, op: str, machine: str, target: str) -> None:
     lower, upper, of = BOUNDS[bounds]
     x, y, _ = buffers()

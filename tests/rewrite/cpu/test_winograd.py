@@ -89,7 +89,7 @@ def test_a_nan_reaches_its_tile_only() -> None:
     assert np.isfinite(found).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.data())
 def test_random_convolutions_equal_the_sums(data: st.DataObject) -> None:
     n, c, m, g = (data.draw(st.integers(1, high), name) for name, high in (("n", 3), ("c", 4), ("m", 5), ("g", 2)))
@@ -198,8 +198,8 @@ def test_other_types_are_left_alone(dtype: str) -> None:
     assert rewritten(program, 4) is program
 
 
-@pytest.mark.parametrize("block", [None, 5])
-@pytest.mark.parametrize("results", [2, 4])
+@pytest.mark.parametrize(("results", "block"), [
+    (2, None), (4, 5), pytest.param(2, 5, marks=pytest.mark.long), pytest.param(4, None, marks=pytest.mark.long)])
 def test_compiled_with_bias_and_relu(results: int, block: int | None) -> None:
     x, w, b = random(2, 20, 13, 14), random(35, 20, 3, 3), random(35)
     text = """def f(X[N, c, y, x], W[m, c2, r, s], B[m]) -> Z {
@@ -264,7 +264,7 @@ def sums_in_space(x: np.ndarray, w: np.ndarray, step: int, depth: int) -> np.nda
     return np.stack([sum(taps) for taps in planes], 1)
 
 
-@pytest.mark.parametrize(("step", "depth", "extent"), [(1, 5, 5), (2, 3, 5), (2, 3, 6)])
+@pytest.mark.parametrize(("step", "depth", "extent"), [(1, 5, 5), pytest.param(2, 3, 5, marks=pytest.mark.long), (2, 3, 6)])
 def test_windows_in_three_dimensions(step: int, depth: int, extent: int) -> None:
     x, w = random(7, extent, 9, 8), random(5, 7, 3, 3, 3)
     program = build(SPATIAL.format(step=step, depth=depth), {"X": x.shape, "W": w.shape})

@@ -107,7 +107,12 @@ def own(module: loops.Module) -> list[loops.Buffer]:
     return [s.buffer for k in module.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, loops.Alloc)]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+ALIKE = ("a maximum", "everything, once", "few columns", "softmax of few rows", "softmax of long rows", "logsumexp", "argmax",
+         "matrix times vector", "transposed", "every third", "one result of long rows", "causal softmax", "the middle")
+"""Programs whose kernels another one has, too."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in ALIKE else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:
     text, shapes, expected = PROGRAMS[name]
     arrays = given(shapes, 1 if name == "a product" else -3)
@@ -181,8 +186,10 @@ def test_rows_that_a_condition_leaves_out_are_not_touched(targets: tuple[str, ..
     np.testing.assert_array_equal(run(text, arrays, OpenCLTarget()), expected)
 
 
-@pytest.mark.parametrize("device", [d for d, m in DEVICES.items() if m.kind == "gpu"])
-@pytest.mark.parametrize("text", [SOFTMAX, LAYERNORM.replace("*g[j]+b[j]", "")])
+@pytest.mark.parametrize(("text", "device"), [
+    *((SOFTMAX, d) for d, m in DEVICES.items() if m.kind == "gpu"),
+    *(pytest.param(LAYERNORM.replace("*g[j]+b[j]", ""), d, marks=[] if d == "generic-gpu" else pytest.mark.long)
+      for d, m in DEVICES.items() if m.kind == "gpu")])
 def test_a_row_stays_in_its_group(text: str, device: str) -> None:
     """One kernel that reads and writes each element once; what lies between is in registers and local memory."""
     found = lowered(text, {"X": (512, 1000)}, device)

@@ -152,8 +152,11 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
         np.testing.assert_allclose(found[n], array, rtol=1e-12, err_msg=n)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PROGRAMS)
+TILED = ("seidel", "subsequence")
+
+
+@pytest.mark.parametrize(("name", "mode"), [
+    pytest.param(n, m, marks=pytest.mark.long if m == "tiles" and n not in TILED else []) for n in PROGRAMS for m in MODES])
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
     launch, tiles = MODES[mode]
     monkeypatch.setattr(launches, "LAUNCH", launch)
@@ -167,7 +170,7 @@ def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets:
     where: list[Target] = [InterpTarget(SMALL), *([OpenCLTarget(SMALL)] if "opencl" in targets else [])]
     for low in (compiler.lower_program(p, target) for target in where):
         assert low.schedule.how.startswith("gpu strategy")
-        assert ("wavefronts of tiles" in low.schedule.how) == (mode == "tiles" and name in ("seidel", "subsequence"))
+        assert ("wavefronts of tiles" in low.schedule.how) == (mode == "tiles" and name in TILED)
         assert_equal(run(low, given), expected)
 
 
@@ -310,9 +313,7 @@ def test_the_items_of_a_block_of_columns_are_those_of_one_group() -> None:
     assert np.prod(launch.local_size) <= GENERIC_GPU.max_work_group
 
 
-def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
-    """Items along j in k+1:8*b+8 are at most those of a block, wherever in 0:N it lies."""
-    text = """def blocks(inout f64[N,N] A) -> (A) {
+ELIMINATION = """def blocks(inout f64[N,N] A) -> (A) {
         for b in 0:N//8 {
             for k in 8*b:8*b+8 {
                 A[i,k] = A[i,k] / A[k,k]      where i in k+1:N
@@ -321,12 +322,19 @@ def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
             A[i,j] -= A[i,k] * A[k,j]         where k in 8*b:8*b+8, i in 8*b+8:N, j in 8*b+8:N
         }
     }"""
-    for n in (96, 512):
-        found = compiler.lower_program(api.build(text, {"A": (n, n)}, {"A": "f64"}), OpenCLTarget()).source.launches
-        assert all(np.prod(x.local_size) <= GENERIC_GPU.max_work_group for x in found)
-    given = np.random.default_rng(3).random((40, 40)) + 40 * np.eye(40)
-    p = api.build(text, {"A": given.shape}, {"A": "f64"})
-    expected = polytc.evaluate(text, A=given.copy())
+
+
+@pytest.mark.parametrize("n", [pytest.param(96, marks=pytest.mark.long), 512])
+def test_items_of_an_elimination_by_blocks(n: int) -> None:
+    """Items along j in k+1:8*b+8 are at most those of a block, wherever in 0:N it lies."""
+    found = compiler.lower_program(api.build(ELIMINATION, {"A": (n, n)}, {"A": "f64"}), OpenCLTarget()).source.launches
+    assert all(np.prod(x.local_size) <= GENERIC_GPU.max_work_group for x in found)
+
+
+def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
+    given = np.random.default_rng(3).random((24, 24)) + 24 * np.eye(24)
+    p = api.build(ELIMINATION, {"A": given.shape}, {"A": "f64"})
+    expected = polytc.evaluate(ELIMINATION, A=given.copy())
     for target in (InterpTarget(GENERIC_GPU), *([OpenCLTarget()] if "opencl" in targets else [])):
         assert_equal(run(compiler.lower_program(p, target), {"A": given}), {"A": expected})
 

@@ -227,8 +227,9 @@ def numbers(kind: str, seed: int = 0) -> tuple[str, dict[str, np.ndarray], np.nd
             return "m max= ~x[i]", {"x": x}, (~x).max()
 
 
-@pytest.mark.parametrize("kind", ["carried", "carried once", "carried thirds", "carried integers", "negated", "quotient",
-                                  "complements"])
+@pytest.mark.parametrize("kind", [
+    "carried", pytest.param("carried once", marks=pytest.mark.long), pytest.param("carried thirds", marks=pytest.mark.long),
+    "carried integers", "negated", "quotient", "complements"])
 def test_what_some_driver_gets_wrong_is_right_on_all(kind: str) -> None:
     text, arrays, expected = numbers(kind)
     for k, _ in enumerate(devices.find()):
