@@ -22,6 +22,7 @@ from polytc.codegen import loops
 from polytc.native import threads as pool
 from polytc.program.scalars import I64
 from polytc.runtime.pending import Pending
+from polytc.targets import registry
 from polytc.targets.llvm.target import LLVMTarget
 
 TEXTS = ("Y[i] = A[i]", "Y[i] = A[i] + B[i]", "Y[i] = A[i] + B[i] + C[i]", "Y[i] = A[i] + B[i] + C[i] + D[i]")
@@ -103,7 +104,7 @@ def _milliseconds(call: Callable[[], object]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, default=pool.default_threads(compiler.target("cpu").machine.cores))
+    parser.add_argument("--threads", type=int, default=pool.default_threads(registry.target("cpu").machine.cores))
     options = parser.parse_args(arguments)
     console = Console(highlight=False, width=120)
     for table in (calls(), regions(options.threads), hits()):

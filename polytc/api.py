@@ -39,6 +39,7 @@ from polytc.runtime.arrays import argument_error
 from polytc.schedule.user import recipe
 from polytc.schedule.user.recipe import Recipe
 from polytc.symbolic import OpenSizes, declared
+from polytc.targets import registry
 from polytc.targets.opencl.driver import conformance
 from polytc.targets.opencl.driver import devices as opencl
 
@@ -137,7 +138,7 @@ def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None 
     program = build(text, shapes, dtypes, attrs, scalars, entry, check_checked(checked)).licensed(check_licence(algebra, fast))
     wanted = check_schedule(schedule, fusion, decisions)
     if isinstance(wanted, Recipe):
-        wanted = loading.request(wanted, compiler.target(target).machine)
+        wanted = loading.request(wanted, registry.target(target).machine)
     return compiler.lower_program(program, target, wanted)
 
 
@@ -162,7 +163,7 @@ def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtyp
 
 def _machine(target: str | Target) -> Machine:
     """What recipes are completed for."""
-    return compiler.here(check_target(target)).machine
+    return registry.here(check_target(target)).machine
 
 
 def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
@@ -208,7 +209,7 @@ def devices() -> list[dict[str, object]]:
 
     Each row has 'target', 'name' and 'status' ('works', or what is wrong), and what else is known about the device.
     """
-    machine = compiler.target("cpu").machine
+    machine = registry.target("cpu").machine
     caches = ", ".join(f"L{level} {cache.bytes >> 10} KiB" for level, cache in enumerate(machine.caches, 1))
     cpu = {"target": "cpu", "name": machine.cpu or "unknown", "threads": machine.cores,
            "vector registers": f"{machine.vector_registers} of {machine.vector_bytes * 8} bits", "data caches": caches,

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from polytc import compiler, decisions, errors, lang
+from polytc import decisions, errors, lang
 from polytc.codegen.target import Loader, Target
 from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
@@ -16,6 +16,7 @@ from polytc.program.scalars import DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.schedule.fusion.policies import POLICIES
 from polytc.schedule.user.recipe import Recipe
+from polytc.targets import registry
 
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]
@@ -49,7 +50,7 @@ def check_text(text: Any) -> str:
 
 def check_target(target: Any) -> str | Target:
     """`target` if it is the name of one, or a Target; E502 else."""
-    known = [*compiler.target_names(), "evaluate"]
+    known = [*registry.target_names(), "evaluate"]
     if not isinstance(target, str):
         return _check_target_object(target, known)
     kind, colon, device = target.partition(":")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from polytc import compiler
 from polytc.errors import CompileError
 from polytc.graph import Model, load_onnx
+from polytc.targets import registry
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Backend:
     def supports_device(self, device: str) -> bool:
         """CPU, EVALUATE, and the names of other targets that run here: OPENCL, INTERP. A number after a colon is ignored."""
         name = _target(device)
-        return name == "evaluate" or name in compiler.target_names() and compiler.runs_here(name)
+        return name == "evaluate" or name in registry.target_names() and registry.runs_here(name)
 
     def is_compatible(self, model: Any, device: str = "CPU", **options: Any) -> bool:
         """Can the model be imported?"""

@@ -9,22 +9,21 @@ invariant of each and names the one that broke it.
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from polytc import decisions, errors, extensions, keys
+from polytc import decisions, errors, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
-from polytc.codegen.target import Executable, MultiDeviceTarget, Source, Target
+from polytc.codegen.target import Executable, Source, Target
 from polytc.disk import cache
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
@@ -42,19 +41,11 @@ from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
 from polytc.schedule.tree import Schedule
 from polytc.schedule.user import copies, saved
+from polytc.targets.registry import here, target
 
-errors.register(E502="unknown target", E523="access outside of a tensor")
+errors.register(E523="access outside of a tensor")
 
 T = TypeVar("T")
-
-TARGETS = {
-    "cpu": "polytc.targets.llvm.target:LLVMTarget",
-    "opencl": "polytc.targets.opencl.target:OpenCLTarget",
-    "c": "polytc.targets.c.target:CTarget",
-    "interp": "polytc.targets.interp:InterpTarget",
-}
-"""The registry: name -> module and class, imported when first asked for."""
-
 
 MAPPINGS = ("E510", "E511")
 """What a target says of loops over items, or of barriers among them, that it has no form for."""
@@ -107,68 +98,6 @@ class Rewritten:
 
     def __str__(self) -> str:
         return "\n\n".join(str(p) for p in (self.once, self.program) if p is not None)
-
-
-def target_names() -> tuple[str, ...]:
-    """The names of all targets: polytc's own, and those of other distributions (see extensions.py)."""
-    return (*TARGETS, *(n for n in extensions.names(extensions.TARGETS) if n not in TARGETS))
-
-
-def runs_here(name: str | Target) -> bool:
-    """Can this machine run what the target (of that name) makes? Some need a device, or only emit text."""
-    try:
-        target(name).here()
-    except errors.TargetError:
-        return False
-    return True
-
-
-def target(name: str | Target) -> Target:
-    """The target of that name, or the one that is given; `opencl:1` and `opencl:NAME` are those of one device. Raises
-    TargetError E502 with the names there are."""
-    if not isinstance(name, str):
-        return name
-    kind, colon, device = name.partition(":")
-    made = _target(kind) if kind in target_names() else None
-    if made is not None and not colon:
-        return made
-    if isinstance(made, MultiDeviceTarget) and device:
-        return made.on(device)
-    notes = [f"the targets are {', '.join(target_names())}", "opencl:1 or opencl:NAME chooses a device"]
-    if name == "evaluate":
-        notes = ["'evaluate' runs programs without compiling them, so that there is no code of it", *notes]
-    raise errors.fail("E502", f"there is no target {name!r}", kind=errors.TargetError, notes=notes)
-
-
-def here(wanted: str | Target) -> Target:
-    """The target that code is made for where it is to run: for a name the one for the device that is here, which knows most of
-    it; a Target as it is, without what the device's driver compiles wrongly."""
-    if isinstance(wanted, str):
-        return target(wanted).here()
-    return wanted.driven() if isinstance(wanted, MultiDeviceTarget) else wanted
-
-
-@functools.cache
-def _target(kind: str) -> Target:
-    if kind in TARGETS:
-        module, _, cls = TARGETS[kind].partition(":")
-        made: Target = getattr(importlib.import_module(module), cls)()
-        return made
-    made = _made(kind, extensions.load(extensions.TARGETS, kind))
-    if isinstance(made, Target) and made.name == kind:
-        return made
-    raise extensions.refusal(extensions.TARGETS, kind, f"calls itself {made.name!r}" if isinstance(made, Target) else
-                             "is no Target: it lacks a part of codegen.target.Target")
-
-
-def _made(kind: str, found: Any) -> Any:
-    """The target of another distribution: a Target itself, or what makes one."""
-    if not callable(found):
-        return found
-    try:
-        return found()
-    except Exception as e:
-        raise extensions.refusal(extensions.TARGETS, kind, f"cannot be made: {type(e).__name__}: {e}") from e
 
 
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
@@ -315,6 +244,22 @@ def _package(program: Program, to: Target, schedule: str | None, key: str) -> Ca
 
 
 _EXECUTABLES: Pending[tuple[str, Target, int], Executable] = Pending(1024)
+
+
+def is_known(key: str, to: Target) -> bool:
+    """Is the package under the key on disk, or code of it in this process?"""
+    return (keys.lasting(to) and _stored(key) is not None) or any(k[:2] == (key, to) for k in _EXECUTABLES.known())
+
+
+def start_package(program: Program, made: Package, to: Target, threads: int | None) -> Future[Executable]:
+    """As start_program, where the package was made elsewhere."""
+    count = threads or default_threads(to.machine.cores)
+    return _EXECUTABLES.get((keys.key(program, to, None), to, count), lambda: lambda: packages.load(made, to, count))
+
+
+def idle() -> AbstractContextManager[None]:
+    """Within, nothing is compiled in the background, and nobody begins to."""
+    return _EXECUTABLES.idle()
 
 
 def _stored(key: str) -> Package | None:

@@ -17,6 +17,7 @@ from polytc.runtime.checked import Checked
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
+from polytc.targets import registry
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def load(program: Program, target: str | Target, threads: int | None, schedule: 
     if target == "evaluate":
         made = Reference(program)
         return Checked(made, program, (), Reference) if decides(program) else made
-    wanted = request(schedule, compiler.here(target).machine) if isinstance(schedule, Recipe) else schedule
+    wanted = request(schedule, registry.here(target).machine) if isinstance(schedule, Recipe) else schedule
     return compiler.compile_program(program, target, threads, wanted)
 
 

@@ -42,6 +42,7 @@ from polytc.runtime.inplace import arranged
 from polytc.runtime.lru_cache import LRUCache
 from polytc.schedule.automatic import REQUESTS
 from polytc.symbolic import OpenSizes, declared
+from polytc.targets import registry
 from polytc.targets.opencl.executable import OpenCLExecutable
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
@@ -196,12 +197,12 @@ class Op:
     def decisions(self) -> Record:
         """What was decided for its newest specialisation; `str` of it is a text that `compile(decisions=)` takes."""
         name = "cpu" if self.target == "evaluate" else self.target
-        return self._lowered(None, None, compiler.here(name) if compiler.runs_here(name) else compiler.target(name)).decisions
+        return self._lowered(None, None, registry.here(name) if registry.runs_here(name) else registry.target(name)).decisions
 
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
         """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest
         specialisation."""
-        lowered = self._lowered(shapes, dtypes, compiler.target("cpu" if self.target == "evaluate" else self.target))
+        lowered = self._lowered(shapes, dtypes, registry.target("cpu" if self.target == "evaluate" else self.target))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
     def _lowered(self, shapes: Shapes | None, dtypes: DTypes | None, to: Target) -> compiler.Lowered:

@@ -48,9 +48,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def targets() -> tuple[str, ...]:
     """Every target that runs here: interp and cpu always, opencl where a driver is found, and what is installed."""
-    from polytc import compiler
 
-    return tuple(n for n in compiler.target_names() if compiler.runs_here(n))
+    from polytc.targets import registry
+
+    return tuple(n for n in registry.target_names() if registry.runs_here(n))
 
 
 @pytest.fixture(scope="session")

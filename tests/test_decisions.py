@@ -15,6 +15,7 @@ from polytc.cli import app
 from polytc.codegen.target import Target
 from polytc.machine import AVX512
 from polytc.rewrite import record
+from polytc.targets import registry
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
@@ -22,7 +23,7 @@ from tests.decided_programs import EDITS, PROGRAMS
 
 HEAD = f"{decisions.HEAD} {decisions.VERSION}\n"
 CPU = LLVMTarget(AVX512)
-TARGETS: dict[str, Target] = {"cpu": CPU, "gpu": OpenCLTarget(), "here": compiler.target("cpu")}
+TARGETS: dict[str, Target] = {"cpu": CPU, "gpu": OpenCLTarget(), "here": registry.target("cpu")}
 MATMUL, SHAPES = PROGRAMS["matmul"]
 
 

@@ -82,7 +82,7 @@ def test_the_target_is_one_like_others(outside: Path) -> None:
     printed = python(outside, "-c", """
 import numpy as np, polytc, polytc.backend
 from onnx import helper
-print(polytc.compiler.target_names())
+print(polytc.targets.registry.target_names())
 print(polytc.run("C[i] += A[i,j] * 2", np.ones((2, 3), np.float32), target="plain"))
 print(polytc.backend.supports_device("PLAIN"), polytc.backend.supports_device("C"), polytc.backend.supports_device("CUDA"))
 print(polytc.backend.run_node(helper.make_node("Neg", ["x"], ["y"]), [np.ones(2, np.float32)], device="PLAIN")[0])
@@ -154,6 +154,7 @@ EACH = """
 import os, sys
 import polytc, polytc.compiler
 from polytc.graph.operators import registry
+from polytc.targets import registry
 for k, (site, code) in enumerate(zip(sys.argv[1::2], sys.argv[2::2], strict=True)):
     if (child := os.fork()) == 0:  # nobody has looked for extensions yet
         sys.path.insert(0, site)

@@ -17,6 +17,7 @@ from polytc.codegen.package import Package
 from polytc.disk import cache
 from polytc.lang import build
 from polytc.runtime.pending import Pending
+from polytc.targets import registry
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
 
@@ -91,7 +92,7 @@ def test_sources_that_changed_while_they_ran_are_not_spoken_for(monkeypatch: pyt
 @pytest.mark.parametrize("program", [FEW, replace(FEW, constants=("W",))], ids=["plain", "constant"])
 def test_a_hit_runs_no_stage(disk: Path, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...], program) -> None:
     if "opencl" in targets:
-        compiler.target("opencl").here()  # what its driver gets wrong is kept, too
+        registry.target("opencl").here()  # what its driver gets wrong is kept, too
     before = set(disk.iterdir()) if disk.exists() else set()
     for target in targets:
         expected = product(target, program)
@@ -148,6 +149,7 @@ def test_another_process_finds_it(disk: Path) -> None:
     program = """
 import sys, numpy as np, polytc
 from polytc import compiler
+from polytc.targets import registry
 if sys.argv[1] == "again":
     compiler.lower_program = None
 x = np.arange(6, dtype=np.float32)

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 import polytc
 from polytc import compiler, errors, lang
 from polytc.graph.operators.binding import NeedsValue
+from polytc.targets import registry
 
 TEXT = "def f(f32[M,K] A, f32[K,N] B) -> (f32[M,N] C) { C[i,j] += A[i,k] * B[k,j] }"
 SHAPES: dict[str, tuple[int, ...]] = {"A": (4, 5), "B": (5, 6)}
@@ -80,7 +81,7 @@ OTHERS: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     *((lambda n=n: getattr(polytc.lower(TEXT, shapes=SHAPES), n), text)  # type: ignore[misc]
       for n in ("scop", "dependences", "schedule", "loops", "source", "target")),
     (lambda: polytc.lower(TEXT, shapes=SHAPES).dependences, lambda d: str(d.order)),
-    (lambda: compiler.target("opencl").machine, text), (lambda: lang.signature(TEXT), text),
+    (lambda: registry.target("opencl").machine, text), (lambda: lang.signature(TEXT), text),
     (lambda: polytc.explain(TEXT, shapes=SHAPES, roofline=False), lambda e: str(e).partition("Cost")[0]),
     (lambda: NeedsValue(errors.fail("E606", "no value", kind=errors.ModelError), "x"), lambda e: [*error(e), e.name]),  # type: ignore[arg-type]
 ]

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 import polytc
-from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model import fixed_shapes, progress
 from polytc.codegen.target import Target
@@ -18,6 +17,7 @@ from polytc.export.bundle import Bundle
 from polytc.graph import ahead
 from polytc.machine import DEVICES
 from polytc.options import Licence, check_licence
+from polytc.targets import registry
 from polytc.targets.opencl.target import OpenCLTarget
 
 
@@ -51,7 +51,7 @@ def export(language: Language, what: Annotated[str, typer.Argument(
 def _target(language: Language, machine: str | None) -> Target:
     """The target, for a device of machine.DEVICES if one is named."""
     if machine is None:
-        return compiler.target(language.value)
+        return registry.target(language.value)
     if language is not Language.opencl or machine not in DEVICES:
         raise typer.BadParameter(f"--machine {machine}: the devices of OpenCL are {', '.join(DEVICES)}")
     return OpenCLTarget(DEVICES[machine])

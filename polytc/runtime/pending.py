@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from polytc.native import forks
@@ -50,6 +51,21 @@ class Pending(Generic[K, V]):
             known = self._known.get(key)
             failed = known is not None and known.done() and (known.cancelled() or known.exception() is not None)
             return None if failed else known
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Waits until nothing is under way in the background. Within, only this thread begins anything."""
+        with self._turn:
+            with self._lock:
+                background = self._background
+            if background is not None:
+                background.submit(int).result()
+            yield
+
+    def known(self) -> list[K]:
+        """The keys of what is there or being made."""
+        with self._lock:
+            return [key for key, _ in self._known.items()]
 
     def __len__(self) -> int:
         return len(self._known)

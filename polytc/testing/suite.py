@@ -14,6 +14,7 @@ import polytc
 from polytc import compiler, extensions
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Binary, Source, Target
+from polytc.targets import registry
 from polytc.testing.cases import CASES, STRAIGHT, Case
 
 TOLERANCE = {np.dtype("f2"): 2e-3, np.dtype("f4"): 3e-5, np.dtype("f8"): 1e-12}
@@ -66,9 +67,9 @@ class TargetSuite:
 
     def test_it_is_found_by_its_name(self) -> None:
         """Where its distribution is installed, the name is enough."""
-        if self.target.name not in compiler.target_names():
+        if self.target.name not in registry.target_names():
             pytest.skip(f"no entry point {self.target.name!r} of {extensions.TARGETS!r} is installed")
-        assert type(compiler.target(self.target.name)) is type(self.target)
+        assert type(registry.target(self.target.name)) is type(self.target)
 
     # ---- text and code
 

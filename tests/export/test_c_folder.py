@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import polytc
-from polytc import compiler
 from polytc.errors import TargetError
 from polytc.export import bundle, c_host
 from polytc.graph import ahead
+from polytc.targets import registry
 from tests.c_here import COMPILERS
 from tests.export import exported
 from tests.export.test_opencl_folder import CONV, CONV_SHAPES, LAYERNORM, OPEN, padded_convolution, random
@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("compiler_of_c", COMPILERS[:2])
 
 
 def write(text: str, to: Path, name: str = "", **arguments: Any) -> Path:
-    c_host.write(bundle.of_program(polytc.build(text, **arguments), compiler.target("c"), name), to)
+    c_host.write(bundle.of_program(polytc.build(text, **arguments), registry.target("c"), name), to)
     return to
 
 
@@ -134,7 +134,7 @@ def test_a_model_with_hostile_names(compiler_of_c: str, tmp_path: Path) -> None:
                               [numpy_helper.from_array(a, name) for name, a in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "net.onnx")
     loaded = polytc.load_onnx(tmp_path / "net.onnx")
-    c_host.write(bundle.of_plan(ahead.plan_of(loaded, {}), compiler.target("c"), "net"), tmp_path / "out")
+    c_host.write(bundle.of_plan(ahead.plan_of(loaded, {}), registry.target("c"), "net"), tmp_path / "out")
     x = random(1, 3, 8, 8, seed=4)
     exported.agree(run(tmp_path / "out", "net", [x], compiler_of_c), loaded.compile().run(None, {"x*/\n": x}))
     weights = tmp_path / "out" / "net.weights"
@@ -152,7 +152,7 @@ def test_inputs_that_nothing_reads(compiler_of_c: str, tmp_path: Path) -> None:
     nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Identity", ["w"], ["z"])]
     graph = helper.make_graph(nodes, "net", values[:2], values[2:], [numpy_helper.from_array(a, "w")])
     model = polytc.load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
-    c_host.write(bundle.of_plan(ahead.plan_of(model, {}), compiler.target("c"), "net"), tmp_path / "model")
+    c_host.write(bundle.of_plan(ahead.plan_of(model, {}), registry.target("c"), "net"), tmp_path / "model")
     exported.agree(run(tmp_path / "model", "net", [a, a], compiler_of_c), [-a, a])
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import polytc
 from language.program import Program
-from polytc import compiler
 from polytc.export import bundle, opencl
 from polytc.machine import DEVICES
+from polytc.targets import registry
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import drivers
 from tests.export import exported
@@ -56,7 +56,7 @@ def _folder(path: Path) -> Path:
 
 @pytest.mark.opencl
 def test_a_host_without_a_device_says_what_is_missing(tmp_path: Path) -> None:
-    target = compiler.target("opencl")
+    target = registry.target("opencl")
     assert isinstance(target, OpenCLTarget)
     write(_ALL["odd rows"], tmp_path, target)
     exported.built(tmp_path, NAME)

@@ -21,6 +21,7 @@ from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
 from polytc.program.sizes import Size, at
 from polytc.schedule.gpu import launches
+from polytc.targets import registry
 from tests.export import exported
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
@@ -33,7 +34,7 @@ LAYERNORM = """def layernorm(f32[B,N] X, f32[N] G) -> (Y) {
 
 
 def write(text: str, to: Path, name: str = "", **arguments: Any) -> Path:
-    target = compiler.target("opencl")
+    target = registry.target("opencl")
     opencl.write(bundle.of_program(polytc.build(text, **arguments), target, name), target.machine, to)
     return to
 
@@ -61,7 +62,7 @@ def test_the_hosts_compute_what_the_jit_does(tmp_path: Path) -> None:
     exported.device()
     program = polytc.build(LAYERNORM, {"X": x.shape, "G": g.shape})
     expected = np.zeros_like(x)
-    compiler.compile_program(program, compiler.target("opencl")).run([x, g, expected])
+    compiler.compile_program(program, registry.target("opencl")).run([x, g, expected])
     for found in (exported.in_c(folder, "layernorm", [x, g]), exported.in_python(folder, "layernorm", [x, g])):
         np.testing.assert_array_equal(found["Y"], expected)
 
@@ -115,7 +116,7 @@ def net(tmp_path: Path) -> tuple[polytc.Graph, Path]:
 
 
 def export(graph: polytc.Graph, to: Path) -> Path:
-    target = compiler.target("opencl")
+    target = registry.target("opencl")
     opencl.write(bundle.of_plan(ahead.plan_of(graph, {}), target, "net"), target.machine, to)
     return to
 

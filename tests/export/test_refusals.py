@@ -17,10 +17,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import polytc
-from polytc import compiler
 from polytc.codegen import weight_file
 from polytc.export import bundle, c_host, opencl
 from polytc.graph import ahead
+from polytc.targets import registry
 from tests.export import exported
 
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"
@@ -43,7 +43,7 @@ def library(folder: Path, name: str, *libraries: str) -> ctypes.CDLL:
 @pytest.fixture
 def for_cpus(tmp_path: Path) -> Callable[..., ctypes.CDLL]:
     def made(text: str, **shapes: tuple[int | str, ...]) -> ctypes.CDLL:
-        c_host.write(bundle.of_program(polytc.build(text, shapes), compiler.target("c"), "host"), tmp_path)
+        c_host.write(bundle.of_program(polytc.build(text, shapes), registry.target("c"), "host"), tmp_path)
         found = library(tmp_path, "host")
         found.host_create.restype, found.host_bytes.restype = ctypes.c_void_p, ctypes.c_size_t
         found.host_error.restype = ctypes.c_char_p
@@ -106,7 +106,7 @@ def for_devices(tmp_path: Path, session: Any) -> Iterator[Callable[..., tuple[ct
     made: list[tuple[ctypes.CDLL, ctypes.c_void_p]] = []
 
     def make(text: str, **shapes: tuple[int | str, ...]) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-        target = compiler.target("opencl")
+        target = registry.target("opencl")
         opencl.write(bundle.of_program(polytc.build(text, shapes), target, "host"), target.machine, tmp_path)
         host, self = library(tmp_path, "host", "-lOpenCL"), ctypes.c_void_p()
         assert host.host_create(ctypes.c_void_p(session.context.int_ptr), ctypes.c_void_p(session.device.int_ptr),
@@ -159,7 +159,7 @@ def test_buffers_that_overlap_or_are_of_another_context(for_devices, session) ->
 def test_the_python_host_takes_only_what_its_kernels_read(tmp_path: Path, session) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
-    target = compiler.target("opencl")
+    target = registry.target("opencl")
     opencl.write(bundle.of_program(polytc.build("C[i,j] = A[i,j] + B[i,j]", {"A": (8, 16), "B": (8, 16)}), target, "host"),
                  target.machine, tmp_path)
     spec = importlib.util.spec_from_file_location("host_of_refusals", tmp_path / "host.py")
@@ -243,7 +243,7 @@ def test_weights_of_another_export_ahead_of_time(model, tmp_path: Path) -> None:
 
 def test_weights_of_another_export_in_folders(model, tmp_path: Path) -> None:
     plan = ahead.plan_of(model, {})
-    c_host.write(bundle.of_plan(plan, compiler.target("c"), "net"), tmp_path)
+    c_host.write(bundle.of_plan(plan, registry.target("c"), "net"), tmp_path)
     host = library(tmp_path, "net")
     host.net_create.restype = ctypes.c_void_p
     weights = tmp_path / "net.weights"

@@ -16,6 +16,7 @@ from polytc.program import scalars
 from polytc.program.canonical import canonical
 from polytc.program.program import Program
 from polytc.rewrite import long_sums
+from polytc.targets import registry
 from polytc.targets.opencl.driver import devices
 from tests import guarded
 from tests.generator import calls, gpus
@@ -201,7 +202,7 @@ def _schedule(case: Case, program: Program) -> str | None:
 
 def target(case: Case) -> Target:
     """'gpu-mali' is OpenCL with the schedules of such a device, whatever runs them; 'cc' is C through the compiler here."""
-    return compiler.target(gpus.named(case.target)).here()
+    return registry.target(gpus.named(case.target)).here()
 
 
 def _differs(case: Case, expected: Expected, got: dict[str, np.ndarray]) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import compiler, lang
+from polytc import lang
+from polytc.targets import registry
 from tests.c_here import COMPILERS
 from tests.opencl_here import NEEDS_OPENCL
 
@@ -29,7 +30,7 @@ UNIT = 2.0**-23
 
 @pytest.fixture(autouse=True)
 def c_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(compiler.TARGETS, "cc", "tests.c_here:CompiledC")
+    monkeypatch.setitem(registry.TARGETS, "cc", "tests.c_here:CompiledC")
 
 
 def run(text: str, target: str = "cpu", **arrays: np.ndarray):

@@ -79,6 +79,6 @@ def judged(item: WorkItem, tests: list[str], place: Path, seconds: float) -> Wor
     os.chdir(place)
     names = place / "judges.txt"
     names.write_text("\n".join(tests))
-    os.environ.update(POLYTC_CACHE="0", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
+    os.environ.update(POLYTC_CACHE="0", POLYTC_PROCESSES="1", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -p no:xdist @{names}"
     return mutate_and_test(item.mutations, command, PATIENCE * seconds + START)

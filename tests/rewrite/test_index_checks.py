@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler, errors
+from polytc import api, errors
 from polytc.export import bundle
 from polytc.rewrite.index_checks import BLOCK
+from polytc.targets import registry
 
 RANDOM = np.random.default_rng(16)
 TARGETS = ("cpu", "interp")
@@ -319,7 +320,7 @@ def test_what_build_and_lower_print_agrees() -> None:
 
 
 def test_exports_do_not_look_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = compiler.target("c")
+    target = registry.target("c")
     program = polytc.build("O[i] = X[I[i]]", {"X": (8,), "I": (9,)}, {"I": "i64"})
     bundle.of_program(program, target)
     monkeypatch.setenv("POLYTC_CHECK_INDICES", "1")

@@ -12,6 +12,7 @@ from polytc import compiler, decisions, errors
 from polytc.decisions import Entry, Record, Value
 from polytc.machine import AVX512
 from polytc.schedule.decisions import KINDS
+from polytc.targets import registry
 from polytc.targets.interp import InterpTarget
 from tests import guarded
 from tests.decided_programs import PROGRAMS
@@ -80,7 +81,7 @@ def judge(name: str, seed: int, native: bool) -> str:
     text, shapes = ALL[name]
     types = {"gather": {"I": "i64"}, "mixed": {"A": "i8"}}.get(name)
     program = polytc.build(text, shapes, types)
-    target = compiler.target("cpu") if native else InterpTarget(AVX512)
+    target = registry.target("cpu") if native else InterpTarget(AVX512)
     given = changed(compiler.lower_program(program, target).decisions, random.Random(seed))
     arrays = {n: np.abs(a) % 3 + 1 if a.dtype.kind == "f" else a for n, a in small_numbers(program).items()}
     expected = polytc.lang.evaluate(program, {n: a.copy() for n, a in arrays.items()})

@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import polytc
-from polytc import compiler, keys
+from polytc import keys
 from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_CPU, NEON, Machine
+from polytc.targets import registry
 from polytc.targets.c.target import CTarget
 from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
@@ -60,7 +61,7 @@ PRINTING: dict[str, Callable[[Any], Any]] = {
     "Op.explain": explained,
     "Recipe.complete": lambda t: str(polytc.schedule(TEXT, SHAPES).tile("S1", i=2).complete(t)),
 }
-TARGETS = [LLVMTarget(), LLVMTarget(GENERIC_CPU), InterpTarget(), InterpTarget(AVX2), compiler.target("cpu")]
+TARGETS = [LLVMTarget(), LLVMTarget(GENERIC_CPU), InterpTarget(), InterpTarget(AVX2), registry.target("cpu")]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.name}{t.machine.vector_bytes}")
@@ -74,7 +75,7 @@ def test_every_entry_takes_a_target(entry: str, target: Any) -> None:
 
 @pytest.mark.parametrize("entry", [pytest.param(e, marks=NEEDS_OPENCL) for e in RUNNING])
 def test_on_an_opencl_device(entry: str) -> None:
-    for target in (compiler.target("opencl"), OpenCLTarget(next(iter(DEVICES.values())))):
+    for target in (registry.target("opencl"), OpenCLTarget(next(iter(DEVICES.values())))):
         np.testing.assert_array_equal(RUNNING[entry](target), A @ B)
 
 

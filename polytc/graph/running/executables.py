@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,22 +27,35 @@ Compile: TypeAlias = Callable[[Program], "Future[Any]"]
 """Begins to compile a program; the result is a Bindable."""
 
 
+@dataclass(frozen=True)
+class Compiler:
+    """Compiles programs for a target, one or several at once."""
+
+    target: str | Target
+    threads: int | None
+
+    def __call__(self, program: Program) -> Future[Any]:
+        from polytc.compiler import start_program  # not needed by the reference, and slow to import
+        return start_program(program, self.target, self.threads)
+
+    def all(self, programs: Sequence[Program], begun: Callable[[int], None]) -> list[Future[Any]]:
+        """Each program's code, see compile_all.start_programs."""
+        from polytc.compile_all import start_programs  # as above
+        return start_programs(programs, self.target, self.threads, begun)
+
+
 def compiler_for(target: str | Target, threads: int | None) -> Compile:
     """The function that compiles programs for a target."""
     if target == "evaluate":
         return _evaluated
-    from polytc.compiler import start_program  # not needed by the reference, and slow to import
-
-    def start(program: Program) -> Future[Any]:
-        return start_program(program, target, threads)
-    return start
+    return Compiler(target, threads)
 
 
 def machine_for(target: str | Target) -> Machine | None:
     """What decisions about whole plans look at; None for the reference, which runs programs as they are."""
     if target == "evaluate":
         return None
-    from polytc.compiler import here  # as above
+    from polytc.targets.registry import here  # as above
     return here(target).machine
 
 

@@ -21,6 +21,7 @@ from polytc.errors import ModelError, fail
 from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.planning import branch_guards, memory
 from polytc.graph.running import index_checks
+from polytc.graph.running.executables import Compiler
 from polytc.native.aligned import aligned_bytes, aligned_copy, usable
 from polytc.options import Licence
 from polytc.runtime.call_chains import Chain, Skip, slots
@@ -134,11 +135,20 @@ def build(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | 
 def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progress | None) -> list[Any]:
     """The code of the plan's calls. Who interrupts this does not wait for what was begun and has not had its turn."""
     started: list[Future[Any]] = []
+    programs, begun = compiled_programs(plan, licence), 0
+
+    def tell(number: int) -> None:
+        nonlocal begun
+        if progress:
+            progress(begun, len(programs), plan.calls[number].label)
+        begun += 1
     try:
-        for k, (call, program) in enumerate(zip(plan.calls, compiled_programs(plan, licence), strict=True)):
-            if progress:
-                progress(k, len(plan.calls), call.label)
-            started.append(compile_(program))
+        if isinstance(compile_, Compiler):
+            started = compile_.all(programs, tell)
+        else:
+            for k, program in enumerate(programs):
+                tell(k)
+                started.append(compile_(program))
         return [future.result() for future in started]
     except (KeyboardInterrupt, SystemExit):
         for future in started:

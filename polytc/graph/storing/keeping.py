@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from polytc import keys
-from polytc.compiler import target
 from polytc.disk import cache, mapped
 from polytc.graph.ir import Graph, Value
 from polytc.graph.parts import Ready, whole
 from polytc.graph.plan import Plan
 from polytc.graph.running.instance import compiled_programs
 from polytc.graph.storing.stored import LENGTH, Choices, Origin, Source, mark, start_key
+from polytc.targets.registry import target
 
 LARGEST = 64 << 20
 """Bytes of weights in no file, because a pass made them; with more a model is not kept: so that code keeps its place."""
