@@ -31,10 +31,21 @@ Begun = Callable[[int], None]
 
 def start_programs(programs: Sequence[Program], target_name: str | Target = "cpu", threads: int | None = None,
                    begun: Begun | None = None) -> list[Future[Executable]]:
-    """As compiler.start_program for each. Raises what that raises."""
-    to = registry.here(target_name)
-    told = begun or (lambda n: None)
+    """As compiler.start_program for each. Raises what that raises; what had no turn yet does not get it then."""
     found = dict[int, Future[Executable]]()
+    try:
+        _start(programs, target_name, threads, begun or (lambda n: None), found)
+    except BaseException:
+        for future in found.values():
+            future.cancel()
+        raise
+    return [found[n] for n in range(len(programs))]
+
+
+def _start(programs: Sequence[Program], target_name: str | Target, threads: int | None, told: Begun,
+           found: dict[int, Future[Executable]]) -> None:
+    """Add the future of each program to `found`."""
+    to = registry.here(target_name)
 
     def start(n: int) -> None:
         told(n)
@@ -54,7 +65,6 @@ def start_programs(programs: Sequence[Program], target_name: str | Target = "cpu
     for n in range(len(programs)):
         if n not in found:
             start(n)
-    return [found[n] for n in range(len(programs))]
 
 
 def _missing(programs: Sequence[Program], to: Target) -> list[int]:
