@@ -21,6 +21,8 @@ POOL = """def f(X[H,W,C]) -> (Y) {{
     Y[h,w,c] max= (X[{s}*h+r-1,{s}*w+q-1,c] else -inf) where h in 0:{h}, w in 0:{w}, r in 0:3, q in 0:3
 }}"""
 SIZES = [(12, 9, 32, 1), (13, 8, 40, 2), (1, 1, 16, 1), (2, 3, 24, 1), (7, 7, 48, 1), (56, 5, 16, 2)]
+ON_TARGETS = [pytest.param(*s, t, marks=pytest.mark.long if s[2] == 48 or (t == "interp" and s[0] in (12, 56)) else ())
+              for s in SIZES for t in ("cpu", "interp")]
 
 
 def text_of(form: str, height: int, width: int, stride: int) -> str:
@@ -31,8 +33,7 @@ def padded(x: np.ndarray, value: float) -> np.ndarray:
     return np.pad(x, ((1, 2), (1, 2), (0, 0)), constant_values=value)
 
 
-@pytest.mark.parametrize("target", ["cpu", "interp"])
-@pytest.mark.parametrize(("h", "w", "c", "stride"), SIZES)
+@pytest.mark.parametrize(("h", "w", "c", "stride", "target"), ON_TARGETS)
 def test_depthwise_products(h: int, w: int, c: int, stride: int, target: str) -> None:
     rng = np.random.default_rng(h + w)
     x, k = rng.standard_normal((h, w, c)).astype(np.float32), rng.standard_normal((3, 3, c)).astype(np.float32)
@@ -43,8 +44,7 @@ def test_depthwise_products(h: int, w: int, c: int, stride: int, target: str) ->
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["cpu", "interp"])
-@pytest.mark.parametrize(("h", "w", "c", "stride"), SIZES)
+@pytest.mark.parametrize(("h", "w", "c", "stride", "target"), ON_TARGETS)
 def test_pools(h: int, w: int, c: int, stride: int, target: str) -> None:
     x = np.random.default_rng(h * w).standard_normal((h, w, c)).astype(np.float32) - 9
     p = padded(x, -np.inf)

@@ -65,7 +65,7 @@ def tiles(seed: int) -> tuple[L.Module, dict[str, np.ndarray]]:
     return module, arrays_of(x, z, y, seed=seed)
 
 
-@pytest.mark.parametrize("start", range(0, 60, 10))
+@pytest.mark.parametrize("start", [0, 20, 40, *(pytest.param(n, marks=pytest.mark.long) for n in (10, 30, 50))])
 def test_the_same_instances_in_the_same_order(start: int) -> None:
     """And masked vectors of these tiles stay inside of the arrays."""
     for seed in range(start, start + 10):

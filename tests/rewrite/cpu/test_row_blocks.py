@@ -58,8 +58,9 @@ def test_short_sequences_stay_as_they_are() -> None:
     assert "L_rows" not in {t.name for t in lowered(32, 32).rewritten.tensors}
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("rows", "keys"), [(256, 256), (131, 200), (64, 509)])
+@pytest.mark.parametrize(("rows", "keys", "threads"), [
+    (131, 200, 2), (64, 509, 1), *(pytest.param(*p, marks=pytest.mark.long) for p in (
+        (256, 256, 1), (256, 256, 2), (131, 200, 1), (64, 509, 2)))])
 def test_results(rows: int, keys: int, threads: int) -> None:
     """Whole blocks; rows beyond the last block; keys beyond the last vector."""
     a = arrays(rows, keys)

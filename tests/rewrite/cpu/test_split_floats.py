@@ -50,7 +50,7 @@ def numbers(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.n
     return rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(1, 40), st.integers(16, 99), st.integers(32, 200), st.sampled_from(list(KINDS)),
        st.sampled_from(list(TARGETS)), st.integers(0, 99))
 @example(32, 32, 64, "i8", "AMX", 0)

@@ -18,7 +18,7 @@ from polytc.runtime.sized import sized
 from polytc.targets.opencl.target import OpenCLTarget
 
 SOFTMAX = "P[i] max= X[i,j]; E[i,j] = exp(X[i,j]-P[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i] -> (Y)"
-CONV = ("def conv(f32[N,8,H,L] I, f32[16,8,3,3] W) -> (O) {"
+CONV = ("def conv(f32[G,8,H,L] I, f32[16,8,3,3] W) -> (O) {"
         " O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:H, w in 0:L }")
 Shapes = dict[str, tuple[str | int, ...]]
 
@@ -37,8 +37,8 @@ CASES = {
     "a matmul": Case("C[i,j] += A[i,k]*B[k,j]", {"A": ("M", "K"), "B": ("K", "N")}),
     "a matmul with what follows": Case("T[i,j] += A[i,k]*B[k,j]; C[i,j] = max(T[i,j]+b[j], 0) -> (C)",
                                        {"A": ("M", "K"), "B": ("K", "N"), "b": ("N",)}),
-    "a batch": Case("C[b,i,j] += A[b,i,k]*B[b,j,k]", {"A": ("N", "M", 20), "B": ("N", "K", 20)}),
-    "a padded convolution": Case(CONV, {"I": ("N", 8, "H", "L"), "W": (16, 8, 3, 3)}),
+    "a batch": Case("C[b,i,j] += A[b,i,k]*B[b,j,k]", {"A": ("G", "M", 20), "B": ("G", "K", 20)}),
+    "a padded convolution": Case(CONV, {"I": ("G", 8, "H", "L"), "W": (16, 8, 3, 3)}),
     "rows": Case("y[i] += x[i,j]", {"x": ("M", "K")}),
     "rows of one size": Case("y[i] max= x[i,j]", {"x": ("M", 200)}),
     "columns": Case("y[j] += x[i,j]", {"x": ("M", "K")}, kernels=2, barriers=1),
@@ -51,8 +51,8 @@ CASES = {
     "few columns": Case("y[j] min= x[i,j]", {"x": ("K", 3)}, kernels=2, barriers=4),
     "a transposed operand": Case("B[i,j] = A[j,i] + A[i,j]", {"A": ("M", "M")}, barriers=1),
 }
-SIZES = [{"M": 37, "K": 213, "N": 5, "H": 9, "L": 14}, {"M": 1, "K": 1, "N": 1, "H": 1, "L": 1},
-         {"M": 64, "K": 1024, "N": 66, "H": 2, "L": 33}, {"M": 131, "K": 7, "N": 4, "H": 16, "L": 16}]
+SIZES = [{"M": 37, "K": 213, "N": 5, "G": 2, "H": 9, "L": 14}, {"M": 1, "K": 1, "N": 1, "G": 1, "H": 1, "L": 1},
+         {"M": 64, "K": 1024, "N": 66, "G": 3, "H": 2, "L": 33}, {"M": 131, "K": 7, "N": 4, "G": 1, "H": 16, "L": 16}]
 
 
 def lowered(text: str, shapes: Shapes) -> compiler.Lowered:
