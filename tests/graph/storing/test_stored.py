@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,52 @@ assert "Relu" in str(graph) and "w" in graph.constants
 """
 
 
+SERVER = """
+import json, os, signal, sys
+import numpy, onnx, polytc.compiler, polytc.graph, polytc.graph.importing, polytc.graph.parts, polytc.graph.passes
+for line in sys.stdin:
+    asked = json.loads(line)
+    if (child := os.fork()) == 0:
+        signal.alarm(300)
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        sys.argv = ["-c", *asked["arguments"]]
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(asked[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        exec(asked["script"], {"__name__": "__main__"})
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Runs scripts as `python -c` does, in forks: most of what a process takes is to import polytc's compiler and onnx."""
+
+
+class Server:
+    """Threads that wait for forks would be in the way of pytest's: the forks are another process's."""
+
+    def __init__(self, folder_: Path) -> None:
+        self.folder = folder_
+        self.process = subprocess.Popen([sys.executable, "-c", SERVER], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, script: str, arguments: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
+        out, err = self.folder / "out", self.folder / "err"
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps({"script": script, "arguments": arguments, "environment": environment, "out": str(out),
+                          "err": str(err)}), file=self.process.stdin, flush=True)
+        code = int(self.process.stdout.readline())
+        return code, out.read_text(), err.read_text()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    assert made.process.stdin is not None
+    made.process.stdin.close()
+    assert made.process.wait(60) == 0
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, np.ndarray]:
     x = np.random.default_rng(5).standard_normal((3, 40)).astype("f4")
@@ -85,53 +132,64 @@ def expected(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
     return np.maximum(x @ weights["w"] + weights["b"], 0) @ weights["v"] * 2
 
 
-def run(files: tuple[Path, np.ndarray], script: str = RUN, threads: int = 1, **environment: str) -> dict[str, Any]:
-    """What another process makes of the model."""
+def execute(files: tuple[Path, np.ndarray], server: Server | None, script: str, *arguments: str, **environment: str) -> str:
+    """What a script prints about the model. server: None for a process that has imported nothing."""
     folder_, _ = files
     around = {n: v for n, v in os.environ.items() if n not in ("POLYTC_CHECK", "POLYTC_CACHE", "POLYTC_DUMP")}
     around |= {"POLYTC_CACHE_DIR": str(folder_ / "cache")} | environment
-    done = subprocess.run([sys.executable, "-c", script, str(folder_ / "model.onnx"), str(threads), str(folder_ / "x.npy")],
-                          env=around, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    given = [str(folder_ / "model.onnx"), *arguments]
+    if server is not None:
+        code, out, err = server.run(script, given, around)
+    else:
+        done = subprocess.run([sys.executable, "-c", script, *given], env=around, capture_output=True, text=True, timeout=300)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    assert code == 0, err
+    return out
+
+
+def run(files: tuple[Path, np.ndarray], server: Server | None, script: str = RUN, threads: int = 1, **environment: str
+        ) -> dict[str, Any]:
+    """What another process makes of the model."""
+    out = execute(files, server, script, str(threads), str(files[0] / "x.npy"), **environment)
+    found: dict[str, Any] = json.loads(out)
     return found
 
 
-def test_the_second_start_needs_no_compiler(files: tuple[Path, np.ndarray]) -> None:
+def test_the_second_start_needs_no_compiler(files: tuple[Path, np.ndarray], server: Server) -> None:
     weights = save(files[0] / "model.onnx", 1)
-    first = run(files)
-    second = run(files)
+    first = run(files, None)
+    second = run(files, None)
     assert not first["started"]
     assert second["started"]
     np.testing.assert_allclose(second["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
     assert second["y"] == first["y"]
     loaded = [m for m in second["modules"] for heavy in HEAVY if m == heavy or m.startswith(heavy + ".")]
     assert not loaded
-    run(files, MORE)
-    assert not run(files, POLYTC_CHECK="1")["started"]
-    assert not run(files, threads=2)["started"]
-    assert run(files, threads=2)["y"] == first["y"]
+    run(files, None, MORE)
+    assert not run(files, server, POLYTC_CHECK="1")["started"]
+    assert not run(files, server, threads=2)["started"]
+    assert run(files, server, threads=2)["y"] == first["y"]
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarray], external: bool) -> None:
+def test_a_model_that_was_written_to_is_another_one(files: tuple[Path, np.ndarray], server: Server, external: bool) -> None:
     save(files[0] / "model.onnx", 1, external)
-    run(files)
-    assert run(files)["started"]
+    run(files, server)
+    assert run(files, server)["started"]
     before = os.stat(files[0] / "model.onnx")
     weights = save(files[0] / "model.onnx", 2, external)
     os.utime(files[0] / "model.onnx", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert os.stat(files[0] / "model.onnx").st_size == before.st_size
-    found = run(files)
+    found = run(files, server)
     assert not found["started"]
     np.testing.assert_allclose(found["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
     if external:
         other = np.fromfile(files[0] / "weights.bin", "f4") * 0
         other.tofile(files[0] / "weights.bin")
-        assert not np.any(run(files)["y"])
+        assert not np.any(run(files, server)["y"])
 
 
-def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarray]) -> None:
+def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarray], server: Server) -> None:
     """Both files of weights stay as they were: only the link changes."""
     folder_ = files[0]
     weights = []
@@ -140,17 +198,17 @@ def test_a_link_to_weights_that_is_pointed_elsewhere(files: tuple[Path, np.ndarr
         (folder_ / "weights.bin").rename(folder_ / f"{seed}.bin")
     link = folder_ / "weights.bin"
     link.symlink_to("1.bin")
-    run(files)
-    assert run(files)["started"]
+    run(files, server)
+    assert run(files, server)["started"]
     link.unlink()
     link.symlink_to("2.bin")
-    found = run(files)
+    found = run(files, server)
     assert not found["started"]
     np.testing.assert_allclose(found["y"], expected(files[1], weights[1]), rtol=1e-4, atol=1e-4)
-    assert run(files)["started"]
+    assert run(files, server)["started"]
 
 
-def test_two_versions_of_a_hub_share_the_model_but_not_the_weights(files: tuple[Path, np.ndarray]) -> None:
+def test_two_versions_of_a_hub_share_the_model_but_not_the_weights(files: tuple[Path, np.ndarray], server: Server) -> None:
     """The links of both lead to one file of the graph and to different weights."""
     folder_ = files[0]
     (folder_ / "blobs").mkdir()
@@ -165,7 +223,7 @@ def test_two_versions_of_a_hub_share_the_model_but_not_the_weights(files: tuple[
         for k, seed in enumerate((1, 2)):
             (folder_ / "model.onnx").unlink(missing_ok=True)
             np.save(folder_ / f"v{seed}" / "x.npy", files[1])
-            found = run((folder_ / f"v{seed}", files[1]), POLYTC_CACHE_DIR=str(folder_ / "cache"))
+            found = run((folder_ / f"v{seed}", files[1]), server, POLYTC_CACHE_DIR=str(folder_ / "cache"))
             np.testing.assert_allclose(found["y"], expected(files[1], weights[k]), rtol=1e-4, atol=1e-4)
 
 
@@ -194,55 +252,51 @@ assert np.array_equal(model.session().run(None, {"x": x})[0], before)
 @pytest.mark.parametrize("large", [0, 1 << 30])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("external", [False, True])
-def test_files_that_are_overwritten_or_cut_under_a_running_model(files: tuple[Path, np.ndarray], external: bool, cached: bool,
-                                                                 large: int) -> None:
+def test_files_that_are_overwritten_or_cut_under_a_running_model(files: tuple[Path, np.ndarray], server: Server, external: bool,
+                                                                 cached: bool, large: int) -> None:
     folder_ = files[0]
     save(folder_ / "model.onnx", 1, external)
     if cached:
-        run(files)
+        run(files, server)
     names = [str(folder_ / n) for n in ("weights.bin", "model.onnx") if (folder_ / n).exists()]
-    around = {n: v for n, v in os.environ.items() if n not in ("POLYTC_CHECK", "POLYTC_CACHE", "POLYTC_DUMP")}
-    around |= {"POLYTC_CACHE_DIR": str(folder_ / "cache")}
-    done = subprocess.run([sys.executable, "-c", SPOILED, str(folder_ / "model.onnx"), "1",
-                           str(folder_ / "x.npy"), str(large), *names], env=around, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    execute(files, server, SPOILED, "1", str(folder_ / "x.npy"), str(large), *names)
 
 
-def test_broken_entries_are_made_again(files: tuple[Path, np.ndarray]) -> None:
+def test_broken_entries_are_made_again(files: tuple[Path, np.ndarray], server: Server) -> None:
     weights = save(files[0] / "model.onnx", 3)
-    run(files)
+    run(files, server)
     entries = sorted((files[0] / "cache" / "code").glob("*.bin"))
     assert len(entries) >= 3
     for n, entry in enumerate(entries):
         data = bytearray(entry.read_bytes())
         data[-1 - n % 7] ^= 0x5A
         entry.write_bytes(data if n % 2 else data[:len(data) // 2])
-    np.testing.assert_allclose(run(files)["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
-    assert run(files)["started"]
+    np.testing.assert_allclose(run(files, server)["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
+    assert run(files, server)["started"]
 
 
-def test_a_missing_kernel_means_compiling(files: tuple[Path, np.ndarray]) -> None:
+def test_a_missing_kernel_means_compiling(files: tuple[Path, np.ndarray], server: Server) -> None:
     weights = save(files[0] / "model.onnx", 4)
-    run(files)
+    run(files, server)
     for entry in (files[0] / "cache" / "code").glob("*.bin"):
         if b"parts" in entry.read_bytes()[:200]:  # a package: see codegen/package.py
             entry.unlink()
-    found = run(files)
+    found = run(files, server)
     assert not found["started"]
     np.testing.assert_allclose(found["y"], expected(files[1], weights), rtol=1e-4, atol=1e-4)
 
 
-def test_a_file_that_was_changed_just_now_is_not_kept(files: tuple[Path, np.ndarray]) -> None:
+def test_a_file_that_was_changed_just_now_is_not_kept(files: tuple[Path, np.ndarray], server: Server) -> None:
     save(files[0] / "model.onnx", 5)
     soon = RUN.replace("-1000.0", "1000.0")
-    run(files, soon)
-    assert not run(files, soon)["started"]
+    run(files, server, soon)
+    assert not run(files, server, soon)["started"]
 
 
-def test_nodes_are_read_from_the_file_that_was_loaded(files: tuple[Path, np.ndarray]) -> None:
+def test_nodes_are_read_from_the_file_that_was_loaded(files: tuple[Path, np.ndarray], server: Server) -> None:
     save(files[0] / "model.onnx", 6)
-    run(files)
-    run(files, RUN + """
+    run(files, server)
+    run(files, server, RUN + """
 open(sys.argv[1], "ab").write(b"x")
 try:
     graph.nodes
@@ -252,18 +306,18 @@ except polytc.ModelError as error:
 """)
 
 
-def test_operators_of_the_user_count_whenever_they_are_registered(files: tuple[Path, np.ndarray]) -> None:
+def test_operators_of_the_user_count_whenever_they_are_registered(files: tuple[Path, np.ndarray], server: Server) -> None:
     weights = save(files[0] / "model.onnx", 7)
     late = RUN.replace("model =", 'polytc.graph.register("", "Relu", "op Own(X) -> Y { Y[i, j] = X[i, j] + 1 }")\nmodel =')
     own = ((files[1] @ weights["w"] + weights["b"] + 1) @ weights["v"] * 2).tolist()
     for script, wanted in ((late, own), (RUN, expected(files[1], weights)), (late, own)):
-        np.testing.assert_allclose(run(files, script)["y"], wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(run(files, server, script)["y"], wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_graph_that_was_found_is_changed_as_any_other(files: tuple[Path, np.ndarray]) -> None:
+def test_a_graph_that_was_found_is_changed_as_any_other(files: tuple[Path, np.ndarray], server: Server) -> None:
     save(files[0] / "model.onnx", 8)
-    run(files)
-    assert run(files, RUN + """
+    run(files, server)
+    assert run(files, None, RUN + """
 import copy, dataclasses, pickle
 again = polytc.graph.load_onnx(sys.argv[1])
 other = dataclasses.replace(again, name="other")
@@ -274,13 +328,13 @@ for each in (graph, again):
 """)["started"]
 
 
-def test_all_shapes_are_prepared_where_the_first_is_found(files: tuple[Path, np.ndarray]) -> None:
+def test_all_shapes_are_prepared_where_the_first_is_found(files: tuple[Path, np.ndarray], server: Server) -> None:
     save(files[0] / "model.onnx", 9)
     model = onnx.load(files[0] / "model.onnx")
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
     model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "n"
     onnx.save_model(model, str(files[0] / "model.onnx"))
-    run(files, RUN.replace("threads=int", 'shapes={"x": (3, 40)}, threads=int'))
-    run(files, RUN.replace("threads=int", 'shapes=[{"x": (3, 40)}, {"x": (5, 40)}], threads=int').replace("(y,)", """
+    run(files, server, RUN.replace("threads=int", 'shapes={"x": (3, 40)}, threads=int'))
+    run(files, server, RUN.replace("threads=int", 'shapes=[{"x": (3, 40)}, {"x": (5, 40)}], threads=int').replace("(y,)", """
 assert len(model._instances) == 2
 (y,)"""))
