@@ -53,8 +53,14 @@ def both(m: L.Module, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return got
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+QUICK = {"f16": (1, 4), "bf16": (1, 8), "f32": (1, 2, 16), "f64": (1, 8), "bool": (1, 4, 16), "i8": (1, 16), "u8": (1, 2),
+         "i16": (1, 4), "u16": (1, 8), "i32": (1, 8), "u32": (1, 2), "i64": (1, 16), "u64": (1, 4)}
+"""Lanes: each number of them for signed and unsigned integers and for floats."""
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [
+    pytest.param(t, n, marks=() if n in QUICK[str(t)] else pytest.mark.long)
+    for t in DTYPES.values() for n in (1, 2, 4, 8, 16)], ids=str)
 def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
     if dtype == F64 and not devices.has_double(devices.choose()):
         pytest.skip("the device has no f64")
@@ -92,8 +98,9 @@ def test_register_tile_is_an_array_of_vectors() -> None:
     assert "acc[7] = fma(" in text
 
 
-@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
-@pytest.mark.parametrize("dtype", [F16, F32, F64, I8, U8, I64, BOOL], ids=str)
+@pytest.mark.parametrize(("dtype", "lanes"), [
+    pytest.param(t, n, marks=() if (n in (2, 16)) == (t in (F32, F64, I8)) or t == I8 else pytest.mark.long)
+    for t in (F16, F32, F64, I8, U8, I64, BOOL) for n in (2, 4, 8, 16)], ids=str)
 def test_reductions_of_vectors(dtype: DType, lanes: int) -> None:
     ops = [op for op in scalars.REDUCTIONS if dtype.kind in "iub" or op not in "&|^"]
     x = L.Buffer("x", dtype, (4, lanes))
