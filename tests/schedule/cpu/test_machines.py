@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polytc import compiler
 from polytc.codegen import loops, traverse
 from polytc.lang import build
-from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from polytc.machine import AVX2, AVX512, NEON, SVE
 from polytc.native import jit
 from polytc.targets.llvm.target import LLVMTarget
 
