@@ -114,11 +114,14 @@ def test_error(name: str, targets: tuple[str, ...]) -> None:
             assert errors(op(**arrays), case, arrays) <= bound(case.terms), target
 
 
-def test_examples() -> None:
-    """A constant is as bad as data can be: its roundings go the same way for a long time."""
-    for n, count in (("A", 10_000_000), ("A", 50_000_000)):
-        found = float(polytc.compile("s += A[i]")(**{n: np.full(count, 0.1, np.float32)}))
-        assert abs(found / (count * float(np.float32(0.1))) - 1) < 4e-6
+@pytest.mark.parametrize("count", [10_000_000, pytest.param(50_000_000, marks=pytest.mark.long)])
+def test_a_constant(count: int) -> None:
+    """It is as bad as data can be: its roundings go the same way for a long time."""
+    found = float(polytc.compile("s += A[i]")(np.full(count, 0.1, np.float32)))
+    assert abs(found / (count * float(np.float32(0.1))) - 1) < 4e-6
+
+
+def test_squares_of_a_constant() -> None:
     A = np.full(4_000_000, 0.1, np.float32)
     assert abs(float(polytc.compile("s += A[i]*A[i]")(A)) / (4e6 * float(np.float32(0.1)) ** 2) - 1) < 4e-6
 
@@ -150,7 +153,7 @@ def test_open_sizes() -> None:
 @pytest.mark.parametrize("name", ["everything", "columns", "a product"])
 def test_any_number_of_threads(name: str) -> None:
     arrays = mixed(CASES[name])
-    found = [polytc.compile(CASES[name].text, threads=n)(**arrays) for n in (1, 2, 3, 4)]
+    found = [polytc.compile(CASES[name].text, threads=n)(**arrays) for n in (1, 2, 3)]
     assert len({f.tobytes() for f in found}) == 1
 
 
@@ -173,8 +176,9 @@ def terms(program: pr.Program) -> int:
     return max(found)
 
 
-@pytest.mark.parametrize("machine", ["AVX512", "NEON", "a GPU", *(pytest.param(m, marks=pytest.mark.long) for m in DEVICES)])
-@pytest.mark.parametrize("name", ["columns", "all of three", "a product", "a window"])
+@pytest.mark.parametrize(("name", "machine"), [
+    pytest.param(n, m, marks=() if m in ("AVX512", "a GPU") or (n, m) == ("columns", "NEON") else pytest.mark.long)
+    for n in ("columns", "all of three", "a product", "a window") for m in MACHINES])
 def test_terms(name: str, machine: str) -> None:
     case = CASES[name]
     program = api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32"))
@@ -241,11 +245,11 @@ SMALL = {
                lambda A: (np.tril(A, 3) - np.tril(A, -9)).sum()),
     "every third": ("s += A[k] where k % 3 == 1", {"A": (100,)}, lambda A: A[1::3].sum()),
     "guarded": ("S[i] += A[i,k-3] else 2 where k in 0:60, i in 0:4", {"A": (4, 50)}, lambda A: A.sum(1) + 20),
-    "a product": ("C[i,j] += A[i,k]*B[k,j]", {"A": (9, 61), "B": (61, 17)}, np.dot),
+    "a product": ("C[i,j] += A[i,k]*B[k,j]", {"A": (3, 61), "B": (61, 17)}, np.dot),
     "a product with what follows": ("T[i,j] += A[i,k]*B[k,j]; C[i,j] = T[i,j]*2 - 1 -> (C)",
-                                    {"A": (9, 61), "B": (61, 17)}, lambda A, B: 2 * (A @ B) - 1),
+                                    {"A": (3, 61), "B": (61, 17)}, lambda A, B: 2 * (A @ B) - 1),
     "a window": ("O[m,y,x] += (I[c,y+r-1,x+s-1] else 0)*W[m,c,r,s] where y in 0:5, x in 0:6",
-                 {"I": (7, 5, 6), "W": (3, 7, 3, 3)},
+                 {"I": (7, 5, 6), "W": (2, 7, 3, 3)},
                  lambda I, W: np.einsum("cyxrs,mcrs->myx", np.lib.stride_tricks.sliding_window_view(
                      np.pad(I, ((0, 0), (1, 1), (1, 1))), (3, 3), (1, 2)), W)),
     "continued": ("S[i] = B[i]; S[i] += A[i,k]", {"A": (3, 71), "B": (3,)}, lambda A, B: A.sum(1) + B),
@@ -285,15 +289,21 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(long_sums, name, value)
 
 
-@pytest.mark.parametrize("name", [n for n in SMALL if n != "where memory says"])
-def test_results(name: str, small_blocks: None) -> None:
+CHECKED = ("one", "a band", "every third", "guarded", "a window", "rows that memory bounds", "a transposed convolution")
+"""Whose loops for CPUs run in the interpreter, too: it sees each access outside."""
+
+
+@pytest.mark.parametrize(("name", "target"), [
+    pytest.param(n, t, marks=() if kind != "interp" or n in CHECKED else pytest.mark.long, id=f"{n}-{kind}")
+    for n in SMALL if n != "where memory says"
+    for kind, t in (("cpu", LLVMTarget().here()), ("interp", InterpTarget()), ("gpu", InterpTarget(GENERIC_GPU)))])
+def test_results(name: str, target: Target, small_blocks: None) -> None:
     text, shapes, exact = SMALL[name]
     arrays = integers(shapes, name)
-    for to in (LLVMTarget().here(), InterpTarget(), InterpTarget(GENERIC_GPU)):
-        program = api.build(text, shapes, {n: a.dtype for n, a in arrays.items()}).licensed(Licence(direct=True))
-        out = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
-        compiler.compile_program(program, to).run([{**out, **arrays}[n] for n in program.arrays])
-        np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()), err_msg=to.name)
+    program = api.build(text, shapes, {n: a.dtype for n, a in arrays.items()}).licensed(Licence(direct=True))
+    out = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
+    compiler.compile_program(program, target).run([{**out, **arrays}[n] for n in program.arrays])
+    np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()))
 
 
 @pytest.mark.parametrize(("text", "shapes"), [
@@ -303,7 +313,7 @@ def test_results(name: str, small_blocks: None) -> None:
     ("S[2*i] += A[i,k]", {"A": ("N", "M")})])
 def test_results_of_open_sizes(text: str, shapes: dict[str, tuple[str, ...]], small_blocks: None) -> None:
     op = polytc.compile(text, shapes=shapes, typical={n: 40 for s in shapes.values() for n in s})
-    for n in (40, 1, 2, 7, 64, 97):
+    for n in (40, 1, 2, 7, 53):
         A = np.random.default_rng(n).integers(-3, 4, (n, n + 1, 5)[:len(shapes["A"])]).astype("f4")
         A = A[:, :n] if shapes["A"] == ("M", "M") else A
         np.testing.assert_array_equal(op(A), polytc.evaluate(text, A))
