@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,7 +122,12 @@ def save_model(path: Path) -> None:
     np.savez(f"{path}.npz", x=x, y=y)
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.4, 1.0, 2.0])
+def moments(quick: float, *others: float) -> list[Any]:
+    """Delays; `make test` takes the first."""
+    return [quick, *(pytest.param(d, marks=pytest.mark.long) for d in others)]
+
+
+@pytest.mark.parametrize("delay", moments(1.0, 0.05, 0.4, 2.0))
 def test_programs(tmp_path: Path, delay: float) -> None:
     code, out, errors = interrupted([sys.executable, "-c", PROGRAMS + ENDLESS], tmp_path, delay)
     assert out == "left\n", errors
@@ -129,7 +135,7 @@ def test_programs(tmp_path: Path, delay: float) -> None:
     again(PROGRAMS, tmp_path)
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.3, 0.7])
+@pytest.mark.parametrize("delay", moments(0.3, 0.05, 0.7))
 def test_models(tmp_path: Path, delay: float) -> None:
     save_model(tmp_path / "m.onnx")
     command = [sys.executable, "-c", MODEL + ENDLESS, str(tmp_path / "m.onnx")]
@@ -148,8 +154,12 @@ polytc.cli.main()
 '''
 
 
-@pytest.mark.parametrize("delay", [0.1, 0.5, 1.2])
-@pytest.mark.parametrize("what", ["program", "isl", "model"])
+QUICK = {("program", 0.1), ("isl", 1.2), ("model", 0.5)}
+
+
+@pytest.mark.parametrize(("what", "delay"), [
+    pytest.param(w, d, marks=() if (w, d) in QUICK else pytest.mark.long)
+    for w in ("program", "isl", "model") for d in (0.1, 0.5, 1.2)])
 def test_command_line(tmp_path: Path, what: str, delay: float) -> None:
     """What compiles for minutes where nothing bounds it, and a model."""
     if what == "model":

@@ -137,7 +137,7 @@ STRAIGHT: tuple[Case, ...] = (
     Case("place of the largest", "(M[i], J[i]) argmax= (A[i,j], j)", {"A": (6, 40)},
          lambda A: (A.max(1), A.argmax(1).astype(np.int64))),
     Case("no elements", "S[i] += A[i,j]", {"A": (4, 0)}, lambda A: A.sum(1)),
-    Case("matrix product", "C[i,j] += A[i,k] * B[k,j]", {"A": (33, 45), "B": (45, 51)}, lambda A, B: A @ B),
+    Case("matrix product", "C[i,j] += A[i,k] * B[k,j]", {"A": (33, 21), "B": (21, 37)}, lambda A, B: A @ B),
     Case("transposed product", "C[i,j] += A[k,i] * B[j,k]", {"A": (19, 20), "B": (21, 19)}, lambda A, B: A.T @ B.T),
     Case("batched product", "C[b,i,j] += A[b,i,k] * B[b,k,j]", {"A": (3, 9, 11), "B": (3, 11, 10)}, lambda A, B: A @ B),
     Case("product of bytes", "C[i,j] += i32(A[i,k]) * i32(B[k,j])", {"A": (17, 40), "B": (40, 18)},

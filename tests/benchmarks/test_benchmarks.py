@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -161,5 +162,8 @@ def test_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["gem"], [], ["gemm", "--peers", "tvm"], ["gemm", "--part", "3/2"]])
-def test_refused(arguments: list[str]) -> None:
-    assert run(*arguments).returncode == 2
+def test_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(RUN), *arguments])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(RUN), run_name="__main__")
+    assert done.value.code == 2

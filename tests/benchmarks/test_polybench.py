@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -152,8 +153,11 @@ def test_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--size", "TINY"], ["--only", "gem"], ["--peers", "gcc"], ["--source", "/nowhere"]])
-def test_refused(arguments: list[str]) -> None:
-    assert run(*arguments).returncode == 2
+def test_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(COMMAND), *arguments])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(COMMAND), run_name="__main__")
+    assert done.value.code == 2
 
 
 def test_checksums_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,9 +109,13 @@ def test_any_name_gives_code_that_compiles(name: str, tmp_path: Path) -> None:
     exported.agree(run(folder, own, [a, b, c], COMPILERS[0]), [a + b * c])
 
 
-@pytest.mark.parametrize("names", ["buffers aligned places", "NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "mm mm_1 mm_run",
-                                   "INT8_MAX OF AS", "PARALLEL self number", "file_of loaded stored"])
-@pytest.mark.parametrize("extent", [6, "N"])
+OF_C = ("NAN INFINITY M_PI", "BUFSIZ SEEK_SET SIZE_MAX", "INT8_MAX OF AS")
+OF_HOSTS = ("buffers aligned places", "mm mm_1 mm_run", "PARALLEL self number", "file_of loaded stored")
+
+
+@pytest.mark.parametrize(("names", "extent"), [
+    *((n, 6) for n in OF_C), *((n, "N") for n in OF_HOSTS),
+    *(pytest.param(n, e, marks=pytest.mark.long) for group, e in ((OF_C, "N"), (OF_HOSTS, 6)) for n in group)])
 def test_any_array_gives_code_that_compiles(names: str, extent: int | str, tmp_path: Path) -> None:
     a, b, c = names.split()
     folder = write(f"T[i,j] += {a}[i,k]*{b}[k,j]; {c}[i,j] = T[i,j] + {a}[i,j]", tmp_path, "mm",

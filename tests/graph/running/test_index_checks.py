@@ -70,7 +70,7 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray], str, list[tuple[in
                        {"x": floats(2, 7, 3), "u": floats(2, 3, 3), "i": ints(0, 5, 2)}, "i", [(0, 5)], 24),
     "lengths": (N("ReverseSequence", ["x", "i"], ["y"]), {"x": floats(6, 3), "i": ints(1, 7, 3)}, "i", [(0, 7)], 10),
     "regions": (N("RoiAlign", ["x", "r", "i"], ["y"], output_height=2, output_width=2),
-                {"x": floats(3, 2, 5, 5), "r": abs(floats(4, 4)), "i": ints(0, 3, 4)}, "i", [(0, 3)], 16),
+                {"x": floats(3, 1, 4, 4), "r": abs(floats(2, 4)), "i": ints(0, 3, 2)}, "i", [(0, 3)], 16),
     "unpool": (N("MaxUnpool", ["x", "i"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
                {"x": floats(1, 1, 2, 2), "i": distinct(0, 16, 1, 1, 2, 2)}, "i", [(0, 16)], 11),
 }

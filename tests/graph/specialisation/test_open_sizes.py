@@ -113,7 +113,7 @@ def test_one_compilation_serves_all_sizes(name: str, build: Any, reference: Any,
 def test_a_size_of_one_has_kernels_of_its_own(name: str, build: Any, reference: Any, compiled: list[Program]) -> None:
     case, sizes = CASES[name]
     onnx_model, feeds = case(build)
-    model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=True)
+    model = polytc.load_onnx(onnx_model).compile(threads=2, symbolic=True)  # as above: the same code for the other sizes
     first = next(iter(sizes[0]))
     for k, each in enumerate(sizes):
         x = feeds({**each, first: 1})
@@ -125,9 +125,13 @@ def test_a_size_of_one_has_kernels_of_its_own(name: str, build: Any, reference: 
     assert compiled == []
 
 
-def test_batch_and_length_are_one_size_where_they_go_together(build: Any, reference: Any, compiled: list[Program]) -> None:
+def layer(build: Any) -> onnx.ModelProto:
     nodes = [N("MatMul", ["x", "w"], ["a"]), N("Add", ["a", "b"], ["c"]), N("Relu", ["c"], ["y"])]
-    onnx_model = build(nodes, {"x": (np.float32, ["batch", "length", 8])}, ["y"], {"w": array(8, 40), "b": array(40)})
+    return build(nodes, {"x": (np.float32, ["batch", "length", 8])}, ["y"], {"w": array(8, 40), "b": array(40)})
+
+
+def test_batch_and_length_are_one_size_where_they_go_together(build: Any, reference: Any, compiled: list[Program]) -> None:
+    onnx_model = layer(build)
     model = polytc.load_onnx(onnx_model).compile(threads=1, symbolic=True)
     for batch, length in ((2, 9), (3, 6), (5, 64), (2, 5)):
         x = {"x": array(batch, length, 8)}
@@ -137,7 +141,7 @@ def test_batch_and_length_are_one_size_where_they_go_together(build: Any, refere
 
 def test_other_targets(build: Any, reference: Any, targets: tuple[str, ...]) -> None:
     onnx_model, feeds = perceptron(build)
-    for target in ("evaluate", *targets):
+    for target in ("evaluate", *(t for t in targets if t != "cpu")):
         model = polytc.load_onnx(onnx_model).compile(target=target, symbolic=True)
         for n in (2, 9, 1):
             x = feeds({"batch": n})
@@ -145,11 +149,11 @@ def test_other_targets(build: Any, reference: Any, targets: tuple[str, ...]) -> 
 
 
 def test_typical_sizes_are_compiled_for_at_once(build: Any, compiled: list[Program]) -> None:
-    onnx_model, feeds = attention(build)
+    onnx_model = layer(build)
     model = polytc.load_onnx(onnx_model).compile(symbolic=True, typical={"batch": 4, "length": 24})
     assert compiled
     compiled.clear()
-    model.run(None, feeds({"batch": 3, "length": 40}))
+    model.run(None, {"x": array(3, 40, 8)})
     assert compiled == []
     with pytest.raises(ArgumentError) as e:
         polytc.load_onnx(onnx_model).compile(symbolic=True, typical={"batch": 0})

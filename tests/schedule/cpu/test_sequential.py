@@ -127,14 +127,14 @@ def test_without_tiles(name):
         scene, band, fixed, [None] * len(band.loops))))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("side", [4, 5])
+@pytest.mark.parametrize(("name", "side"), [
+    *((n, 5) for n in PROGRAMS), *(pytest.param(n, 4, marks=() if n == "jacobi" else pytest.mark.long) for n in PROGRAMS)])
 def test_square_tiles(name, side):
     check(PROGRAMS[name], planned(PROGRAMS[name], lambda scene, band, fixed: tile_sizes.given(
         scene, band, fixed, [side if tile_sizes.tileable(band) else None] * len(band.loops))))
 
 
-SETTINGS = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS
