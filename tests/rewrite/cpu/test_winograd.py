@@ -18,6 +18,7 @@ from polytc.program.program import Program
 from polytc.rewrite.cpu.winograd import choice, convolution, winograd_text
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
 from polytc.targets.llvm.target import LLVMTarget
+from tests import behind
 
 PLAIN = "O[n,m,h,w] += (X[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:{H}, w in 0:{W}"
 
@@ -217,10 +218,11 @@ def lowered(**options: str) -> Lowered:
 
 
 def test_chosen_where_it_pays_and_forbidden_on_request() -> None:
-    assert len(lowered().rewritten.statements) > 15
+    program = build(PLAIN.format(H=28, W=28), {"X": (1, 64, 28, 28), "W": (64, 64, 3, 3)})
+    assert len(behind.rewritten(program, AVX512).statements) > 15
     assert len(lowered(algebra="direct").rewritten.statements) < 6
-    few = polytc.lower(PLAIN.format(H=28, W=28), shapes={"X": (1, 3, 28, 28), "W": (8, 3, 3, 3)})
-    assert len(few.rewritten.statements) < 6
+    few = build(PLAIN.format(H=28, W=28), {"X": (1, 3, 28, 28), "W": (8, 3, 3, 3)})
+    assert len(behind.rewritten(few, AVX512).statements) < 6
 
 
 def test_forbidden_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
