@@ -150,13 +150,7 @@ def test_another_process_finds_it(disk: Path) -> None:
     program = """
 import numpy as np, polytc
 from polytc import compiler
-<<<<<<< ours
-from polytc.targets import registry
-if sys.argv[1] == "again":
-    compiler.lower_program = None
-=======
 compiler.lower_program = None
->>>>>>> theirs
 x = np.arange(6, dtype=np.float32)
 print(polytc.run("Y[i] = 2*X[i] + 1", x, threads=2).tolist())
 """
