@@ -8,7 +8,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
                     {"I": (16, 28, 28), "W": (24, 16, 3, 3)}),
     "softmax": ("M[i] max= X[i,j]; E[i,j] = exp(X[i,j]-M[i]); S[i] += E[i,j]; Y[i,j] = E[i,j]/S[i]", {"X": (17, 300)}),
     "attention": ("S[i,j] += Q[i,d]*K[j,d]; E[i,j] = exp(S[i,j]/8); Z[i] += E[i,j]; Y[i,d] += E[i,j]*V[j,d]/Z[i]",
-                  {"Q": (256, 24), "K": (256, 24), "V": (256, 24)}),
+                  {"Q": (128, 24), "K": (128, 24), "V": (128, 24)}),
     "sum": ("s += X[i]", {"X": (5000,)}),
     "dot": ("s[i] += A[i,k]*B[i,k]", {"A": (9, 400), "B": (9, 400)}),
     "transpose": ("Y[j,i] = X[i,j]*2 + 1", {"X": (90, 70)}),

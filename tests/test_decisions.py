@@ -16,10 +16,10 @@ from polytc.codegen.target import Target
 from polytc.machine import AVX512
 from polytc.rewrite import record
 from polytc.targets import registry
-from polytc.targets.interp import InterpTarget
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.decided_programs import EDITS, PROGRAMS
+from tests.processor_here import target_for
 
 HEAD = f"{decisions.HEAD} {decisions.VERSION}\n"
 CPU = LLVMTarget(AVX512)
@@ -60,7 +60,7 @@ def test_an_edited_record_is_followed(name: str, edit: int) -> None:
     text, shapes = PROGRAMS[name]
     arrays = numbers(polytc.build(text, shapes))
     expected = polytc.evaluate(text, **{n: a.copy() for n, a in arrays.items()})
-    found = polytc.compile(text, InterpTarget(AVX512), shapes=shapes, decisions=HEAD + given)(**arrays)
+    found = polytc.compile(text, target_for(AVX512), shapes=shapes, decisions=HEAD + given)(**arrays)
     for e, f in zip(*(x if isinstance(x, tuple) else (x,) for x in (expected, found)), strict=True):
         np.testing.assert_allclose(f, e, rtol=3e-4, atol=3e-4)
 

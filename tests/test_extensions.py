@@ -143,7 +143,7 @@ WRONG = [
     ("targets", "plain", "nowhere:X", "cannot be imported"), ("targets", "plain", "steps:decide", "cannot be made"),
     ("targets", "plain", "steps:SQUARES", "is no Target"), ("targets", "other", "target:PlainTarget", "calls itself 'plain'"),
     ("steps", "squares", "steps:apply", "is a function"), ("operators", "com.acme::Swish", "steps:SQUARES", "is a Added")]
-USED = {"targets": "polytc.compiler.target(NAME)", "steps": "polytc.lower('C[i] = A[i]', shapes={'A': (4,)})",
+USED = {"targets": "polytc.targets.registry.target(NAME)", "steps": "polytc.lower('C[i] = A[i]', shapes={'A': (4,)})",
         "operators": "registry.known(NAME)"}
 
 
@@ -152,9 +152,8 @@ Refusals = dict[tuple[str, str], str]
 
 EACH = """
 import os, sys
-import polytc, polytc.compiler
+import polytc, polytc.targets.registry
 from polytc.graph.operators import registry
-from polytc.targets import registry
 for k, (site, code) in enumerate(zip(sys.argv[1::2], sys.argv[2::2], strict=True)):
     if (child := os.fork()) == 0:  # nobody has looked for extensions yet
         sys.path.insert(0, site)
@@ -192,4 +191,4 @@ def test_what_cannot_be_used_is_refused(refusals: Refusals, group: str, name: st
 
 def test_a_name_of_polytc_stays_polytcs(tmp_path: Path) -> None:
     site = install(tmp_path, OUTSIDE / "polytc_outside", {"polytc.targets": {"cpu": "polytc_outside.target:PlainTarget"}})
-    assert "LLVMTarget" in python(site, "-c", "import polytc.compiler as c; print(c.target('cpu'), c.target_names())")
+    assert "LLVMTarget" in python(site, "-c", "import polytc.targets.registry as r; print(r.target('cpu'), r.target_names())")
