@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,15 @@ os.environ["POLYTC_CACHE"] = "0"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts with what the tests produce now")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with `part(n)` one in n of its parameters is quick, whichever their names choose; the others are long."""
+    for item in items:
+        part = item.get_closest_marker("part")
+        if part is not None and zlib.crc32(item.name.encode()) % part.args[0]:
+            item.add_marker("long")
 
 
 def pytest_collection_finish() -> None:

@@ -37,6 +37,7 @@ def plain(text: str) -> list[str]:
     return [line.split("#")[0].rstrip() for line in text.splitlines()]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_record_gives_the_same_code(name: str, target: str) -> None:
@@ -48,6 +49,7 @@ def test_a_record_gives_the_same_code(name: str, target: str) -> None:
     assert decisions.read(str(own.decisions)) == decisions.read("\n\n# edited\n" + str(own.decisions))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("edit", range(3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_edited_record_is_followed(name: str, edit: int) -> None:

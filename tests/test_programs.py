@@ -172,6 +172,7 @@ def test_schedules_of_isl(name: str) -> None:
     check(build(*SMALL[name]), "cpu", "isl")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", but({**SMALL, **LARGE}, {  # which tests/rewrite/gpu/test_local_tiles.py maps, too
     "batched matmul", "conv 3x3", "conv 1x1", "conv 3x3, small maps"}))
 def test_gpu_mapping(name: str, targets: tuple[str, ...]) -> None:

@@ -175,6 +175,7 @@ def test_interp(name: str) -> None:
         case.check(op, {n: start + 2 * k % 5 for k, n in enumerate(case.names)}, start)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in ("batched", "layer") else n for n in CASES])
 def test_opencl(name: str, targets: tuple[str, ...]) -> None:
     if "opencl" not in targets:

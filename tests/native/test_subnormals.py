@@ -36,6 +36,7 @@ def model(tmp_path):
     return path
 
 
+@pytest.mark.part(2)
 @X86
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("keep", [False, True])

@@ -123,6 +123,7 @@ def test_a_request_for_isl_ends_in_the_order_of_the_text() -> None:
     assert how == "program order: isl's scheduler needs more time: its numbers become long"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 @pytest.mark.parametrize("request_", [None, "isl"])
 def test_calls_in_nested_loops_end_in_time(target: str, request_: str | None) -> None:

@@ -153,6 +153,7 @@ def node_by_node(nodes: Sequence, x: np.ndarray, constants: Mapping[str, np.ndar
     return values["y"]
 
 
+@pytest.mark.part(2)
 @ALL
 @pytest.mark.parametrize("fusion", [True, False], ids=["fused", "apart"])
 @pytest.mark.parametrize("name", MODELS)

@@ -76,6 +76,7 @@ CASES: dict[str, tuple[onnx.NodeProto, dict[str, np.ndarray], str, list[tuple[in
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", ["cpu", "interp", "evaluate"])
 @pytest.mark.parametrize("name", CASES)
 def test_each_operator_names_the_first_index_outside(name: str, target: str, build, reference) -> None:

@@ -45,6 +45,7 @@ def test_every_target_takes_what_is_not_refused(kind: str) -> None:
         assert str(compiler.lower_program(p, target).source)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("n", [198, 4000, *(pytest.param(n, marks=pytest.mark.long) for n in (400, 1000))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_too_deep_is_refused_where_it_stands(kind: str, n: int) -> None:

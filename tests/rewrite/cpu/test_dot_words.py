@@ -168,6 +168,7 @@ def test_convolutions_with_padding(target: str, weights: tuple[str, ...], lead: 
     assert target != "cpu" or has_dots(program, VNNI)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", PATHS)
 @pytest.mark.parametrize("text", [
     "C[0,i,j] = i32(A[i,j])\nC[0,i,j] += (i32(A[i,k]) - 1) * (i32(B[k,j]) - 2)",
@@ -298,6 +299,7 @@ LESS = ((2, 14, 64, 32, 3, 1), (1, 28, 64, 16, 3, 1), (3, 7, 64, 48, 3, 1), (1, 
 """As IMAGES, but fewer rows, filters and channels, for the interpreter."""
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("target", "high", "wide", "channels", "filters", "window", "stride"), [
     *(("cpu", *image) for image in IMAGES + FEW), *(("AMX", *image) for image in FEW + LESS),
     *(pytest.param("AMX", *image, marks=pytest.mark.long) for image in IMAGES)])

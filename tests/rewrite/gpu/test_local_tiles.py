@@ -87,6 +87,7 @@ def kernels(text: str, shapes: Shapes, machine: str = "generic-gpu") -> tuple[lo
     return lowered.loops, lowered.source.text
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", [
     pytest.param(n, marks=pytest.mark.long if n == "padded convolution" else []) for n in PROGRAMS])
 def test_results(name: str, targets: tuple[str, ...]) -> None:

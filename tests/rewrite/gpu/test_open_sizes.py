@@ -69,6 +69,7 @@ def run(program: Program, sizes: dict[str, int], arrays: dict[str, np.ndarray]) 
     sized(executable, compiler.options(executable), given).run([arrays[n] for n in program.arrays])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", CASES)
 def test_one_text_serves_all_sizes(name: str, targets: tuple[str, ...]) -> None:
     case = CASES[name]

@@ -155,6 +155,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 TILED = ("seidel", "subsequence")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(("name", "mode"), [
     pytest.param(n, m, marks=pytest.mark.long if m == "tiles" and n not in TILED else []) for n in PROGRAMS for m in MODES])
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:

@@ -49,6 +49,7 @@ def check(op: Any, sizes: list[tuple[int, int, int]] = SIZES) -> None:
         np.testing.assert_array_equal(op(a, b), np.maximum(a @ b, 0), err_msg=f"{m}, {k}, {n}")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:
@@ -60,6 +61,7 @@ def test_one_kernel_serves_all_sizes(name: str, target: str) -> None:
     assert op._open.kernels == 1
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", RECIPES)
 def test_completed_for_the_target(name: str) -> None:
     check(polytc.compile(MATMUL, shapes=NAMED, schedule=recipe(name)))
@@ -76,6 +78,7 @@ def test_saved_and_read(name: str, tmp_path: Path) -> None:
         assert other.yaml() == made.yaml()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", RECIPES)
 def test_ranges_hold_for_all_sizes(name: str) -> None:
     """A loop's range as formulas says, for given sizes, what the same schedule says that is made for these."""
