@@ -191,7 +191,7 @@ def _from_bfloat(fn: ir.Function, a: ir.Value) -> ir.Value:
     """bf16 is the upper half of an f32."""
     wide = fn.convert("zext", a, "i32")
     single = ir.vector("float", ir.lanes_of(a.type))
-    return fn.emit(single, f"bitcast {fn.binary('shl', wide, ir.constant(16, wide.type))} to {single}")
+    return fn.bitcast(fn.binary("shl", wide, ir.constant(16, wide.type)), single)
 
 
 def _to_bfloat(fn: ir.Function, a: ir.Value, machine: Machine | None) -> ir.Value:
@@ -200,7 +200,7 @@ def _to_bfloat(fn: ir.Function, a: ir.Value, machine: Machine | None) -> ir.Valu
     if machine is not None and machine.has("avx512bf16") and machine.has("avx512vl"):
         return _bfloat_instruction(fn, a, lanes)
     integer = ir.vector("i32", lanes)
-    bits = fn.emit(integer, f"bitcast {a} to {integer}")
+    bits = fn.bitcast(a, integer)
     odd = fn.binary("and", fn.binary("lshr", bits, ir.constant(16, integer)), ir.constant(1, integer))
     rounded = fn.binary("add", fn.binary("add", bits, ir.constant(0x7FFF, integer)), odd)
     nan = fn.compare("fcmp uno", a, a)
@@ -220,7 +220,7 @@ def _bfloat_instruction(fn: ir.Function, a: ir.Value, lanes: int) -> ir.Value:
     width = 8 if lanes <= 8 else 16
     padded = a if lanes == width else fn.shuffle(a, None, [*range(lanes), *[-1] * (width - lanes)])
     made = fn.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * width}", f"<{width} x bfloat>", (padded,))
-    raw = fn.emit(f"<{width} x i16>", f"bitcast {made} to <{width} x i16>")
+    raw = fn.bitcast(made, f"<{width} x i16>")
     return raw if lanes == width else fn.shuffle(raw, None, range(lanes))
 
 
@@ -229,12 +229,12 @@ def _odd_single(fn: ir.Function, a: ir.Value) -> ir.Value:
     near = fn.convert("fptrunc", a, "float")
     back = fn.convert("fpext", near, "double")
     integer = ir.vector("i32", ir.lanes_of(a.type))
-    bits = fn.emit(integer, f"bitcast {near} to {integer}")
+    bits = fn.bitcast(near, integer)
     beyond = fn.compare("fcmp ogt", fn.intrinsic("fabs", (back,)), fn.intrinsic("fabs", (a,)))
     bits = fn.choose(beyond, fn.binary("sub", bits, ir.constant(1, integer)), bits)
     inexact = fn.compare("fcmp one", back, a)
     bits = fn.choose(inexact, fn.binary("or", bits, ir.constant(1, integer)), bits)
-    return fn.emit(near.type, f"bitcast {bits} to {near.type}")
+    return fn.bitcast(bits, near.type)
 
 
 def _float_to_int(fn: ir.Function, a: ir.Value, target: DType) -> ir.Value:

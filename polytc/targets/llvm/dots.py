@@ -75,4 +75,4 @@ def _widened(fn: ir.Function, v: ir.Value) -> ir.Value:
 
 
 def _bits(fn: ir.Function, v: ir.Value, type_: str) -> ir.Value:
-    return v if v.type == type_ else fn.emit(type_, f"bitcast {v} to {type_}")
+    return v if v.type == type_ else fn.bitcast(v, type_)

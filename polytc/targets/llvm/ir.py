@@ -41,14 +41,19 @@ def memory_type(dtype: DType, lanes: int = 1) -> str:
     return f"<{lanes} x i8>" if dtype.kind == "b" and lanes > 1 else "i8" if dtype.kind == "b" else register_type(dtype, lanes)
 
 
+def is_vector(type_: str) -> bool:
+    """Whether a type is one of vectors, e.g. '<8 x float>'; also one of a single lane, '<1 x i32>'."""
+    return type_.startswith("<")
+
+
 def element(type_: str) -> str:
     """The element type of a vector type, e.g. '<8 x float>' -> 'float'; a scalar type is its own element."""
-    return type_[type_.index("x ") + 2:-1] if type_.startswith("<") else type_
+    return type_[type_.index("x ") + 2:-1] if is_vector(type_) else type_
 
 
 def lanes_of(type_: str) -> int:
     """How many lanes a type has, e.g. '<8 x float>' -> 8."""
-    return int(type_[1:type_.index(" ")]) if type_.startswith("<") else 1
+    return int(type_[1:type_.index(" ")]) if is_vector(type_) else 1
 
 
 def vector(type_: str, lanes: int) -> str:
@@ -138,7 +143,7 @@ class Function:
         self.block = "entry"
         self.extra = ""
         self.vectors = 0
-        """Instructions so far that have to do with vectors: `<` stands in the types of these only."""
+        """Instructions so far that read or make a vector."""
         self._count = 0
         self._splats: tuple[str, dict[tuple[str, int], Value]] = ("", {})
         text.functions.append(self)
@@ -148,16 +153,16 @@ class Function:
         self._count += 1
         return f"{stem}{self._count}"
 
-    def emit(self, type_: str, instruction: str) -> Value:
-        """Append an instruction that yields a value of `type_`."""
+    def emit(self, type_: str, instruction: str, *operands: Value) -> Value:
+        """Append an instruction that yields a value of `type_`. operands: that may be vectors where the result is none."""
         ref = f"%{self.fresh()}"
-        self.vectors += "<" in instruction
+        self.vectors += is_vector(type_) or any(is_vector(a.type) for a in operands)
         self.lines.append(f"  {ref} = {instruction}")
         return Value(type_, ref)
 
-    def do(self, instruction: str) -> None:
-        """Append an instruction without a result."""
-        self.vectors += "<" in instruction
+    def do(self, instruction: str, *operands: Value) -> None:
+        """Append an instruction without a result. operands: those that may be vectors."""
+        self.vectors += any(is_vector(a.type) for a in operands)
         self.lines.append(f"  {instruction}")
 
     def start(self, label: str) -> None:
@@ -188,15 +193,19 @@ class Function:
         target = vector(scalar, lanes_of(a.type))
         return a if target == a.type else self.emit(target, f"{op} {a} to {target}")
 
+    def bitcast(self, a: Value, type_: str) -> Value:
+        """The same bits as another type, which may have other lanes."""
+        return self.emit(type_, f"bitcast {a} to {type_}", a)
+
     def call(self, name: str, result: str, args: Sequence[Value], flags: str = "") -> Value:
         """A call of an external function, declared on the way."""
         self.text.declare(name, result, [a.type for a in args])
-        return self.emit(result, f"call {flags}{result} @{name}({', '.join(map(str, args))})")
+        return self.emit(result, f"call {flags}{result} @{name}({', '.join(map(str, args))})", *args)
 
     def call_void(self, name: str, args: Sequence[Value]) -> None:
         """A call of an external function without a result."""
         self.text.declare(name, "void", [a.type for a in args])
-        self.do(f"call void @{name}({', '.join(map(str, args))})")
+        self.do(f"call void @{name}({', '.join(map(str, args))})", *args)
 
     def intrinsic(self, name: str, args: Sequence[Value], flags: str = "") -> Value:
         """A call of an LLVM intrinsic overloaded on its first argument's type, with a result of that type."""
@@ -229,7 +238,7 @@ class Function:
 
     def extract(self, a: Value, lane: int) -> Value:
         """One lane."""
-        return self.emit(element(a.type), f"extractelement {a}, i64 {lane}")
+        return self.emit(element(a.type), f"extractelement {a}, i64 {lane}", a)
 
     def insert(self, a: Value, x: Value, lane: int) -> Value:
         """`a` with another value in one lane."""

@@ -45,7 +45,8 @@ def load(fn: ir.Function, dtype: DType, pointer: ir.Value, lanes: int = 1) -> ir
 
 def store(fn: ir.Function, dtype: DType, pointer: ir.Value, value: ir.Value) -> None:
     """A scalar, or a vector to neighbouring elements."""
-    fn.do(f"store {_to_memory(fn, dtype, value)}, {pointer}, align {dtype.bytes}")
+    memory = _to_memory(fn, dtype, value)
+    fn.do(f"store {memory}, {pointer}, align {dtype.bytes}", memory)
 
 
 def load_masked(fn: ir.Function, dtype: DType, pointer: ir.Value, mask: ir.Value) -> ir.Value:

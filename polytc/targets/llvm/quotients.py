@@ -42,7 +42,7 @@ def by_number(fn: ir.Function, x: ir.Value, divisor: float, *, whole: bool = Fal
 def _all_reach(fn: ir.Function, x: ir.Value, least: float) -> ir.Value:
     """Is each lane at least so far from 0, or 0? As bits, which order as numbers do, and 0 - 1 is beyond all others."""
     integer = ir.vector("i32", ir.lanes_of(x.type))
-    bits = fn.emit(integer, f"bitcast {x} to {integer}")
+    bits = fn.bitcast(x, integer)
     distance = fn.binary("sub", fn.binary("and", bits, ir.constant(0x7FFFFFFF, integer)), ir.constant(1, integer))
     reach = int(np.float32(least).view(np.int32)) - 1
     lanes = fn.compare("icmp uge", distance, ir.constant(reach, integer))

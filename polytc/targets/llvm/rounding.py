@@ -34,7 +34,7 @@ def nearest_integer(fn: ir.Function, x: ir.Value) -> ir.Value:
     """x, which `is_small`, rounded, as i32; some number for NaN."""
     shifted = _shifted(fn, x)
     integer = ir.vector("i32", ir.lanes_of(x.type))
-    return fn.binary("sub", fn.emit(integer, f"bitcast {shifted} to {integer}"), ir.constant(SHIFT_BITS, integer))
+    return fn.binary("sub", fn.bitcast(shifted, integer), ir.constant(SHIFT_BITS, integer))
 
 
 def _shifted(fn: ir.Function, x: ir.Value) -> ir.Value:

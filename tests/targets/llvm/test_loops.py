@@ -9,6 +9,7 @@ import pytest
 
 from polytc.codegen import loops
 from polytc.program.scalars import F32
+from polytc.targets.llvm import ir, memory
 from tests.targets.llvm.llvm_modules import TARGET, V, add, c, load, module, run
 
 
@@ -31,6 +32,19 @@ def test_large_loops_of_vectors_are_not_unrolled_further() -> None:
         return bool(number)
 
     assert [told(2, 8), told(20, 8), told(20, 1)] == [False, True, False]
+
+
+@pytest.mark.parametrize(("type_", "vectors"), [("float", 0), ("<8 x float>", 4), ("<1 x float>", 4)])
+def test_instructions_that_read_or_make_vectors_are_counted(type_: str, vectors: int) -> None:
+    """Also those whose result is none: a store, and the bits of a vector as one number."""
+    fn = ir.Function(ir.Text(), "f", [])
+    value = ir.Value(type_, "%v")
+    fn.binary("fadd", value, value)
+    fn.bitcast(value, f"i{32 * ir.lanes_of(type_)}")
+    memory.store(fn, F32, ir.Value("ptr", "%p"), value)
+    fn.call_void("take", (value,))
+    fn.do("br label %next")
+    assert fn.vectors == vectors
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -146,10 +146,10 @@ class Floats:
         return ir.constant(x, self.integer)
 
     def bits(self, a: ir.Value) -> ir.Value:
-        return self.fn.emit(self.integer, f"bitcast {a} to {self.integer}")
+        return self.fn.bitcast(a, self.integer)
 
     def from_bits(self, a: ir.Value) -> ir.Value:
-        return self.fn.emit(self.type, f"bitcast {a} to {self.type}")
+        return self.fn.bitcast(a, self.type)
 
     def exponent_bits(self, n: ir.Value) -> ir.Value:
         """The number whose biased exponent is the last bits of an integer: 2**(n - bias)."""
@@ -190,5 +190,5 @@ class Floats:
         """An operation on whole vectors with the usual rounding, in all lanes or in some; 0 in the others."""
         name = f"llvm.x86.avx512.mask.{name}.p{'s' if self.dtype == F32 else 'd'}.512"
         lanes = f"i{self.lanes}"
-        mask = ir.Value(lanes, "-1") if where is None else self.fn.emit(lanes, f"bitcast {where} to {lanes}")
+        mask = ir.Value(lanes, "-1") if where is None else self.fn.bitcast(where, lanes)
         return self.fn.call(name, self.type, (*args, self.number(0.0), mask, ir.Value("i32", "4")))
