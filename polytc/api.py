@@ -10,6 +10,7 @@ from typing import Any, Unpack, overload
 from polytc import compiler, lang, loading
 from polytc.arguments import (
     DTypes,
+    LowerOptions,
     OpenShapes,
     Options,
     check_dtypes,
@@ -20,10 +21,10 @@ from polytc.arguments import (
     check_target,
     check_text,
     open_shapes,
+    with_options,
 )
 from polytc.codegen.target import Target
 from polytc.contraction import einsum
-from polytc.decisions import Record
 from polytc.errors import TargetError
 from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
@@ -48,21 +49,17 @@ __all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "
 
 
 @overload
-def compile(text: str, target: str | Target = "cpu", *, constants: None = None, fusion: str | None = None,
-            decisions: str | Record | None = None, **options: Unpack[Options]) -> Op: ...
+def compile(text: str, target: str | Target = "cpu", *, constants: None = None, **options: Unpack[Options]) -> Op: ...
 
 
 @overload
-def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, Any], fusion: str | None = None,
-            decisions: str | Record | None = None, **options: Unpack[Options]) -> FixedOp: ...
+def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, Any],
+            **options: Unpack[Options]) -> FixedOp: ...
 
 
-def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            threads: int | None = None, schedule: str | Recipe | None = None, algebra: str | None = None,
-            entry: str | None = None, constants: Mapping[str, Any] | None = None, symbolic: bool = False,
-            typical: Mapping[str, int] | None = None, fusion: str | None = None, fast: bool = False,
-            checked: bool | None = None, decisions: str | Record | None = None) -> Op | FixedOp:
+@with_options
+def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, Any] | None = None,
+            **options: Unpack[Options]) -> Op | FixedOp:
     """A program as a callable.
 
     text: statements, a `def` or an `op`.  target: 'cpu', 'opencl', 'c', 'interp' or 'evaluate', for the
@@ -90,13 +87,12 @@ def compile(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | Non
     tensor, index and element, when the run is over; else it is clamped, or not written. None is what POLYTC_CHECK_INDICES says.
     Raises CompileError with every diagnostic of the program.
     """
-    given = None if constants is not None else shapes
-    if constants is not None and symbolic:
+    if constants is None:
+        return Op(text, target, **options)
+    if options.get("symbolic"):
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
-    op = Op(text, target, shapes=given, dtypes=dtypes, attrs=attrs, scalars=scalars, threads=threads,
-            schedule=check_schedule(schedule, fusion, decisions), algebra=algebra, entry=entry, symbolic=symbolic,
-            typical=typical, fast=fast, checked=checked)
-    return op if constants is None else FixedOp(op, constants)
+    options["shapes"] = None
+    return FixedOp(Op(text, target, **options), constants)
 
 
 def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | None = None,
@@ -124,19 +120,18 @@ def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
     return _op(check_text(text), "evaluate", algebra="direct")(*args, **arrays)
 
 
-def lower(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-          attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-          schedule: str | Recipe | None = None, algebra: str | None = None, entry: str | None = None,
-          fusion: str | None = None, fast: bool = False, checked: bool | None = None,
-          decisions: str | Record | None = None) -> compiler.Lowered:
+@with_options
+def lower(text: str, target: str | Target = "cpu", **options: Unpack[LowerOptions]) -> compiler.Lowered:
     """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
 
-    dtypes: f32 where nothing is said; algebra, entry, fusion, fast, decisions: see `compile`. checked: each gather and scatter
-    adds an output, see docs/language.md. Raises CompileError.
+    dtypes: f32 where nothing is said. checked: each gather and scatter adds an output, see docs/language.md. For the others see
+    `compile`. Raises CompileError.
     """
     check_target(target)
-    program = build(text, shapes, dtypes, attrs, scalars, entry, check_checked(checked)).licensed(check_licence(algebra, fast))
-    wanted = check_schedule(schedule, fusion, decisions)
+    program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
+                    options.get("entry"), check_checked(options.get("checked")))
+    program = program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
+    wanted = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
     if isinstance(wanted, Recipe):
         wanted = loading.request(wanted, registry.target(target).machine)
     return compiler.lower_program(program, target, wanted)
@@ -166,20 +161,18 @@ def _machine(target: str | Target) -> Machine:
     return registry.here(check_target(target)).machine
 
 
-def explain(text: str, target: str | Target = "cpu", *, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-            attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None,
-            schedule: str | Recipe | None = None, algebra: str | None = None, threads: int | None = None, roofline: bool = True,
-            entry: str | None = None, fusion: str | None = None, fast: bool = False,
-            decisions: str | Record | None = None) -> Explanation:
+@with_options
+def explain(text: str, target: str | Target = "cpu", *, threads: int | None = None, roofline: bool = True,
+            **options: Unpack[LowerOptions]) -> Explanation:
     """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
     for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
-    which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page."""
-    open_ = [n for n, s in (shapes or {}).items() if any(isinstance(d, str) for d in s)]
+    which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page. For the options see
+    `compile`."""
+    open_ = [n for n, s in (options.get("shapes") or {}).items() if any(isinstance(d, str) for d in s)]
     if open_:
         raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
                              "give the sizes that you want to know about")
-    lowered = lower(text, target, shapes=shapes, dtypes=dtypes, attrs=attrs, scalars=scalars, schedule=schedule,
-                    algebra=algebra, entry=entry, fusion=fusion, fast=fast, decisions=decisions)
+    lowered = lower(text, target, **options)
     return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, cast
 
 import numpy as np
 
 from polytc import decisions, errors, lang
 from polytc.codegen.target import Loader, Target
+from polytc.decisions import Record
 from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
 from polytc.machine import Machine
@@ -21,24 +25,53 @@ from polytc.targets import registry
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]
 DTypes = Mapping[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Options(TypedDict, total=False):
+class LowerOptions(TypedDict, total=False):
     """What may be said of a program beside its text and its target; what is not said is None, or False. `compile` tells what
-    each means, and lists them again for its readers: a type checker compares the two."""
+    each means."""
 
     shapes: OpenShapes | None
     dtypes: DTypes | None
     attrs: Mapping[str, Any] | None
     scalars: Mapping[str, int | float] | None
-    threads: int | None
-    schedule: str | Recipe | None
-    algebra: str | None
     entry: str | None
-    symbolic: bool
-    typical: Mapping[str, int] | None
+    schedule: str | Recipe | None
+    fusion: str | None
+    decisions: str | Record | None
+    algebra: str | None
     fast: bool
     checked: bool | None
+
+
+class Options(LowerOptions, total=False):
+    """And what may be said of its calls."""
+
+    threads: int | None
+    symbolic: bool
+    typical: Mapping[str, int] | None
+
+
+def with_options(function: F) -> F:
+    """A function of `**options: Unpack[Options]` whose help() lists them, and that refuses other keywords, as one would that
+    names each. Raises TypeError."""
+    own = inspect.signature(function)
+    *named, _ = own.parameters.values()
+    keys = typing.get_args(typing.get_type_hints(function)["options"])[0].__annotations__
+    listed = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, annotation=a.__forward_arg__,
+                                default=False if a.__forward_arg__ == "bool" else None) for n, a in keys.items()]
+    known = {*(p.name for p in named), *keys}
+
+    @functools.wraps(function)
+    def checked(*args: Any, **given: Any) -> Any:
+        unknown = next((n for n in given if n not in known), None)
+        if unknown is not None:
+            name, near = function.__qualname__.removesuffix(".__init__"), closest(unknown, known)
+            raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}{near and f': {near}'}")
+        return function(*args, **given)
+    vars(checked)["__signature__"] = own.replace(parameters=[*named, *listed])
+    return cast(F, checked)
 
 
 def check_text(text: Any) -> str:
@@ -125,13 +158,13 @@ def check_schedule(schedule: Any, fusion: Any = None, decided: Any = None) -> st
     wanted = _schedule(schedule, fusion)
     if decided is None:
         return wanted
-    if not isinstance(decided, (str, decisions.Record)):
+    if not isinstance(decided, (str, Record)):
         raise argument_error("E410", f"decisions are text or what `op.decisions` gives, not {type(decided).__name__}",
                              "for a file: Path(name).read_text()")
     if isinstance(wanted, Recipe):
         raise argument_error("E410", "what polytc.schedule() gives is for the program as written, which no decision changes",
                              "leave decisions= or schedule= away")
-    record = decided if isinstance(decided, decisions.Record) else decisions.read(decided)
+    record = decided if isinstance(decided, Record) else decisions.read(decided)
     return decisions.joined(record.source or str(record), wanted)
 
 

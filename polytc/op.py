@@ -24,6 +24,7 @@ from polytc.arguments import (
     check_text,
     named_target,
     open_shapes,
+    with_options,
 )
 from polytc.codegen.target import Executable, Target
 from polytc.decisions import Record
@@ -61,6 +62,7 @@ class Op:
     threads are safe.
     """
 
+    @with_options
     def __init__(self, text: str, target: str | Target = "cpu", **options: Unpack[Options]) -> None:
         text, target = check_text(text), check_target(target)
         shapes, attrs, scalars = options.get("shapes"), options.get("attrs"), options.get("scalars")
@@ -73,7 +75,8 @@ class Op:
         self.inputs = tuple(p.name for p in params)
         self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads = dict(attrs or {}), check_threads(options.get("threads"))
-        self._schedule, self._checked = check_schedule(options.get("schedule")), check_checked(options.get("checked"))
+        self._schedule = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
+        self._checked = check_checked(options.get("checked"))
         self._licence = check_licence(options.get("algebra"), options.get("fast", False))
         named = open_shapes(shapes or {}, self.inputs)
         self._asked: Options = {"shapes": shapes, "symbolic": symbolic, "typical": typical}
@@ -89,11 +92,11 @@ class Op:
         self._queued: LRUCache[tuple[Any, ...], enqueued.Enqueued] = LRUCache(64)
         self._open: OpenSizes | None = None
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
-        if self._open is None:
-            check_typical(typical or {}, ())
         if self._open is not None:
             self._shapes = {n: s for n, s in self._shapes.items() if n not in self._open.dims}
-        elif all(n in self._shapes for n in self.inputs):
+            return
+        check_typical(typical or {}, ())
+        if all(n in self._shapes for n in self.inputs):
             self.specialise(self._shapes, self._dtypes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -200,8 +203,7 @@ class Op:
         return self._lowered(None, None, registry.here(name) if registry.runs_here(name) else registry.target(name)).decisions
 
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
-        """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest
-        specialisation."""
+        """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest specialisation."""
         lowered = self._lowered(shapes, dtypes, registry.target("cpu" if self.target == "evaluate" else self.target))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
@@ -363,8 +365,7 @@ class Op:
             arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, self.outputs, given)
             buffers, results = list(arrays.values()), [arrays[n] for n in self.outputs]
         elif out is None:
-            results = [allocate(n, *expected)
-                       for n, expected in zip(self.outputs, found.outputs)]
+            results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
             buffers = [*inputs, *results]
         else:
             results = self._outputs(found, inputs, out)
@@ -381,8 +382,7 @@ class Op:
     def _given(self, out: Any) -> list[Any]:
         """What `out=` gives for each of the outputs."""
         if isinstance(out, Mapping):
-            wrong = sorted(set(out) ^ set(self.outputs))
-            given = [out[n] for n in self.outputs] if not wrong else []
+            given = [out[n] for n in self.outputs] if set(out) == set(self.outputs) else []
         else:
             given = list(out) if isinstance(out, tuple) else [out]
         if len(given) != len(self.outputs):

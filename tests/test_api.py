@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polytc
-from polytc import Op
+from polytc import Op, api
+from polytc.arguments import LowerOptions, Options
 from polytc.errors import ArgumentError, CompileError, TargetError
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
@@ -280,6 +283,40 @@ def test_wrong_options() -> None:
     assert "abacus" in str(caught.value)
     with pytest.raises(CompileError, match="E105"):
         polytc.run(MATMUL, a, a[0])
+
+
+OPTIONS = {polytc.compile: {"constants", *Options.__annotations__}, Op: set(Options.__annotations__),
+           polytc.lower: set(LowerOptions.__annotations__),
+           polytc.explain: {"threads", "roofline", *LowerOptions.__annotations__}}
+"""What each takes by name alone."""
+
+
+@pytest.mark.parametrize("function", OPTIONS, ids=lambda f: f.__name__)
+def test_help_lists_all_options_and_others_are_refused(function: Callable[..., object]) -> None:
+    listed = inspect.signature(function).parameters.values()
+    assert {p.name for p in listed if p.kind is p.KEYWORD_ONLY} == OPTIONS[function]
+    assert all(p.default is (False if p.annotation == "bool" else None) for p in listed if p.name in Options.__annotations__)
+    for name, cure in (("shpes", ": did you mean `shapes`?"), ("frobnicate", "")):
+        with pytest.raises(TypeError) as caught:
+            function("C[i] = A[i]", **{name: {}})
+        assert str(caught.value) == f"{function.__name__}() got an unexpected keyword argument {name!r}{cure}"
+
+
+def test_what_may_be_given_by_position_is_an_option_of_lower() -> None:
+    for function in (polytc.build, api.schedule):
+        own = set(inspect.signature(function).parameters) - {"text", "program", "exact"}
+        assert own <= set(LowerOptions.__annotations__)
+
+
+def test_an_op_takes_what_compile_takes() -> None:
+    text, shapes = "T[i] = A[i] + 1; C[i] = T[i]*T[i]", {"A": (8,)}
+    assert "fusion min, as asked" in str(Op(text, shapes=shapes, fusion="min").explain(roofline=False))
+    assert not Op(text, shapes=shapes, decisions="polytc decisions 1\ninline: none").decisions.of("inline")
+
+
+def test_explain_with_checked_indices() -> None:
+    told = polytc.explain("Y[i] = X[J[i]]", shapes={"X": (9,), "J": (5,)}, dtypes={"J": "i32"}, checked=True, roofline=False)
+    assert len(told.report.lowered.program.outputs) == 2
 
 
 def test_wrong_outputs() -> None:
