@@ -306,8 +306,8 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
         return _stage(name, program.name, {}, compute, consistent)
-    made, steps = pipeline.run(program, machine, table.steps(), watched, by)
-    once, made = hoist.hoist(made) if made.constants else (None, made)
+    made, steps = pipeline.run(program, machine, (*table.steps(), hoist.STEP), watched, by)
+    once = hoist.prologue(steps[-1].before, steps[-1].decision) if steps[-1].decision is not None else None
     if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)
     return Rewritten(None, program, schedule)

@@ -218,6 +218,7 @@ def test_emit_and_explain_the_kernels_of_a_model(tmp_path: Path) -> None:
     assert "define" in good("emit", "m.onnx", "--kernel", "0", cwd=tmp_path)
     assert "OpenCL emitter" in good("emit", "m.onnx", "--kernel", "0", "--target", "opencl", cwd=tmp_path)
     assert "exp(" in good("emit", "m.onnx", "--kernel", "Softmax", "--stage", "program", cwd=tmp_path)
+    assert "# hoist" in good("emit", "m.onnx", "--kernel", "0", "--stage", "hoist", cwd=tmp_path)
     assert "Cost" in good("explain", "m.onnx", "--kernel", "0", "--no-roofline", cwd=tmp_path)
     done = polytc("explain", "m.onnx", "--kernel", "nowhere", cwd=tmp_path)
     assert done.returncode == 2

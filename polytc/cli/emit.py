@@ -15,6 +15,7 @@ from polytc.codegen.passes import PASSES
 from polytc.options import check_licence
 from polytc.program.program import Program
 from polytc.rewrite import table as rewrites
+from polytc.rewrite.tidy import hoist
 from polytc.schedule import automatic
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ STAGE_HELP = f"{', '.join(STAGES)} (up to source), a step of rewriting such as p
 
 def _named(stage: str) -> str:
     """The name of a stage, a step or a pass. Raises BadParameter with the names there are."""
-    steps, passes = (list(dict.fromkeys(x.name for x in table)) for table in (rewrites.steps(), PASSES))
+    steps, passes = (list(dict.fromkeys(x.name for x in t)) for t in ((*rewrites.steps(), hoist.STEP), PASSES))
     if stage not in (*STAGES, *steps, *passes):
         raise typer.BadParameter(f"there is no stage {stage!r}. Stages: {', '.join(STAGES)}. Steps of rewriting: "
                                  f"{', '.join(steps)}. Passes over loops: {', '.join(passes)}.")

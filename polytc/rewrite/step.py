@@ -91,7 +91,8 @@ class Step:
     another one chooses nothing, the program stays as it is. tell: the reasons of a step that decides one place with what it
     made of others, so that it has no `decide`: it is asked only where somebody reads them. choice: the type of its choices,
     None where it has none; fits: judges one that somebody else made; in_turn: each is about what those before it made of the
-    program. required: results would not be what docs/accuracy.md says without it."""
+    program. required: always done, so that no record says anything of it: without it results would not be what docs/accuracy.md
+    says, or constants not what Program.constants says."""
 
     name: str
     does: str

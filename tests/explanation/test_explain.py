@@ -1,5 +1,6 @@
 """What `explain` says is counted and proved, not guessed: numbers by brute force, reasons with instances."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 import polytc
+from polytc import compiler
 from polytc.cli import app
-from polytc.explanation import Explanation
+from polytc.explanation import Explanation, explain
 from polytc.explanation.report import loops
+from polytc.machine import AVX512
 from polytc.program.cardinality import instances
 from polytc.schedule.loop_report import Apart
+from polytc.targets.llvm.target import LLVMTarget
 
 SOFTMAX = "M[b] max= X[b,j]\nE[b,j] = exp(X[b,j] - M[b])\nS[b] += E[b,j]\nY[b,j] = E[b,j] / S[b]"
 
@@ -101,6 +105,16 @@ def test_comparison_signs_are_escaped() -> None:
     page = explained("Y[i] = X[i] < 0 ? 0 : X[i]", shapes={"X": (64,)}).html
     assert "X[i] &lt; 0" in page
     assert "X[i] < 0" not in page
+
+
+def test_what_is_computed_once_is_told_with_the_constants_that_it_follows_from() -> None:
+    program = polytc.build("C[i,j] += A[i,k]*B[k,j]", {"A": (512, 512), "B": (512, 512)})
+    told = "hoist           S1_B_packed: B_packed follows from the constant B alone, and is computed once"
+    for constants in ((), ("B",)):
+        lowered = compiler.lower_program(replace(program, constants=constants), LLVMTarget(AVX512))
+        found = explain(lowered, measure=False)
+        assert [line for line in str(found).splitlines() if line.startswith("hoist ")] == [told] * len(constants)
+        assert ("<b>hoist</b>" in found.html) == bool(constants)
 
 
 def test_an_op_explains_its_newest_specialisation() -> None:

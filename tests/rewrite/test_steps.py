@@ -20,6 +20,7 @@ from polytc.rewrite import pipeline, table
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.step import Step
 from polytc.rewrite.table import STEPS
+from polytc.rewrite.tidy import hoist
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -44,7 +45,7 @@ def test_names_are_told_apart() -> None:
     for kind in ("cpu", "gpu"):
         names = [s.name for s in STEPS if kind in s.kinds]
         assert len(set(names)) == len(names), names
-    assert not {s.name for s in STEPS} & {p.name for p in PASSES}
+    assert not {hoist.STEP.name, *(s.name for s in STEPS)} & {p.name for p in PASSES}
     assert len({p.name for p in PASSES}) == len(PASSES)
     assert all(s.does and s.name.isidentifier() for s in STEPS)
 
@@ -161,7 +162,7 @@ def test_steps_and_passes_are_dumped(name: str, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("target", [LLVMTarget(AVX512), OpenCLTarget(GPU)], ids=["cpu", "gpu"])
 def test_everything_behind_a_lowered_program_prints(target) -> None:
     lowered = polytc.lower("C[i,j] += A[i,k]*B[k,j]", target, shapes={"A": (512, 512), "B": (512, 512)})
-    assert [r.step for r in lowered.steps] == [s.name for s in STEPS if target.machine.kind in s.kinds]
+    assert [r.step for r in lowered.steps] == [s.name for s in (*STEPS, hoist.STEP) if target.machine.kind in s.kinds]
     assert [name for name, _ in lowered.passes] == ["ast", *(p.name for p in PASSES)]
     for record in lowered.steps:
         assert str(record).startswith(record.step)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc.machine import AVX512
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
-from polytc.rewrite.tidy.hoist import hoist
+from polytc.rewrite.tidy import hoist
 
 SHAPES: dict[str, tuple[int | str, ...]] = {"X": (5, 8), "W": (8,), "V": (8, 8)}
 ONCE = {
@@ -18,6 +19,17 @@ ONCE = {
     "in two steps": ("T[i] = W[i]*2; U[i] = T[i] + V[i,i]; Y[n,i] = X[n,i] * U[i]", {"T", "U"}),
     "a sum": ("T[i] += V[i,k]*W[k]; Y[n,i] = X[n,i] + T[i]", {"T"}),
     "only some": ("T[i] = W[i]*2; U[n,i] = X[n,i]*T[i]; Y[n,i] = U[n,i] + T[i]", {"T"}),
+}
+WHY = {
+    "a temporary": ["S1: T follows from the constant W alone, and is computed once"],
+    "in two steps": ["S1: T follows from the constant W alone, and is computed once",
+                     "S2: U follows from the constants W, V alone, and is computed once"],
+    "a sum": ["S1_init, S1: T follows from the constants V, W alone, and is computed once"],
+    "only some": ["S1: T follows from the constant W alone, and is computed once"],
+    "an output": ["S1: not computed once, although Z follows from the constant W alone: it is an output"],
+    "read before it is whole": ["S1, S3: not computed once, although T follows from the constant W alone: it is read before it "
+                                "is complete"],
+    "in a loop": ["S1, S2: not computed once, although T follows from the constant W alone: it is made in a `for` loop"],
 }
 EACH_TIME = {
     "from an input": "T[i] = X[0,i] + W[i]; Y[n,i] = X[n,i] + T[i]",
@@ -36,6 +48,12 @@ def program(body: str, shapes: dict[str, tuple[int | str, ...]]) -> Program:
     return replace(p, constants=tuple(n for n in "WV" if n in used))
 
 
+def halves(p: Program) -> tuple[Program | None, Program]:
+    """What is computed once, and the rest."""
+    decision = hoist.decide(p, AVX512)
+    return hoist.prologue(p, decision), hoist.STEP.applied(p, decision)
+
+
 def agrees(p: Program, once: Program | None, main: Program) -> None:
     rng = np.random.default_rng(0)
     given = {n: rng.integers(1, 9, p.tensor(n).shape).astype(float) for n in p.inputs}
@@ -50,7 +68,7 @@ def agrees(p: Program, once: Program | None, main: Program) -> None:
 def test_what_follows_from_constants_runs_once(name: str) -> None:
     body, early = ONCE[name]
     p = program(body, SHAPES)
-    once, main = hoist(p)
+    once, main = halves(p)
     assert once is not None
     assert {s.target for s in once.statements} == early
     assert early.isdisjoint(s.target for s in main.statements)
@@ -62,16 +80,25 @@ def test_what_follows_from_constants_runs_once(name: str) -> None:
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_everything_else_runs_in_each_call(name: str) -> None:
     p = program(EACH_TIME[name], SHAPES)
-    once, main = hoist(p)
+    once, main = halves(p)
     assert once is None
     assert main == p
     agrees(p, once, main)
 
 
+@pytest.mark.parametrize("name", [*ONCE, *EACH_TIME])
+def test_reasons_name_the_constants(name: str) -> None:
+    """And say of what follows from constants alone why it is computed in each call nevertheless."""
+    body = ONCE[name][0] if name in ONCE else EACH_TIME[name]
+    assert [str(r) for r in hoist.decide(program(body, SHAPES), AVX512).reasons] == WHY.get(name, [])
+
+
 def test_where_sizes_are_open_what_has_none_of_them_runs_once() -> None:
     body = ONCE["a temporary"][0]
-    once, main = hoist(program(body, {**SHAPES, "X": ("N", 8)}))
+    once, main = halves(program(body, {**SHAPES, "X": ("N", 8)}))
     assert once is not None
     assert (once.sizes, main.sizes) == ((), ("N",))
-    once, _ = hoist(program(body, {**SHAPES, "X": ("N", "K"), "W": ("K",)}))
+    once, _ = halves(program(body, {**SHAPES, "X": ("N", "K"), "W": ("K",)}))
     assert once is None
+    (reason,) = hoist.decide(program(body, {**SHAPES, "X": ("N", "K"), "W": ("K",)}), AVX512).reasons
+    assert str(reason).endswith("it depends on sizes that stay open")
