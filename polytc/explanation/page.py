@@ -20,8 +20,8 @@ def to_html(r: Report) -> str:
     template = Template(resources.files("polytc.explanation").joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=plain(r.lowered.program.name), about=plain(_about(r)), cards=_cards(r), program=_code(r, r.lowered.program),
-        rewrites=_rewrites(r), decisions=_decisions(r), tree=_tree(r, r.tree), roofline=graph.roofline(r), costs=_costs(r),
-        vectors=_vectors(r), graph=graph.dependences(r), apart=_apart(r), code=_sources(r))
+        rewrites=_rewrites(r), decisions=_decisions(r), tree=_tree(r, r.tree) + _grids(r), roofline=graph.roofline(r),
+        costs=_costs(r), vectors=_vectors(r), graph=graph.dependences(r), apart=_apart(r), code=_sources(r))
 
 
 def _about(r: Report) -> str:
@@ -62,6 +62,10 @@ def _tree(r: Report, found: Found) -> str:
         touched = tag("div", f"an iteration touches {amount(size, 'B')}: stays in {cache_level(r.machine, size)}", "touched",
                       title=f"{tensors} elements")
     return tag("div", "".join(map(_loop, found.loops)) + touched + inner, f"band edge-{_style(found.loops[-1].kind)}")
+
+
+def _grids(r: Report) -> str:
+    return "".join(tag("div", plain(str(g)), "extent") for g in r.grids)
 
 
 def _style(kind: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from polytc.compiler import Lowered
 from polytc.explanation import roofline
 from polytc.explanation.costs import Costs, costs
+from polytc.explanation.launches import Grid, grids
 from polytc.explanation.roofline import Bound
 from polytc.machine import Machine
 from polytc.program import kinds
@@ -31,13 +32,15 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Report:
-    """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; apart: the
-    pairs of statements that depend on each other; vectors: one entry a statement; bound: the roofline, if it was measured."""
+    """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
+    launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
+    statement; bound: the roofline, if it was measured."""
 
     lowered: Lowered
     written: Costs
     made: Costs
     tree: Found
+    grids: tuple[Grid, ...]
     apart: tuple[Apart, ...]
     vectors: tuple[Vectors, ...]
     bound: Bound | None
@@ -58,7 +61,7 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
         bound = roofline.bound(written, roofline.roofs(element), threads)
     apart = loop_report.pairs(lowered.scop, lowered.dependences, lowered.schedule)
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
-    return Report(lowered, written, costs(program), tree, apart, vectors, bound)
+    return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound)
 
 
 def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:

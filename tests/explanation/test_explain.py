@@ -12,10 +12,11 @@ from polytc import compiler
 from polytc.cli import app
 from polytc.explanation import Explanation, explain
 from polytc.explanation.report import loops
-from polytc.machine import AVX512
+from polytc.machine import AVX512, DEVICES
 from polytc.program.cardinality import instances
 from polytc.schedule.loop_report import Apart
 from polytc.targets.llvm.target import LLVMTarget
+from polytc.targets.opencl.target import OpenCLTarget
 
 SOFTMAX = "M[b] max= X[b,j]\nE[b,j] = exp(X[b,j] - M[b])\nS[b] += E[b,j]\nY[b,j] = E[b,j] / S[b]"
 
@@ -115,6 +116,23 @@ def test_what_is_computed_once_is_told_with_the_constants_that_it_follows_from()
         found = explain(lowered, measure=False)
         assert [line for line in str(found).splitlines() if line.startswith("hoist ")] == [told] * len(constants)
         assert ("<b>hoist</b>" in found.html) == bool(constants)
+
+
+@pytest.mark.parametrize(("text", "shape", "told"), [
+    ("Y[i] = X[i] + 1", (512,), ["k0: 2 groups of 256 items"]),
+    ("Y[i] = X[i] + 1", (510,), ["k0: 2 groups of 256 items, which work where (i_item < ((i_group * -256) + 510))"]),
+    ("Y[i,j] = X[j,i] + 1", (128, 64), ["k0: 4 x 2 groups of 32 x 8 items"]),
+    ("for t in 0:9 { T[i] = X[131071-i] + 1; X[i] = T[i] }", (131072,), [
+        "k0_0: 512 groups of 256 items; for t in 0:9", "k0_1: 512 groups of 256 items; for t in 0:9"]),
+])
+def test_launches_have_groups_items_and_what_guards_them(text: str, shape: tuple[int, ...], told: list[str]) -> None:
+    program = f"def f(inout f32[n] X) -> (X) {{ {text} }}" if "X[i] =" in text else text
+    lowered = compiler.lower_program(polytc.build(program, {"X": shape}), OpenCLTarget(DEVICES["nvidia-sm90"]))
+    found = explain(lowered, measure=False)
+    lines = [str(grid).split("_", 2)[2] for grid in found.report.grids]
+    assert lines == told
+    assert f"{lines[0]}\n" in str(found).partition("Launches\n========\n")[2]
+    assert "groups of" in found.html
 
 
 def test_an_op_explains_its_newest_specialisation() -> None:
