@@ -1,5 +1,9 @@
 """The strategy for programs with `for` loops: each loop nest through isl's scheduler and tiles, what is between as before.
 
+    for i in 0:512 { S[i,j] = (S[i-1,j] else 0) + X[i,j] };  Y[i,j] = S[511,j] - S[i,j]         with X[512,512] on avx512
+    ->  parallel j // 64, for i, vector j { S[i,j] = (S[i-1,j] else 0.0) + X[i,j] }
+        parallel i, j // 32, vector j % 32 { Y[i,j] = S[511,j] - S[i,j] }
+
 isl's scheduler (Verdoolaege & Janssens, Scheduling for PPCG, 2017) finds the bands of loops that may be permuted, with skewed
 time loops where need be; `wavefront` tiles them and finds parallel loops, `point_loops` orders what is inside of tiles.
 """

@@ -1,5 +1,11 @@
 """The strategy for CPUs: vector dimension, register tile, loop order and parallel loops of every group, without tuning.
 
+    C[i,j] += A[i,k]*B[k,j]                                     with A[512,512], B[512,512] on avx512
+    ->  parallel j // 32, i // 14 { for k { unroll i % 14, vector j % 32 { C[i,j] += A[i,k]*B[k,j] } } }
+
+    Y[i,j] = X[j,i]                                             with X[512,512] on avx512
+    ->  parallel j // 64, i // 64 { for j // 16 % 4, i // 16 % 4 { unroll i % 16, vector j % 16 { Y[i,j] = X[j,i] } } }
+
 Element-wise work is vectorised along the shared loop in which accesses are contiguous; reductions get the register tile that
 schedule.cost.register_tiles chooses. The rest is order: the tile loop whose operand is larger runs outermost, so that it is
 streamed once.

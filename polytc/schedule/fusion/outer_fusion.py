@@ -1,7 +1,9 @@
 """Fusion at the outer loops alone: groups, each with loops and tiles of its own, under the coincident loops that they share.
 
-    for c, h, w: P[c,h,w] = pad(X);   for c, h, w: O[c,h,w] += P[c,h+r,w+s]*W[c,r,s]
-    ->  for c { for h, w: P[c,h,w] = pad(X);   for h, w: O[c,h,w] += P[c,h+r,w+s]*W[c,r,s] }
+    P[c,h,w] = (X[c,h-1,w-1] else 0) where h in 0:58, w in 0:58;  O[c,h,w] += P[c,h+r,w+s]*W[c,r,s]
+                                                                with X[64,56,56], W[64,3,3]
+    ->  parallel c { for h, w // 32, vector w % 32 { P[c,h,w] = (X[c,h-1,w-1] else 0.0) }
+                     for h // 6, w // 16 { unroll r, s, h % 6, vector w % 16 { O[c,h,w] += P[c,h+r,w+s]*W[c,r,s] } } }
 
 What one group makes for the next is then a slice that stays in the caches (codegen.passes.array_contraction keeps only that),
 and there is one parallel region where there were several. Groups are clustered if each reads what the others made in the same

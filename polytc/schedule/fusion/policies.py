@@ -1,5 +1,8 @@
 """Fusion policies: which statements share loops, and the estimate that chooses between the policies.
 
+    T[i,j] = X[i,j]*2;  Y[i,j] = T[i,j] + T[i,j]*T[i,j]        with X[512,512]
+    ->  parallel i, j // 32 { vector j % 32 { T[i,j] = X[i,j]*2.0 };  vector j % 32 { Y[i,j] = T[i,j] + T[i,j]*T[i,j] } }
+
     min    each update with its initialisation, and nothing else
     smart  neighbours that make or read the same elements in the same iterations, where no register tile is lost for it and
            enough iterations are left for threads (schedule.facts.fusion_groups)

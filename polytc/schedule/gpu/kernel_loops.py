@@ -1,5 +1,9 @@
 """Loop nests inside of a launch: what each work-item runs by itself, and whole programs in one work-group.
 
+    for t in 0:100 { B[i] = A[i-1] + A[i+1];  A[i] = B[i] where i in 1:1999 }                   with inout A[2000] on gpu
+    ->  block0 0, for t { parallel i // 256, thread0 i % 256 { B[i] = A[i-1] + A[i+1] }
+                          parallel i // 256, thread0 i % 256 { A[i] = B[i] } }
+
 In one group the items meet at barriers (codegen.passes.barriers) where launches would follow one another: quicker, as long as
 the items of a group can do what there is to do at once.
 """

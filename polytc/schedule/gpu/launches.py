@@ -1,7 +1,8 @@
 """The strategy for GPUs and programs with `for` loops: which loops the host runs, and which a launch.
 
-    for t { parallel i S0;  parallel i S1 }   ->   host: for t { launch S0 over i;  launch S1 over i }
-                                              or   one launch of one group: for t { items S0; barrier; items S1; barrier }
+    for t in 0:100 { B[i] = A[i-1] + A[i+1];  A[i] = B[i] where i in 1:199999 }                 with inout A[200000] on gpu
+    ->  for t { block0 i // 256, thread0 i % 256 { B[i] = A[i-1] + A[i+1] }
+                block0 i // 256, thread0 i % 256 { A[i] = B[i] } }
 
 Loops that carry dependences run outside, so that what is inside is parallel: as the text has them, or where that leaves too
 little, as isl's scheduler does (Feautrier, Some Efficient Solutions to the Affine Scheduling Problem, 1992; Verdoolaege &

@@ -1,6 +1,7 @@
 """The loops of a text with `for` as bands: what carries nothing as far out as it may be, for launches on GPUs.
 
-    for j { q[i,j] = q[i,j-1] + x[i,j];  p[i,j] = 2*q[i,j] }   ->   parallel i { for j { q; p } }
+    for j in 0:64 { Q[i,j] = (Q[i,j-1] else 0) + X[i,j];  P[i,j] = 2*Q[i,j] }                   with X[5000,64] on gpu
+    ->  block0 i // 256, thread0 i % 256 { for j { Q[i,j] = (Q[i,j-1] else 0.0) + X[i,j];  P[i,j] = 2.0*Q[i,j] } }
 
 A statement's own indices carry nothing within an iteration of the loops around it, but those that it reduces. Neighbours whose
 instances meet only within an iteration share these loops, and such loops go outside of a `for` loop that they do not depend on.

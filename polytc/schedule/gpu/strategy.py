@@ -1,5 +1,8 @@
 """The strategy for GPUs: shared loops to work-groups and work-items.
 
+    Y[i,j] = X[i,j] + B[j]                                      with X[512,512], B[512] on gpu
+    ->  block1 i // 8, block0 j // 32, thread1 i % 8, thread0 j % 32 { Y[i,j] = X[i,j] + B[j] }
+
 The fastest work-item axis gets the loop in which accesses are contiguous, so that neighbouring items touch neighbouring words
 (Verdoolaege et al., Polyhedral Parallel Code Generation for CUDA, TACO 2013).
 """

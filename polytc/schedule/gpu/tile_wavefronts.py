@@ -1,6 +1,8 @@
 """Wavefronts of tiles for GPUs: bands that may be permuted but carry dependences in all their loops.
 
-    for i { for j { S } }   ->   host: for w { group of tile (w - J, J): for u { items j: S[u - j, j]; barrier } }
+    for i in 0:2000 { for j in 0:2000 { S[i,j] = max((S[i-1,j] else 0), (S[i,j-1] else 0)) + X[i]*Z[j] } }
+                                                                with X[2000], Z[2000] on gpu
+    ->  for i // 128 + j // 128 { block0 j // 128 { for i + j { thread0 j % 128 { S[i,j] = ... } } } }
 
 Every dependence goes forward in some loop and in none back, so that tiles whose coordinates have the same sum do not depend on
 each other, nor do the instances of a tile whose rows have the same sum (Irigoin & Triolet, Supernode Partitioning, POPL 1988).

@@ -1,6 +1,7 @@
 """Elementwise groups for GPUs whose items move whole vectors: neighbouring elements, by one load or store of each operand.
 
-    for each item: Y[i] = max(X[i], b)   ->   for each item: Y[4*i:4*i+4] = max(X[4*i:4*i+4], b)
+    Y[i,j] = max(X[i,j], B[i])                                  with X[4096,4096], B[4096] on gpu
+    ->  block1 i // 8, block0 j // 128, thread1 i % 8, thread0 j // 4 % 32, vector j % 4 { Y[i,j] = max(X[i,j], B[i]) }
 
 A vector must begin at a multiple of its size, or GPUs load its elements one by one, each item then far from its neighbour.
 """

@@ -1,7 +1,8 @@
 """A contraction by itself inside of `for` loops: the register tile that it would have outside of them.
 
-    for t { for k { vector j: G[j] += H[k] * R[k, j] } }
- -> for t { for j in tiles { for k { for j in the tile: G[j] += H[k] * R[k, j] } } }
+    for t in 0:32 { G[b,j] += H[b,k]*R[k,j];  H[b,j] = G[b,j]*0.5 }                             with inout H[6,64], R[64,64]
+    ->  for t { for b // 6, j // 64 { for k { unroll b % 6, vector j % 64 { G[b,j] += H[b,k]*R[k,j] } } }
+                for b { vector j { H[b,j] = G[b,j]*0.5 } } }
 
 The accumulators of a tile stay in registers while the reduction runs.
 """

@@ -1,6 +1,7 @@
 """The loops inside a tile: which ones statements share, and what each statement does in loops of its own.
 
-    for t, i, j { S0;  S1 }   ->   for t { for i { vector j: S0 };  for i { vector j: S1 } }
+    for t in 0:50 { B[i,j] = A[i-1,j] + A[i+1,j];  A[i,j] = B[i,j] where i in 1:39 }            with inout A[40,40]
+    ->  for t { for i { vector j { B[i,j] = A[i-1,j] + A[i+1,j] } };  for i { vector j { A[i,j] = B[i,j] } } }
 
 Statements are distributed at the outermost loop at which no dependence goes round in a circle (Allen & Kennedy, Automatic
 Translation of Fortran Programs to Vector Form, TOPLAS 1987); then each takes for its innermost loop the one in which its

@@ -1,5 +1,9 @@
 """How a band runs: sizes of tiles, wavefront or parallel loops, by the smallest estimated time.
 
+    for t in 0:100 { for i in 1:999 { for j in 1:999 { A[i,j] = A[i-1,j] + A[i,j-1] + A[i+1,j] + A[i,j+1] } } }
+                                                                with inout A[1000,1000] on avx512
+    ->  for (i + t) // 64 + (j + t) // 8 { parallel (j + t) // 8 { for t, i, j { A[i,j] = ... } } }
+
 Counted are the arithmetic of the structure inside a tile (points), what a tile fetches and what its steps fetch again, idle
 threads at the ends of a wavefront, and meetings of threads.
 """

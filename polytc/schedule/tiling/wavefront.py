@@ -1,6 +1,8 @@
 """A permutable band -> tiles that run in parallel, and what is in them.
 
-    for t, i { S }   ->   for w { parallel for it { for t in tile w - it, i in tile it { S } } }
+    for i in 0:2000 { for j in 0:2000 { S[i,j] = max((S[i-1,j] else 0), (S[i,j-1] else 0)) + X[i]*Z[j] } }
+                                                                with X[2000], Z[2000] on avx512
+    ->  for i // 32 + j // 256 { parallel j // 256 { for i, j { S[i,j] = ... } } }
 
 Coincident members are parallel as they are. Where there are none, the tiles on a diagonal do not depend on each other, as every
 dependence goes forward in both loops or stays (Lamport, The Parallel Execution of DO Loops, CACM 1974; Irigoin & Triolet,
