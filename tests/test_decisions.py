@@ -98,7 +98,7 @@ def numbers(program: compiler.Program) -> dict[str, np.ndarray]:
     (HEAD + "split_floats S1:", "E710", "the machine has no unit that multiplies tiles of bf16"),
     (HEAD + "dot_words S1: dot=dot_u8i8 along=k", "E710", "the machine has no dot product of what S1 multiplies"),
     (HEAD + "row_blocks S1: rows=i block=8", "E710", "chains of products begin with no statement"),
-    (HEAD + "mirror: all", "E710", "the step is left out, as it has no `for` loops"),
+    (HEAD + "transposed_copies: all", "E710", "the step is left out, as it has no `for` loops"),
     (HEAD + "long_sums: none", "E710", "the step is always done"),
     (HEAD + "tile: none", "E710", "`none` says nothing of a schedule"),
     (HEAD + "tile S1: rows=i,j sizes=1,1 order=i,j", "E710", "`tile` lines are about S1_init"),

@@ -65,7 +65,7 @@ class Record:
 
     def __str__(self) -> str:
         lines = [f"left out, as {self.skipped}"] if self.skipped else list(map(str, self.reasons)) or ["nothing to do"]
-        return "\n".join(f"{self.step if n == 0 else '':16}{line}" for n, line in enumerate(lines))
+        return "\n".join(f"{f'{self.step}  ' if n == 0 else '':22}{line}" for n, line in enumerate(lines))
 
 
 def run(program: Program, machine: Machine, steps: Sequence[Step], watch: Watch | None = None,

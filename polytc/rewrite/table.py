@@ -17,7 +17,7 @@ from polytc.program.program import Program
 from polytc.rewrite import factors, long_sums
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import in_loops, local_tiles
+from polytc.rewrite.gpu import local_tiles, work_groups_in_loops
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,
@@ -30,7 +30,20 @@ from polytc.rewrite.step import (
     Step,
     unconditional,
 )
-from polytc.rewrite.tidy import coalesce, compact, digits, inline, layout, mirror, pad, rounding, scan, taps, unit, unloop
+from polytc.rewrite.tidy import (
+    coalesce,
+    compact,
+    delinearization,
+    doall_loops,
+    inline,
+    layout,
+    pad,
+    rounding,
+    scan,
+    taps,
+    transposed_copies,
+    unit_extents,
+)
 
 
 def _staged(stage: Callable[[Program, Machine], Program]) -> Callable[[Program, Decision], Program]:
@@ -43,14 +56,15 @@ def _staged(stage: Callable[[Program, Machine], Program]) -> Callable[[Program, 
 
 
 STEPS: tuple[Step, ...] = (
-    Step("unloop", "`for` loops that carry nothing become flat", unconditional(unloop.unloop)),
+    Step("doall_loops", "`for` loops that carry nothing become flat", unconditional(doall_loops.flatten)),
     Step("loop_coalescing", "nested `for` loops become one", unconditional(coalesce.coalesce), needs=(FIXED_RANGES,)),
     Step("layout", "temporaries are stored along indices that no loop carries", unconditional(layout.transpose_temporaries),
          kinds=CPU, needs=(LOOPED,)),
-    Step("mirror", "a transposed copy beside what a reduction reads across memory", unconditional(mirror.mirror), kinds=CPU,
-         needs=(LOOPED, NOT_PRECISE)),
-    Step("in_loops", "what `for` loops hold is divided among work-items", _staged(in_loops.map_to_work_groups), kinds=GPU,
-         needs=(LOOPED,), open_sizes=True, tell=in_loops.reasons),
+    Step("transposed_copies", "a transposed copy beside what a reduction reads across memory",
+         unconditional(transposed_copies.add_copies), kinds=CPU, needs=(LOOPED, NOT_PRECISE)),
+    Step("work_groups_in_loops", "what `for` loops hold is divided among work-items",
+         _staged(work_groups_in_loops.map_to_work_groups), kinds=GPU, needs=(LOOPED,), open_sizes=True,
+         tell=work_groups_in_loops.reasons),
     Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
          choice=factors.Unscaled, fits=factors.fits),
@@ -64,8 +78,10 @@ STEPS: tuple[Step, ...] = (
          open_sizes=True),
     Step("rounding", "numbers are cut off before they are rounded", unconditional(rounding.cut_first),
          needs=(STRAIGHT, NOT_PRECISE)),
-    Step("unit", "indices of one value go", unconditional(unit.drop_unit_indices), needs=(STRAIGHT,), open_sizes=True),
-    Step("digits", "dimensions that are digits of a number are split", unconditional(digits.split), needs=(STRAIGHT,)),
+    Step("unit_extents", "indices of one value go", unconditional(unit_extents.drop_unit_indices), needs=(STRAIGHT,),
+         open_sizes=True),
+    Step("delinearization", "dimensions that are digits of a number are split", unconditional(delinearization.delinearize),
+         needs=(STRAIGHT,)),
     Step("taps", "windows that lie mostly outside of their data: a sum for each tap", unconditional(taps.split),
          needs=(STRAIGHT, NOT_PRECISE)),
     Step("guards", "guards that never act go", unconditional(pad.drop_guards), needs=(STRAIGHT,), open_sizes=True),

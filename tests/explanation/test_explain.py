@@ -110,7 +110,7 @@ def test_comparison_signs_are_escaped() -> None:
 
 def test_what_is_computed_once_is_told_with_the_constants_that_it_follows_from() -> None:
     program = polytc.build("C[i,j] += A[i,k]*B[k,j]", {"A": (512, 512), "B": (512, 512)})
-    told = "hoist           S1_B_packed: B_packed follows from the constant B alone, and is computed once"
+    told = "hoist                 S1_B_packed: B_packed follows from the constant B alone, and is computed once"
     for constants in ((), ("B",)):
         lowered = compiler.lower_program(replace(program, constants=constants), LLVMTarget(AVX512))
         found = explain(lowered, measure=False)

@@ -6,7 +6,7 @@ import pytest
 
 from polytc.api import build
 from polytc.rewrite.changes import changes
-from polytc.rewrite.tidy import coalesce, inline, pad, unit
+from polytc.rewrite.tidy import coalesce, inline, pad, unit_extents
 
 
 def test_nothing_is_said_of_what_stays() -> None:
@@ -19,7 +19,7 @@ def test_nothing_is_said_of_what_stays() -> None:
      ["S1: T is computed where S2 reads it", "S2: reads A in place of T"]),
     ("Y[i,j] = A[i,j]", {"A": (7, 9)}, coalesce.coalesce,
      ["S1: indices i_j in place of i, j", "A seen as 63, not 7x9", "Y seen as 63, not 7x9"]),
-    ("Y[i,j] = A[i,j]*2", {"A": (1, 9)}, unit.drop_unit_indices, ["S1: indices j in place of i, j"]),
+    ("Y[i,j] = A[i,j]*2", {"A": (1, 9)}, unit_extents.drop_unit_indices, ["S1: indices j in place of i, j"]),
     ("O[m,h] += (I[c,h+r-1] else 0)*W[m,c,r] where h in 0:30", {"I": (16, 30), "W": (16, 16, 3)}, pad.materialise,
      ["S1_I_pad: new, makes I_pad", "S1: reads I_pad, W in place of I, W"]),
 ])

@@ -1,11 +1,12 @@
-"""Dimensions written as the digits of a number become dimensions of their own.
+"""Delinearization: dimensions written as the digits of a number become dimensions of their own.
 
     Y[n,64*g+m,h] += X[n,64*g+c,h]*W[64*g+m,c] where g in 0:4, m in 0:64, c in 0:64       with X[2,256,9], W[256,64]
     ->  Y[n,g,m,h] += X[n, c + 64*g, h]*W[64*g+m,c] where g in 0:4, m in 0:64
 
 so that each index of the result stands alone: independent, a candidate for vectors and register tiles. Grouped and transposed
 convolutions are written this way. Tensors change shape, not memory: the caller's arrays are viewed in the new shape. An index
-that runs over all of such a dimension, as in an initialisation or an epilogue, is written in digits too.
+that runs over all of such a dimension, as in an initialisation or an epilogue, is written in digits too. (Maslov,
+Delinearization, An Efficient Way to Break Multiloop Dependence Equations, PLDI 1992, takes subscripts apart like this.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Radix = tuple[int, ...]
 """Extents of the digits, most significant first: (4, 64) for 64*g + m."""
 
 
-def split(program: pr.Program) -> pr.Program:
+def delinearize(program: pr.Program) -> pr.Program:
     """The program with the dimensions of its updates' targets split into digits, wherever all their uses allow it."""
     while True:
         found = next((split for s in program.statements if (split := _of_target(program, s)) is not None), None)

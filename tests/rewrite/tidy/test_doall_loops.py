@@ -9,7 +9,7 @@ from polytc import compiler
 from polytc.api import build
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
-from polytc.rewrite.tidy.unloop import unloop
+from polytc.rewrite.tidy.doall_loops import flatten
 
 FLAT = {
     "a triangular product in place": "for i in 0:7 { B[i,j] += A[i,k]*B[k,j] where k in i+1:7\n B[i,j] *= 3 }",
@@ -44,7 +44,7 @@ def arrays() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("name", FLAT)
 def test_no_order_is_left(name: str) -> None:
     p = program(FLAT[name])
-    flat = unloop(p)
+    flat = flatten(p)
     assert not flat.sequential
     expected, found = evaluate(p, arrays()), evaluate(flat, arrays())
     for n in p.outputs:
@@ -59,13 +59,13 @@ def test_no_order_is_left(name: str) -> None:
 @pytest.mark.parametrize("name", ORDERED)
 def test_order_that_matters_stays(name: str) -> None:
     p = program(ORDERED[name])
-    assert unloop(p) == p
+    assert flatten(p) == p
 
 
 def test_a_copy_is_made_of_what_later_iterations_overwrite() -> None:
-    copies = [s for s in unloop(program(FLAT["rows of two tensors"])).statements if s.target.endswith("_before")]
+    copies = [s for s in flatten(program(FLAT["rows of two tensors"])).statements if s.target.endswith("_before")]
     assert [s.target for s in copies] == ["B_before", "A_before"]
-    assert len(unloop(program(FLAT["nothing but the own row"])).statements) == 1
+    assert len(flatten(program(FLAT["nothing but the own row"])).statements) == 1
 
 
 def test_deep_nests_take_little_more_than_flat_ones() -> None:

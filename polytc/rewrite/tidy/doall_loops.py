@@ -1,4 +1,4 @@
-"""`for` loops whose iterations read what later ones overwrite, but nothing that earlier ones made, become flat.
+"""DOALL loops: `for` loops whose iterations read what later ones overwrite, but nothing that earlier ones made, become flat.
 
     for i in 0:9 { B[i,j] += A[k,i]*B[k,j] where k > i }          with inout B[9,9], A[9,9]
     ->  B_before[x0,x1] = B[x0,x1];  B[i,j] += A[k,i]*B_before[k,j] where i in 0:8, k in 1:9, k > i
@@ -20,7 +20,7 @@ from polytc.program.bounds import at_least
 from polytc.program.names import fresh
 
 
-def unloop(program: pr.Program) -> pr.Program:
+def flatten(program: pr.Program) -> pr.Program:
     """The program with such loops gone, and with nests of them gone as a whole; loops around data-dependent ranges stay."""
     statements: list[pr.Statement] = []
     for loops, group in groupby(program.statements, lambda s: s.loops[:1]):

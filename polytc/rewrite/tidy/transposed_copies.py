@@ -33,7 +33,7 @@ REUSE = 16
 """Times that an element of the copy must be read for each time that one is written."""
 
 
-def mirror(program: pr.Program) -> pr.Program:
+def add_copies(program: pr.Program) -> pr.Program:
     """The program with such copies where they pay; a precise one, whose reductions make no vectors, as it is."""
     if program.precise:
         return program

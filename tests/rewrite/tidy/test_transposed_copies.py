@@ -11,7 +11,7 @@ from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
-from polytc.rewrite.tidy.mirror import mirror
+from polytc.rewrite.tidy.transposed_copies import add_copies
 
 N = 72
 PAIRS = """for i in N-1:-1:-1 { for j in i+1:N {
@@ -66,16 +66,16 @@ def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
 def test_tensors_that_are_read_often_have_a_copy(name: str) -> None:
     body, tensors = MIRRORED[name]
     p = program(body)
-    assert {t.name for t in mirror(p).tensors} - {t.name for t in p.tensors} == {f"{t}_mirror" for t in tensors}
+    assert {t.name for t in add_copies(p).tensors} - {t.name for t in p.tensors} == {f"{t}_mirror" for t in tensors}
 
 
 @pytest.mark.parametrize("name", MIRRORED)
 def test_the_copy_agrees_wherever_it_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With copies in smaller tensors than they pay for."""
-    monkeypatch.setattr("polytc.rewrite.tidy.mirror.REUSE", 2)
+    monkeypatch.setattr("polytc.rewrite.tidy.transposed_copies.REUSE", 2)
     body, tensors = MIRRORED[name]
     p = program(body, n=SIDE)
-    found = mirror(p)
+    found = add_copies(p)
     assert {t.name for t in found.tensors} - {t.name for t in p.tensors} == {f"{t}_mirror" for t in tensors}
     expected = evaluate(p, arrays(SIDE))
     same(evaluate(found, arrays(SIDE)), expected)
@@ -91,18 +91,18 @@ def test_the_copy_agrees_wherever_it_is_read(name: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", PLAIN)
 def test_no_copy(name: str) -> None:
     p = program(PLAIN[name])
-    assert mirror(p) == p
+    assert add_copies(p) == p
 
 
 def test_a_precise_program_keeps_its_reads() -> None:
     p = program(PAIRS, "precise")
-    assert mirror(p) == p
+    assert add_copies(p) == p
 
 
 def test_one_copy_follows_several_writers() -> None:
-    statements = mirror(program(PAIRS)).statements
+    statements = add_copies(program(PAIRS)).statements
     assert [s.target for s in statements if s.loops] == ["T", "T", "T", "T_mirror"]
-    found = mirror(program(MIRRORED["another tensor, read where the iteration wrote it"][0]))
+    found = add_copies(program(MIRRORED["another tensor, read where the iteration wrote it"][0]))
     assert [s.target for s in found.statements if s.loops] == ["T", "T_mirror", "R", "T", "T_mirror", "R"]
 
 
@@ -157,12 +157,12 @@ ROWS = {
 @pytest.mark.parametrize("name", [*ROWS, *MIRRORED])
 def test_copies_of_any_tensor_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they pay or not."""
-    monkeypatch.setattr("polytc.rewrite.tidy.mirror.REUSE", 0)
+    monkeypatch.setattr("polytc.rewrite.tidy.transposed_copies.REUSE", 0)
     body = (ROWS[name] if name in ROWS else MIRRORED[name][0]).replace("N", str(SMALL))
     shapes = dict.fromkeys("ATR", (SMALL, SMALL))
     text = f"def f(i32[{SMALL},{SMALL}] A, inout i32[{SMALL},{SMALL}] T, inout i32[{SMALL},{SMALL}] R) -> (T, R) {{\n{body}\n}}"
     p = build(text, shapes, dict.fromkeys("ATR", "i32"))
-    found = mirror(p)
+    found = add_copies(p)
     assert len(found.tensors) > len(p.tensors)
     given = {n: a[:SMALL, :SMALL].copy() for n, a in arrays().items()}
     same(evaluate(found, given), evaluate(p, given))

@@ -7,7 +7,7 @@ import pytest
 
 import polytc
 from polytc.lang import build
-from polytc.rewrite.tidy import digits
+from polytc.rewrite.tidy import delinearization
 
 GROUPED = "Y[n,4*g+m,h] += X[n,3*g+c,h]*W[4*g+m,c] where g in 0:2, m in 0:4, c in 0:3"
 TRANSPOSED = """Y[m,2*q+p] += (X[c,q+(p+1)//2-s] else 0) * W[c,m,(p+1)%2+2*s]
@@ -28,7 +28,7 @@ KEPT = {
 
 
 def shape(text: str, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    return digits.split(build(text, shapes)).tensor("Y").shape
+    return delinearization.delinearize(build(text, shapes)).tensor("Y").shape
 
 
 @pytest.mark.parametrize("name", [*SPLIT, *KEPT])
