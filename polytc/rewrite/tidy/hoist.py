@@ -13,11 +13,12 @@ from polytc.rewrite.step import Decision, Reasons, Step
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The temporaries that are computed once; and those tensors that are not, although they follow from constants alone."""
     fixed, why = constants(program), Reasons()
+    found = _roots(program, fixed)
     for tensor in dict.fromkeys(s.target for s in program.statements):
-        if not _from_constants(program, tensor, fixed):
+        if tensor not in found:
             continue
         names = ", ".join(s.name for s in program.statements if s.target == tensor)
-        roots = dict.fromkeys(_roots(program, tensor))
+        roots = found[tensor]
         told = f"{tensor} follows from the constant{'s' * (len(roots) > 1)} {', '.join(roots)} alone"
         if tensor in fixed:
             why.acts(names, f"{told}, and is computed once")
@@ -72,9 +73,15 @@ def _sources(program: pr.Program, tensor: str) -> list[str]:
     return [r.tensor for s in program.statements if s.target == tensor for r in pr.reads(s) if r.tensor != tensor]
 
 
-def _roots(program: pr.Program, tensor: str) -> list[str]:
-    """The constants that a tensor follows from."""
-    return [n for t in _sources(program, tensor) for n in ([t] if t in program.constants else _roots(program, t))]
+def _roots(program: pr.Program, fixed: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """The constants that tensors follow from, of those which follow from constants alone. What is computed once is complete
+    before others read it, so that their last statements are in such an order."""
+    found: dict[str, tuple[str, ...]] = {}
+    for tensor in reversed(dict.fromkeys(s.target for s in reversed(program.statements))):
+        if _from_constants(program, tensor, fixed):
+            found[tensor] = tuple(dict.fromkeys(
+                n for t in _sources(program, tensor) for n in ([t] if t in program.constants else found[t])))
+    return found
 
 
 def _obstacle(program: pr.Program, tensor: str) -> str:

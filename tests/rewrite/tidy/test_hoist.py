@@ -93,6 +93,20 @@ def test_reasons_name_the_constants(name: str) -> None:
     assert [str(r) for r in hoist.decide(program(body, SHAPES), AVX512).reasons] == WHY.get(name, [])
 
 
+def test_reasons_of_long_chains() -> None:
+    """Each temporary reads the one before twice, so that there are 2**40 ways back to the constant."""
+    chain = "; ".join(f"T{k}[i] = T{k - 1}[i] + T{k - 1}[7-i]" for k in range(1, 40))
+    reasons = hoist.decide(program(f"T0[i] = W[i]*2; {chain}; Y[n,i] = X[n,i] + T39[i]", SHAPES), AVX512).reasons
+    assert [str(r).split(": ", 1)[1] for r in reasons] == [
+        f"T{k} follows from the constant W alone, and is computed once" for k in range(40)]
+
+
+def test_reasons_where_a_tensor_is_begun_before_what_it_follows_from() -> None:
+    body = "T[i] = W[i]; U[i] += V[i,k]*W[k]; T[i] += U[i]; Y[n,i] = X[n,i] + T[i]"
+    assert {str(r).split(": ", 1)[1] for r in hoist.decide(program(body, SHAPES), AVX512).reasons} == {
+        f"{t} follows from the constants {c} alone, and is computed once" for t, c in (("T", "W, V"), ("U", "V, W"))}
+
+
 def test_where_sizes_are_open_what_has_none_of_them_runs_once() -> None:
     body = ONCE["a temporary"][0]
     once, main = halves(program(body, {**SHAPES, "X": ("N", 8)}))
