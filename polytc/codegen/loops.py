@@ -10,32 +10,13 @@ IEEE 754, but that a product and a sum may be one unless the kernel is precise; 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, dataclass_transform
+from typing import Literal, TypeAlias
 
+from polytc.program.node import node
 from polytc.program.scalars import BOOL, I64, DType
 
 Space: TypeAlias = Literal["global", "local", "private"]
 LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
-C = TypeVar("C")
-
-
-@dataclass_transform(frozen_default=True)
-def node(cls: type[C]) -> type[C]:
-    """A frozen dataclass that computes its hash once: passes keep expressions in dictionaries, and a tree is hashed in time
-    proportional to its size. The hash is no field, so that no pickle carries it into a process with other hashes of strings."""
-    made = dataclass(frozen=True, slots=True)(cls)
-    compute = made.__hash__
-
-    def cached(self: Any) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            value = compute(self)
-            object.__setattr__(self, "_hash", value)
-            return value
-
-    made.__hash__ = cached  # type: ignore[method-assign]
-    return made
 
 
 class Node:

@@ -82,6 +82,16 @@ def _modulo(a: QuasiAffine, divisor: int) -> QuasiAffine:
 
 def affine(e: pr.Expr) -> QuasiAffine | None:
     """The form of an integer expression; None if it is not quasi-affine (a gather, a product of indices, ...)."""
+    try:
+        form: QuasiAffine | None = e._affine
+        return form
+    except AttributeError:
+        form = _affine(e)
+        object.__setattr__(e, "_affine", form)
+        return form
+
+
+def _affine(e: pr.Expr) -> QuasiAffine | None:
     match e:
         case pr.Const() if not isinstance(e.value, float):
             return Affine(+e.value)

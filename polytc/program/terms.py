@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import field, replace
+from operator import is_
+from typing import Any, TypeAlias
 
+from polytc.program.node import node
 from polytc.program.scalars import COMPARISONS, I64, DType
 
 
-@dataclass(frozen=True)
-class Const:
+class Node:
+    """Room for what is found out about an expression once: the hash of `node`, the nodes below it (`walk`), and its
+    quasi-affine form (`program.affine`)."""
+
+    __slots__ = ("_affine", "_hash", "_nodes")
+    _affine: Any
+    _hash: int
+    _nodes: tuple[Expr, ...]
+
+
+@node
+class Const(Node):
     """A number of type `dtype`: Python int, float or bool (never numpy)."""
 
     value: int | float | bool
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Index:
+@node
+class Index(Node):
     """The value of a loop index of the statement, e.g. `i`; type i64."""
 
     name: str
     dtype: DType = I64
 
 
-@dataclass(frozen=True)
-class Read:
+@node
+class Read(Node):
     """`A[i-1, j]` or, with default, `A[i-1, j] else v`: `default` is the value outside of A's bounds.
 
     subscripts: one integer expression a dimension, in the tensor's own coordinates (see Tensor.lower). shielded: the default is
@@ -40,8 +52,8 @@ class Read:
     shielded: bool = field(default=False, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Unary:
+@node
+class Unary(Node):
     """op: '-', '!' (bool), '~' (integers)."""
 
     op: str
@@ -49,8 +61,8 @@ class Unary:
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Binary:
+@node
+class Binary(Node):
     """op: a row of scalars.ARITHMETIC, COMPARISONS or LOGICAL. Both operands have one type, except for shifts."""
 
     op: str
@@ -59,8 +71,8 @@ class Binary:
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Call:
+@node
+class Call(Node):
     """An intrinsic of scalars.INTRINSICS, e.g. `exp(x)`, `max(a, b)`, or a call of program.words; all arguments have one
     type."""
 
@@ -69,16 +81,16 @@ class Call:
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Cast:
+@node
+class Cast(Node):
     """Conversion as numpy's astype does it."""
 
     a: Expr
     dtype: DType
 
 
-@dataclass(frozen=True)
-class Select:
+@node
+class Select(Node):
     """`cond ? a : b`; both sides may be evaluated, so neither may fault. skips: it is none of the text; `cond` is what `where`
     asks of memory, and `b` what does nothing where that fails."""
 
@@ -96,23 +108,19 @@ Expr: TypeAlias = Const | Index | Read | Unary | Binary | Call | Cast | Select
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The direct operands of `e`, subscripts of reads included."""
-    match e:
-        case Read():
-            return e.subscripts
-        case Unary() | Cast():
-            return (e.a,)
-        case Binary():
-            return (e.a, e.b)
-        case Call():
-            return e.args
-        case Select():
-            return (e.cond, e.a, e.b)
-        case _:
-            return ()
+    return _CHILDREN[type(e)](e)
+
+
+# A table by type, since a match statement tests the types one after another.
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((Const, Index), lambda e: ()), **dict.fromkeys((Unary, Cast), lambda e: (e.a,)),
+    Read: lambda e: e.subscripts, Binary: lambda e: (e.a, e.b), Call: lambda e: e.args, Select: lambda e: (e.cond, e.a, e.b)}
 
 
 def rebuild(e: Expr, operands: tuple[Expr, ...]) -> Expr:
-    """`e` with other operands, in the order of `children`."""
+    """`e` with other operands, in the order of `children`; `e` itself if they are its own."""
+    if all(map(is_, children(e), operands)):
+        return e
     match e:
         case Read():
             return replace(e, subscripts=operands)
@@ -130,11 +138,15 @@ def rebuild(e: Expr, operands: tuple[Expr, ...]) -> Expr:
 
 def walk(e: Expr) -> Iterator[Expr]:
     """`e` and all expressions below it, parents first."""
-    rest = [e]
-    while rest:
-        first = rest.pop()
-        yield first
-        rest += reversed(children(first))
+    try:
+        return iter(e._nodes)
+    except AttributeError:
+        nodes, rest = list[Expr](), [e]
+        while rest:
+            nodes.append(rest.pop())
+            rest += reversed(children(nodes[-1]))
+        object.__setattr__(e, "_nodes", tuple(nodes))
+        return iter(e._nodes)
 
 
 DEEPEST = 150

@@ -128,7 +128,7 @@ def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
     operands = tuple(_retype(c, dtype) for c in pr.children(e))
     rebuilt = pr.rebuild(e, operands)
     assert isinstance(rebuilt, (pr.Unary, pr.Binary, pr.Call, pr.Select)), rebuilt
-    return type(rebuilt)(**{**rebuilt.__dict__, "dtype": dtype})
+    return replace(rebuilt, dtype=dtype)
 
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
