@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 from polytc.machine import Machine
@@ -23,7 +24,7 @@ class AccessStrides:
 
     def stride(self, index: str) -> int | None:
         """0 if the access does not depend on the index."""
-        return dict(self.strides).get(index, 0)
+        return next((stride for i, stride in self.strides if i == index), 0)
 
 
 def of_statement(program: pr.Program, s: pr.Statement) -> tuple[AccessStrides, ...]:
@@ -54,6 +55,7 @@ def of_access(program: pr.Program, read: pr.Read) -> AccessStrides:
     return _strides(program.tensor(read.tensor), read.subscripts, False)
 
 
+@functools.lru_cache(maxsize=1 << 14)  # strategies ask the same of every statement again and again
 def _strides(t: pr.Tensor, subscripts: tuple[pr.Expr, ...], write: bool) -> AccessStrides:
     step, total = 1, dict[str, int | None]()
     halves = [block for sub in subscripts if linear(sub) is None and (block := panel(sub)) is not None]
