@@ -6,7 +6,8 @@ So neighbouring accesses share everything but a constant, and the pattern of a v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from polytc.codegen import loops, traverse
@@ -32,6 +33,14 @@ class Address(Affine[loops.Expr]):
             return Address(lanes=(0,) * len(self.lanes))
         terms = tuple((a, c * factor) for a, c in self.terms)
         return Address(self.constant * factor, terms, tuple(x * factor for x in self.lanes))
+
+    def at(self, values: Mapping[str, int]) -> Address:
+        """The form where some variables have known values."""
+        known = [(c, values[a.name]) for a, c in self.terms if isinstance(a, loops.Var) and a.name in values]
+        if not known:
+            return self
+        rest = tuple((a, c) for a, c in self.terms if not (isinstance(a, loops.Var) and a.name in values))
+        return Address(self.constant + sum(c * v for c, v in known), rest, self.lanes)
 
     def coefficient(self, index: str) -> int:
         """Of a loop variable that is an atom; 0 if it is none."""
@@ -107,7 +116,8 @@ def _divide(op: str, a: Address, divisor: int) -> Address:
     return Address(offset, (), tuple((a.constant + lane) % divisor - offset for lane in a.lanes))
 
 
-def flatten(buffer: loops.Buffer, indices: Sequence[loops.Expr]) -> Address | None:
+@functools.lru_cache(maxsize=1 << 12)  # copies of a statement ask the same
+def flatten(buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> Address | None:
     """The element offset of buffer[indices], None if a lane pattern is unknown."""
     total = Address()
     for index, stride in zip(indices, buffer.strides, strict=True):

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from polytc.codegen import addresses, intervals, loops, traverse
+from polytc.codegen.passes import unrolling
 from polytc.machine import Cache, Machine
 
 LINE = 64
@@ -117,7 +118,7 @@ def plan(rows: loops.For, around: tuple[loops.For, ...], written: frozenset[str]
 def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[str], machine: Machine) -> tuple[Prefetch, ...]:
     """The prefetches for an innermost loop that walks through an operand of which each element is read once: what comes
     DISTANCE bytes later. around: the loops outside of it."""
-    if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
+    if len(machine.caches) < 2 or not unrolling.is_innermost(loop):
         return ()
     found = []
     for buffer, form, width in _streams(loop, written, machine.caches[1].bytes):
@@ -131,18 +132,19 @@ def stream(loop: loops.For, around: tuple[loops.For, ...], written: frozenset[st
 def stores(loop: loops.For, machine: Machine) -> tuple[Prefetch, ...]:
     """The prefetches for an innermost loop that writes vectors to lines far apart in an array that the second cache does not
     hold: those of the next iteration."""
-    if len(machine.caches) < 2 or any(isinstance(s, loops.For) for s in traverse.walk_stmt(loop.body)):
+    if len(machine.caches) < 2 or not unrolling.is_innermost(loop):
         return ()
     found: dict[tuple[object, ...], Prefetch] = {}
-    for s in traverse.walk_stmt(loop.body):
+    for s, copies in unrolling.statements(loop.body):
         if isinstance(s, loops.Store) and s.value.lanes > 1 and s.buffer.space == "global" and (
                 s.buffer.size * s.buffer.dtype.bytes > machine.caches[1].bytes and _is_part(s, loop)):
-            form, size = addresses.flatten(s.buffer, s.indices), s.buffer.dtype.bytes
-            step = 0 if form is None else form.coefficient(loop.var) * loop.step
-            if form is not None and abs(step) * size >= FAR and form.lanes == tuple(range(s.value.lanes)):
-                start = addresses.Address(form.constant, form.terms)
-                found.setdefault((s.buffer, form.terms, form.constant * size // LINE),
-                                 Prefetch(loop, s.buffer, start, step, addresses.Address(), 1, 1, write=True))
+            size = s.buffer.dtype.bytes
+            for form in _places(addresses.flatten(s.buffer, s.indices), copies):
+                step = 0 if form is None else form.coefficient(loop.var) * loop.step
+                if form is not None and abs(step) * size >= FAR and form.lanes == tuple(range(s.value.lanes)):
+                    start = addresses.Address(form.constant, form.terms)
+                    found.setdefault((s.buffer, form.terms, form.constant * size // LINE),
+                                     Prefetch(loop, s.buffer, start, step, addresses.Address(), 1, 1, write=True))
     return tuple(found.values()) if len(found) >= ROWS and _fit(found.values(), machine.caches[0]) else ()
 
 
@@ -169,8 +171,8 @@ def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) 
     first branch of a condition, which is that of whole tiles where sizes are open."""
     match s:
         case loops.For():
-            inside = list(_nests(s.body, (*outer, s), whole=whole))
-            yield from inside or [(*outer, s)]
+            inside = list(_nests(s.body, (*outer, s), whole=whole)) if s.kind != "unroll" else []
+            yield from inside or [(*outer, s)] if s.kind != "unroll" else ()
         case loops.If():
             if whole:
                 yield from _nests(s.then, outer, whole=whole)
@@ -182,13 +184,13 @@ def _nests(s: loops.Stmt, outer: tuple[loops.For, ...], *, whole: bool = False) 
 def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[tuple[loops.Buffer, addresses.Address, int]]:
     """The large arrays that an iteration reads as neighbouring whole vectors: array, place of the first element, elements."""
     reads: dict[loops.Buffer, list[addresses.Address | None]] = {}
-    for s in traverse.walk_stmt(loop.body):
+    for s, copies in unrolling.statements(loop.body):
         for e in traverse.expressions(s):
             for load, conditional in traverse.loads(e):
                 b = load.buffer
                 if load.lanes > 1 and not conditional and b.space == "global" and b.name not in written \
                         and b.size * b.dtype.bytes > large:
-                    reads.setdefault(b, []).append(addresses.flatten(b, load.indices))
+                    reads.setdefault(b, []).extend(_places(addresses.flatten(b, load.indices), copies))
     for buffer, forms in reads.items():
         known = {f for f in forms if f is not None}
         first = min(known, key=lambda f: f.constant, default=None)
@@ -197,6 +199,13 @@ def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[t
         elements = sorted({f.constant + lane for f in known for lane in f.lanes})
         if elements == list(range(elements[0], elements[0] + len(elements))):
             yield buffer, addresses.Address(first.constant, first.terms), len(elements)
+
+
+def _places(form: addresses.Address | None, copies: tuple[loops.For, ...]) -> Iterator[addresses.Address | None]:
+    """What all copies of an access touch; None: nothing that is known."""
+    moving = tuple(s for s in copies if form is not None and form.coefficient(s.var))
+    for point in unrolling.points(moving):
+        yield form.at(dict(zip((s.var for s in moving), point, strict=True))) if form is not None else None
 
 
 def _span(form: addresses.Address, width: int, nest: tuple[loops.For, ...]) -> int | None:

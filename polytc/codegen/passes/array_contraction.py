@@ -208,7 +208,8 @@ def _contracted(b: loops.Buffer, accesses: list[_Access], apart: frozenset[str] 
 
 def _common_depth(paths: list[tuple[_Level, ...]]) -> int:
     """How many of the outermost loops all accesses share. Loops of one name that divide a range among them, full tiles and the
-    last one, count as one loop."""
+    last one, count as one loop; those of copies do not count."""
+    paths = [tuple(level for level in p if level.node.kind != "unroll") for p in paths]
     distinct = list({tuple(id(level.node) for level in p): p for p in paths}.values())
     return min((_shared_depth(a, b) for a, b in combinations(distinct, 2)), default=len(distinct[0]))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import alias_analysis, simplify
+from polytc.codegen.passes import alias_analysis, simplify, unrolling
 
 STATEMENTS = 16
 """Stores of a fused loop at most: what passes between them should fit the registers."""
@@ -54,6 +54,7 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
     first = done[at]
     if not (isinstance(first, loops.For) and isinstance(second, loops.For)) or not _alike(first, second):
         return None
+    first, second = (replace(s, body=unrolling.written_out(s.body)) for s in (first, second))
     inside = known | {first.var: simplify.values(first, known)}
     mine, other = alias_analysis.accesses_of(first.body, inside), alias_analysis.accesses_of(second.body, inside)
     if not {u.buffer for u in mine if u.store} & {u.buffer for u in other if not u.store}:
@@ -77,10 +78,10 @@ def _merged(done: list[loops.Stmt], at: int, second: loops.Stmt, known: dict[str
 
 def _alike(a: loops.For, b: loops.For) -> bool:
     """Innermost sequential loops over the same values of one variable, small enough to be one."""
-    stores = [x for s in (a, b) for x in traverse.walk_stmt(s.body)]
+    inside = [x for s in (a, b) for x in traverse.walk_stmt(s.body)]
     return (a.var, a.lower, a.upper, a.step, a.kind) == (b.var, b.lower, b.upper, b.step, "sequential") and \
-        all(isinstance(x, loops.Store | loops.Block) for x in stores) and \
-        sum(isinstance(x, loops.Store) for x in stores) <= STATEMENTS
+        all(isinstance(x, loops.Store | loops.Block) or unrolling.is_copies(x) for x in inside) and \
+        unrolling.stores(a.body) + unrolling.stores(b.body) <= STATEMENTS
 
 
 def _same_iteration(x: alias_analysis.Access, y: alias_analysis.Access, var: str) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from polytc.codegen import intervals, loops, traverse
+from polytc.codegen.passes import unrolling
 from polytc.program.names import fresh
 from polytc.program.scalars import DType
 
@@ -34,7 +35,8 @@ def use_reciprocals(kernel: loops.Kernel) -> loops.Kernel:
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         sequential = isinstance(s, loops.For) and s.kind == "sequential" and not _repeats(s.lower, s.upper)
-        innermost = not any(isinstance(x, loops.For | loops.If) for c in traverse.children(s) for x in traverse.walk_stmt(c))
+        innermost = not any(isinstance(x, loops.For | loops.If) and not unrolling.is_copies(x) for c in traverse.children(s)
+                            for x in traverse.walk_stmt(c))
         return _loop(s, taken) if isinstance(s, loops.For) and sequential and innermost else s
 
     return replace(kernel, body=traverse.map_stmt(kernel.body, on_stmt, lambda e: e))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import reciprocal, simplify
+from polytc.codegen.passes import reciprocal, simplify, unrolling
 
 
 def shorten_recurrences(kernel: loops.Kernel) -> loops.Kernel:
@@ -21,7 +21,7 @@ def shorten_recurrences(kernel: loops.Kernel) -> loops.Kernel:
         return kernel
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
-        if not isinstance(s, loops.For) or any(isinstance(x, loops.For) for x in traverse.walk_stmt(s.body)):
+        if not isinstance(s, loops.For) or s.kind == "unroll" or not unrolling.is_innermost(s):
             return s
         return replace(s, body=traverse.map_stmt(s.body, lambda x: _shortened(x, s), lambda e: e))
 

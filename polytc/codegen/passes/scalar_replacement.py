@@ -13,11 +13,12 @@ is read afterwards has its final value.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import simplify, tile_promotion, unrolling
 from polytc.machine import Machine
 from polytc.program.names import fresh
 
@@ -28,13 +29,15 @@ Places: TypeAlias = dict[Access, tuple[loops.Buffer, tuple[loops.Expr, ...]]]
 
 
 class _Use(NamedTuple):
-    """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run)."""
+    """One access inside a region. conditional: it may not happen (under an If, a Select, or a loop that may not run). copies:
+    the loops of copies around it (passes.unrolling), outermost first."""
 
     buffer: loops.Buffer
     slot: Access
     store: bool
     conditional: bool
     looped: bool
+    copies: tuple[loops.For, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,35 +59,108 @@ def _region(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """Promote in this region what can be, then in the regions inside for the rest. done: buffers already promoted."""
     if any(isinstance(x, loops.For) and x.kind in ("parallel", "block", "thread") for x in traverse.walk_stmt(s)):
         return _inside(s, facts, done)                               # threads, or items, would share the private array
-    uses: list[_Use] = []
-    _collect(s, uses, looped=False, conditional=False)
-    promoted, chosen = _chosen(s, uses, facts, done)
+    promoted, chosen = _chosen(s, facts, done, looped=False)
     return _inside(promoted, facts, done | chosen)
 
 
 def _loop(s: loops.For, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
     """A loop that may not run, with what can be promoted around it for the case that it does; then in the regions inside."""
     if s.kind == "sequential" and not _runs(s):
-        uses: list[_Use] = []
-        _collect(s.body, uses, looped=True, conditional=False)
-        promoted, chosen = _chosen(s, uses, facts, done)
+        promoted, chosen = _chosen(s, facts, done, looped=True)
         if chosen:
             runs = simplify.expr(loops.binary("<", s.lower, s.upper), {})
             return loops.If(runs, _inside(promoted, facts, done | chosen))
     return replace(s, body=_region(s.body, facts, done))
 
 
-def _chosen(s: loops.Stmt, uses: list[_Use], facts: _Facts, done: frozenset[str]) -> tuple[loops.Stmt, frozenset[str]]:
-    """A region with promoted what can be; the names of these buffers."""
-    moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For)}
+def _chosen(s: loops.Stmt, facts: _Facts, done: frozenset[str], *, looped: bool) -> tuple[loops.Stmt, frozenset[str]]:
+    """A region with promoted what can be; the names of these buffers. looped: the region is a loop that runs."""
+    uses: list[_Use] = []
+    _collect(s.body if looped and isinstance(s, loops.For) else s, uses, looped=looped, conditional=False)
+    moving = {x.var for x in traverse.walk_stmt(s) if isinstance(x, loops.For) and x.kind != "unroll"}
     chosen: dict[str, list[Access]] = {}
+    tiles: dict[str, tuple[tile_promotion.Tile, loops.Buffer]] = {}
     for name in dict.fromkeys(u.buffer.name for u in uses if u.store and u.buffer.space == "global"):
         mine = [u for u in uses if u.buffer.name == name]
-        if name not in done and (slots := _slots(mine, moving, facts.machine, name in facts.scratch)):
+        if name in done:
+            continue
+        if any(u.copies for u in mine):
+            try:
+                found = _tile(mine, moving, facts)
+            except _NoTile:
+                return _chosen(_apart(s, name), facts, done, looped=looped)
+            if found is not None:
+                tiles[name] = found, mine[0].buffer
+        elif slots := _slots(mine, moving, facts.machine, name in facts.scratch):
             chosen[name] = slots
     if chosen:
         s = _promote(s, [u for u in uses if u.buffer.name in chosen], chosen, facts.taken)
-    return s, frozenset(chosen)
+    if tiles:
+        s = _tiled(s, tiles)
+    return s, frozenset(chosen) | frozenset(tiles)
+
+
+class _NoTile(Exception):
+    """What copies touch is no tile: they are written out, and looked at one by one."""
+
+
+def _tile(uses: list[_Use], moving: set[str], facts: _Facts) -> tile_promotion.Tile | None:
+    """The tile of a buffer that copies touch, if its elements can live in registers and gain by it. Raises _NoTile."""
+    if not all(_fixed(i, moving) for u in uses for i in u.slot[0]):
+        return None
+    buffer = uses[0].buffer
+    found = [(tile_promotion.form(*u.slot, u.copies), u) for u in uses]
+    tiled = [tile_promotion.TileUse(form, u.store, u.conditional, u.copies) for form, u in found if form is not None]
+    if len(tiled) < len(found):
+        raise _NoTile
+    needless = buffer.name not in facts.scratch and not any(u.looped for u in uses)
+    if not tile_promotion.pays(tiled, 4 * facts.machine.vector_registers, needless):
+        return None
+    made = tile_promotion.tile(fresh(f"{buffer.name}_tile", set(facts.taken)), buffer, tiled)
+    if made is None:
+        raise _NoTile
+    return made
+
+
+def _tiled(s: loops.Stmt, tiles: dict[str, tuple[tile_promotion.Tile, loops.Buffer]]) -> loops.Stmt:
+    """The region with tiles in place of buffers."""
+    def on_load(x: loops.Expr) -> loops.Expr:
+        if isinstance(x, loops.Load) and x.buffer.name in tiles:
+            made = tiles[x.buffer.name][0]
+            return loops.Load(made.array, made.at(x.indices), x.dtype, x.lanes)
+        return x
+
+    def on_stmt(x: loops.Stmt) -> loops.Stmt:
+        if isinstance(x, loops.Store) and x.buffer.name in tiles:
+            made = tiles[x.buffer.name][0]
+            return loops.Store(made.array, made.at(x.indices), x.value, x.origin)
+        return x
+
+    s = traverse.map_stmt(s, on_stmt, lambda e: _changed(e, tiles, on_load))
+    for made, buffer in tiles.values():
+        s = made.around(s, buffer)
+    return s
+
+
+def _changed(e: loops.Expr, names: Container[str], on_load: Callable[[loops.Expr], loops.Expr]) -> loops.Expr:
+    """An expression with other loads of some buffers."""
+    return traverse.map_expr(e, on_load) if any(x.buffer.name in names for x, _ in traverse.loads(e)) else e
+
+
+def _apart(s: loops.Stmt, name: str) -> loops.Stmt:
+    """The region with the copies written out that touch a buffer."""
+    if unrolling.is_copies(s):
+        touched = traverse.accesses(s, frozenset((name,)), None, lambda outside, _: outside)
+        return unrolling.written_out(s) if any(True for _ in touched) else s
+    match s:
+        case loops.For() | loops.Alloc():
+            return replace(s, body=_apart(s.body, name))
+        case loops.If():
+            return replace(s, then=_apart(s.then, name), orelse=_apart(s.orelse, name) if s.orelse is not None else None)
+        case loops.Block():
+            return loops.block(*(_apart(x, name) for x in s.stmts))
+        case _:
+            return s
 
 
 def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
@@ -102,14 +178,16 @@ def _inside(s: loops.Stmt, facts: _Facts, done: frozenset[str]) -> loops.Stmt:
             return s
 
 
-def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool) -> None:
-    """Append all accesses of a region, in execution order (loads before the store of a statement)."""
+def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool, copies: tuple[loops.For, ...] = ()) -> None:
+    """Append all accesses of a region, in the order of the text (loads before the store of a statement)."""
     for top in traverse.expressions(s):
         for e, chosen in traverse.loads(top):
-            uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, looped))
+            uses.append(_Use(e.buffer, (e.indices, e.lanes), False, conditional or chosen, looped, copies))
     match s:
         case loops.Store():
-            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped))
+            uses.append(_Use(s.buffer, (s.indices, _lanes(s.indices)), True, conditional, looped, copies))
+        case loops.For(kind="unroll"):
+            _collect(s.body, uses, looped=looped, conditional=conditional, copies=(*copies, s))
         case loops.For():
             _collect(s.body, uses, looped=True, conditional=conditional or not _runs(s))
         case loops.If():
@@ -118,7 +196,7 @@ def _collect(s: loops.Stmt, uses: list[_Use], *, looped: bool, conditional: bool
                 _collect(s.orelse, uses, looped=looped, conditional=True)
         case loops.Block():
             for x in s.stmts:
-                _collect(x, uses, looped=looped, conditional=conditional)
+                _collect(x, uses, looped=looped, conditional=conditional, copies=copies)
         case loops.Alloc():
             _collect(s.body, uses, looped=looped, conditional=conditional)
         case _:
@@ -191,15 +269,12 @@ def _promote(s: loops.Stmt, uses: list[_Use], chosen: dict[str, list[Access]], t
             return loops.Load(*places[x.buffer.name][x.indices, x.lanes], x.dtype, x.lanes)
         return x
 
-    def on_expr(e: loops.Expr) -> loops.Expr:
-        return traverse.map_expr(e, load) if any(x.buffer.name in places for x, _ in traverse.loads(e)) else e
-
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if isinstance(x, loops.Store) and x.buffer.name in places:
             return loops.Store(*places[x.buffer.name][x.indices, _lanes(x.indices)], x.value, x.origin)
         return x
 
-    s = traverse.map_stmt(s, on_stmt, on_expr)
+    s = traverse.map_stmt(s, on_stmt, lambda e: _changed(e, places, load))
     for name, place in places.items():
         s = _around(s, buffers[name], [u for u in uses if u.buffer.name == name], place)
     return s

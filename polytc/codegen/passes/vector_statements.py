@@ -7,19 +7,28 @@ from dataclasses import dataclass, replace
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.lower import size
-from polytc.codegen.passes import simplify
+from polytc.codegen.passes import simplify, unrolling
 from polytc.program.scalars import BOOL, I64
 from polytc.program.sizes import Size
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Iterations base, base + stride, ... of a loop as one vector of `lanes`. active: the lanes that count (see Ramp)."""
+    """Iterations base, base + stride, ... of a loop as one vector of `lanes`. active: the lanes that count (see Ramp).
+    count: so many such vectors, one after another, from a base that is a number then."""
 
     base: loops.Expr
     stride: int
     lanes: int
     active: int | loops.Expr | None = None
+    count: int = 1
+
+    def copies(self, var: str) -> loops.For:
+        """The loop over the vectors, without a body; the variable is the base of each."""
+        assert isinstance(self.base, loops.Const)
+        step = self.lanes * self.stride
+        upper = loops.const(int(self.base.value) + self.count * step)
+        return loops.For(var, self.base, upper, step, loops.Block(()), "unroll")
 
 
 def divides_integers(s: loops.Stmt) -> bool:
@@ -76,6 +85,14 @@ def vectors(s: loops.Stmt, var: str, chunks: Sequence[Chunk]) -> loops.Stmt:
 
 def vector(s: loops.Stmt, var: str, chunk: Chunk) -> loops.Stmt:
     """A straight statement for the iterations of one chunk."""
+    if chunk.count > 1:
+        loop = chunk.copies(var)
+        body = vector(s, var, replace(chunk, base=loops.Var(var), count=1))
+        copies = replace(loop, body=body)
+        if unrolling.may_stay(body, var):
+            return copies
+        each = (replace(chunk, base=loops.const(v), count=1) for v in unrolling.values(loop))
+        return loops.block(*(vector(s, var, c) for c in each))
     if chunk.lanes == 1:
         return simplify.at(s, var, int(chunk.base.value), {}) if isinstance(chunk.base, loops.Const) else \
             simplify.simplify(simplify.substitute(s, {var: chunk.base}), {})

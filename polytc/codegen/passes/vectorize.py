@@ -15,9 +15,10 @@ to run at most, masked vectors that cover all that the bounds may reach. Guarant
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.passes import simplify, strip_mining
+from polytc.codegen.passes import simplify, strip_mining, unrolling
 from polytc.codegen.passes.strip_mining import Facts
 from polytc.codegen.passes.vector_statements import (
     Chunk,
@@ -31,11 +32,14 @@ from polytc.codegen.passes.vector_statements import (
     widest_element,
 )
 from polytc.machine import Machine
+from polytc.program import words
 
 STRAIGHT = 32
 """Vectors of a loop of known bounds that become straight code; longer ones stay loops over vectors."""
 UNROLL_LIMIT = 512
 """Statements that unrolling may make out of one loop nest."""
+FEW = 4
+"""Copies that are written out; more stay a loop until a target writes them, see passes.unrolling."""
 COVER = 8
 """Vectors of a loop of unknown bounds that are masked one by one, instead of a loop over whole ones and a rest."""
 
@@ -44,7 +48,15 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with its point loops expanded for vectors of `machine`."""
     names = {b.name for b in kernel.args}
     names |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
-    return replace(kernel, body=_expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {}))
+    body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
+    return replace(kernel, body=unrolling.written_out(body, FEW if _keeps_copies(kernel, machine) else None))
+
+
+def _keeps_copies(kernel: loops.Kernel, machine: Machine) -> bool:
+    """May copies stay loops? The matrix unit's tiles are found among statements, and so is what the items of a GPU share."""
+    dots = (e.fn for s in traverse.walk_stmt(kernel.body) for top in traverse.expressions(s) for e in traverse.walk_expr(top)
+            if isinstance(e, loops.Call) and e.fn in words.DOTS)
+    return machine.kind == "cpu" and not any(map(machine.multiplies_tiles, dots))
 
 
 def _expand(s: loops.Stmt, facts: Facts, known: dict[str, simplify.Interval]) -> loops.Stmt:
@@ -67,8 +79,9 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
     machine = facts.machine
     extent = intervals.trips(s)
     if s.kind == "unroll":
-        size = sum(isinstance(x, loops.Store) for x in traverse.walk_stmt(s.body))
-        return _unroll(s, extent) if extent is not None and extent * size <= UNROLL_LIMIT else replace(s, kind="sequential")
+        if extent is None or extent * unrolling.stores(s.body) > UNROLL_LIMIT:
+            return replace(s, kind="sequential")
+        return s if unrolling.may_stay(s.body, s.var) else _unroll(s, extent)
     if extent == 1:
         return _unroll(s, extent)
     lanes = machine.lanes(widest_element(s.body))
@@ -86,7 +99,12 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         assert isinstance(s.body, loops.Store), "vectorize: a 'reduce' loop holds one update"
         return strip_mining.horizontal_reduction(s, s.body, chunks(extent, lanes))
     pieces = masked_chunks(extent, lanes) if masks else chunks(extent, lanes)
-    return vectors(s.body, s.var, [_chunk(s, *p) for p in pieces])
+    return vectors(s.body, s.var, [_chunk(s, *run[0], len(run)) for run in _runs(pieces)])
+
+
+def _runs(pieces: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
+    """Neighbouring vectors of as many lanes."""
+    return [list(run) for _, run in groupby(pieces, lambda piece: piece[1:])]
 
 
 def _unknown(s: loops.For, facts: Facts, known: dict[str, simplify.Interval], lanes: int, masks: bool) -> loops.Stmt:
@@ -118,10 +136,10 @@ def _cover(s: loops.For, low: int, high: int, lanes: int, known: dict[str, simpl
     return found
 
 
-def _chunk(s: loops.For, at: int, lanes: int, active: int) -> Chunk:
-    """Iterations at..at+active of a loop of known bounds."""
+def _chunk(s: loops.For, at: int, lanes: int, active: int, count: int) -> Chunk:
+    """Iterations at..at+active of a loop of known bounds, and as many more for each other vector of `count`."""
     assert isinstance(s.lower, loops.Const)
-    return Chunk(loops.const(int(s.lower.value) + at * s.step), s.step, lanes, active if active < lanes else None)
+    return Chunk(loops.const(int(s.lower.value) + at * s.step), s.step, lanes, active if active < lanes else None, count)
 
 
 def chunks(extent: int, lanes: int) -> list[tuple[int, int, int]]:
@@ -145,6 +163,5 @@ def masked_chunks(extent: int, lanes: int) -> list[tuple[int, int, int]]:
 
 
 def _unroll(s: loops.For, extent: int) -> loops.Stmt:
-    assert isinstance(s.lower, loops.Const)
-    first = int(s.lower.value)
-    return loops.block(*(simplify.at(s.body, s.var, first + i * s.step, {}) for i in range(extent)))
+    body = unrolling.written_out(s.body)
+    return loops.block(*(simplify.at(body, s.var, v, {}) for v in unrolling.values(s)[:extent]))

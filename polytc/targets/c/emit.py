@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from polytc.codegen import loops
 from polytc.codegen.emitter import identifier
+from polytc.codegen.passes import unrolling
 from polytc.codegen.target import Launch, Source
 from polytc.targets.c import language
 from polytc.targets.c.kernel import KernelWriter
@@ -26,8 +28,9 @@ def library(parts: Sequence[Part]) -> Library:
     """The functions of all parts. Sizes that are not fixed are arguments of them, of type int64_t, behind the arrays."""
     preamble, texts, launches = Preamble(language.C99), [], []
     for part in parts:
+        straight = [replace(k, body=unrolling.written_out(k.body)) for k in part.module.kernels]
         writers = [KernelWriter(k, part.named(n, k), preamble, part.module.sizes, part.notes)
-                   for n, k in enumerate(part.module.kernels, 1)]
+                   for n, k in enumerate(straight, 1)]
         for n, w in enumerate(writers):
             w.write()
             texts.append(commented(part, w.lines, first=n == 0))

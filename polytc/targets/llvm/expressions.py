@@ -16,7 +16,8 @@ from polytc.targets.llvm import arithmetic, dots, intrinsics, ir, memory, quotie
 class Body:
     """The state of writing one function's body.
 
-    flags: of float operations. values: the loop variables. bounds: what they lie between. pointers: the buffers.
+    flags: of float operations. values: the loop variables; numbers: those whose copies are being written. bounds: what they lie
+    between. pointers: the buffers.
     scopes: addresses already computed, innermost block last. mask: lanes in which loads are allowed, None for all.
     loaded: values read since the last branch or store to their buffer, by buffer and address; block: where `loaded` holds.
     tile_rows: of the tiles of the matrix unit, 0 before the first.
@@ -26,6 +27,7 @@ class Body:
     machine: Machine
     flags: str
     values: dict[str, ir.Value] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, intervals.Interval] = field(default_factory=dict)
     pointers: dict[str, ir.Value] = field(default_factory=dict)
     scopes: list[dict[object, ir.Value]] = field(default_factory=lambda: [{}])
@@ -162,7 +164,7 @@ def _word(body: Body, e: loops.Call) -> ir.Value:
     """Numbers side by side in words: one load, if they are neighbours in memory."""
     parts = [a.a if isinstance(a, loops.Cast) else a for a in e.args]
     loaded = [p for p in parts if isinstance(p, loops.Load)]
-    start = _neighbours(loaded) if body.mask is None and len(loaded) == len(parts) else None
+    start = _neighbours(body, loaded) if body.mask is None and len(loaded) == len(parts) else None
     active = traverse.active_lanes(loaded[0].indices) if start is not None else None
     if start is None or not (active is None or isinstance(active, int)):
         return dots.interleave(body.fn, [_wide(body, a, e.lanes) for a in e.args])
@@ -173,9 +175,9 @@ def _word(body: Body, e: loops.Call) -> ir.Value:
     return dots.as_words(body.fn, arithmetic.cast(body.fn, wide, first.dtype, e.args[0].dtype), e.lanes)
 
 
-def _neighbours(loaded: list[loops.Load]) -> addresses.Address | None:
+def _neighbours(body: Body, loaded: list[loops.Load]) -> addresses.Address | None:
     """The address of the first of several loads that together, lane by lane, read memory without gaps; None if they do not."""
-    first, forms = loaded[0], [addresses.flatten(p.buffer, p.indices) for p in loaded]
+    first, forms = loaded[0], [_form(body, p.buffer, p.indices) for p in loaded]
     start = forms[0]
     if start is None or len({(p.buffer, p.lanes) for p in loaded}) > 1 or first.lanes != max(1, len(start.lanes)):
         return None
@@ -224,7 +226,7 @@ def index(body: Body, e: loops.Expr) -> ir.Value:
     form = addresses.address(e)
     assert form is not None, f"not a scalar index: {loops.format_expr(e)}"
     assert not form.lanes, f"not a scalar index: {loops.format_expr(e)}"
-    return _sum(body, form)
+    return _sum(body, form.at(body.numbers))
 
 
 def _sum(body: Body, form: addresses.Address, lane: int = 0) -> ir.Value:
@@ -296,8 +298,14 @@ def pointers(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...], 
                           body.mask is None and not isinstance(active, ir.Value))
 
 
+def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> addresses.Address | None:
+    """The element offset of an access in the copy that is being written."""
+    form = addresses.flatten(buffer, indices)
+    return form.at(body.numbers) if form is not None and body.numbers else form
+
+
 def _load(body: Body, e: loops.Load) -> ir.Value:
-    form = addresses.flatten(e.buffer, e.indices)
+    form = _form(body, e.buffer, e.indices)
     if body.mask is not None or form is None:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
@@ -342,7 +350,7 @@ def _load_one_masked(body: Body, e: loops.Load, form: addresses.Address, mask: i
 
 def store(body: Body, s: loops.Store) -> None:
     """buffer[indices] = value."""
-    form = addresses.flatten(s.buffer, s.indices)
+    form = _form(body, s.buffer, s.indices)
     lanes = max(s.value.lanes, *(i.lanes for i in s.indices)) if s.indices else s.value.lanes
     value, active = _wide(body, s.value, lanes), _active(body, s.indices)
     body.loaded.pop(s.buffer.name, None)

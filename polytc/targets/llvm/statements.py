@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polytc.codegen import intervals, loops, prefetch, traverse
-from polytc.codegen.passes import alias_analysis, work_estimate
+from polytc.codegen.passes import alias_analysis, unrolling, work_estimate
 from polytc.machine import Machine
 from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
 from polytc.targets.llvm.expressions import Body
@@ -91,6 +91,8 @@ class Writer:
                 self._parallel(s)
             case loops.For() if not self.parallel and self.team is None and thread_teams.is_team(s) and not _runs_once(s):
                 self._team(s)
+            case loops.For(kind="unroll"):
+                self._copies(s)
             case loops.For():
                 self._loop(s)
             case loops.If():
@@ -130,6 +132,13 @@ class Writer:
     def _alone(self, s: loops.For) -> bool:
         """Does one thread run the loop, as part of what it does?"""
         return self.team is None and (self.parallel or not thread_teams.is_team(s))
+
+    def _copies(self, s: loops.For) -> None:
+        """The body once for each value of the variable, see passes.unrolling."""
+        for value in unrolling.values(s):
+            self.body.numbers[s.var], self.body.values[s.var] = value, ir.constant(value, "i64")
+            self.statement(s.body)
+        del self.body.numbers[s.var], self.body.values[s.var]
 
     def _stores(self, stores: Sequence[loops.Store]) -> None:
         for x in stores:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from polytc.codegen import loops, ndrange, traverse, vector_lanes
 from polytc.codegen.emitter import identifier
-from polytc.codegen.passes import host_loops, unroll_hints, work_group_coarsening, work_items
+from polytc.codegen.passes import host_loops, unroll_hints, unrolling, work_group_coarsening, work_items
 from polytc.codegen.target import Source
 from polytc.machine import ALIGNMENT, GENERIC_GPU, Machine
 from polytc.program.extents import Extent
@@ -51,7 +51,9 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
-    narrow = tuple(replace(k, body=vector_lanes.split_wide_vectors(k.body, max(types.LANES))) for k in module.kernels)
+    straight = (unrolling.written_out(k.body) for k in module.kernels)
+    narrow = tuple(replace(k, body=vector_lanes.split_wide_vectors(body, max(types.LANES)))
+                   for k, body in zip(module.kernels, straight, strict=True))
     apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels
     kernels = tuple(ndrange.prepare(work_items.drop_item_dimensions(work_group_coarsening.coarsen(k, machine))) for k in apart)
     kernels = tuple(map(unroll_hints.mark_short_loops, kernels)) if machine.kind == "gpu" else kernels

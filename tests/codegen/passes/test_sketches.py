@@ -49,9 +49,11 @@ def squared(s: L.Stmt, known: dict[str, tuple[int, int]]) -> L.Stmt:
 
 
 ROOM = "polytc.codegen.passes"
-RUN: dict[str, Run] = {f"{ROOM}.{p.name}": applied(p) for p in PASSES} | {
+RUN: dict[str, Run] = {f"{ROOM}.{p.name}": applied(p) for p in PASSES}
+RUN |= {
     f"{ROOM}.strip_mining": lambda m, machine: each(lambda k: vectorize.expand_kernel(k, machine))(m, machine),
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),
+    f"{ROOM}.tile_promotion": RUN[f"{ROOM}.scalar_replacement"],
     f"{ROOM}.unroll_hints": each(unroll_hints.mark_short_loops),
     f"{ROOM}.loop_versioning.rectangular_nest": each(lambda k: replace(k, body=squared(k.body, {}))),
 }

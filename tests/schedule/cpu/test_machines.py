@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from polytc import compiler
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes import unrolling
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, NEON, SVE
 from polytc.native import jit
@@ -36,7 +37,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 
 
 def nodes(module: loops.Module) -> list[loops.Stmt]:
-    return [s for k in module.kernels for s in traverse.walk_stmt(k.body)]
+    """All statements, the copies of loops one by one."""
+    return [s for k in module.kernels for s in traverse.walk_stmt(unrolling.written_out(k.body))]
 
 
 def accumulators(module: loops.Module) -> int:

@@ -13,6 +13,7 @@ import polytc
 from polytc import compiler
 from polytc.api import build
 from polytc.codegen import loops, traverse
+from polytc.codegen.passes import unrolling
 from polytc.errors import CompileError
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
 from polytc.targets.llvm.target import LLVMTarget
@@ -89,7 +90,8 @@ def test_results(name: str, machine: str, target: str) -> None:
 
 
 def nodes(module: loops.Module) -> list[loops.Stmt]:
-    return [s for k in module.kernels for s in traverse.walk_stmt(k.body)]
+    """All statements, the copies of loops one by one."""
+    return [s for k in module.kernels for s in traverse.walk_stmt(unrolling.written_out(k.body))]
 
 
 def accumulators(module: loops.Module) -> int:
