@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify, unrolling
 
 ROOM = 2
@@ -32,7 +32,8 @@ WRITTEN_OUT = 4
 
 @dataclass(frozen=True)
 class Side:
-    """One dimension of an access: base + number + sum(coefficient * variable of a copy) .. + span - 1."""
+    """One dimension of an access: base + number + sum(coefficient * variable of a copy) .. + span - 1. The span is
+    of all lanes, also those that do not count: registers need no masks."""
 
     base: frozenset[tuple[loops.Expr, int]]
     number: int
@@ -59,9 +60,14 @@ class Form:
     def spans(self) -> tuple[int, ...]:
         return tuple(s.span for s in self.sides)
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What accesses of one slot have in common: the room that it takes, its lanes, and which of them count."""
+        return self.spans, self.lanes, traverse.active_lanes(self.indices)
+
     def same_steps(self, other: Form) -> bool:
         """Does each copy of one access touch what the same copy of another one does?"""
-        return self.sides == other.sides and self.lanes == other.lanes and \
+        return self.sides == other.sides and self.shape == other.shape and \
             [(s.var, unrolling.values(s)) for s in self.copies] == [(s.var, unrolling.values(s)) for s in other.copies]
 
 
@@ -127,7 +133,7 @@ def _side(index: loops.Expr, names: Sequence[str]) -> Side | None:
     """The dimension of an index. names: of the variables of copies."""
     span, first = 1, index
     if isinstance(index, loops.Ramp) and index.stride > 0:
-        span, first = (index.reach - 1) * index.stride + 1, index.base
+        span, first = (index.lanes - 1) * index.stride + 1, index.base
     if first.lanes > 1:
         return None
     terms = simplify.linear(first)
@@ -151,26 +157,27 @@ def pays(uses: Sequence[TileUse], most: int, needless: bool) -> bool:
 def tile(name: str, buffer: loops.Buffer, uses: Sequence[TileUse]) -> Tile | None:
     """The array of that name for all uses of a buffer in a region, in the order of the text; None if these are no one tile."""
     forms = list(dict.fromkeys(u.form for u in uses))
-    slots = {(at, f.spans, f.lanes): None for f in forms for at in f.slots}
-    if len({tuple(s.base for s in f.sides) for f in forms}) > 1 or not _apart(list(slots)) or not _in_step(uses):
+    slots = {(at, f.shape): f.spans for f in forms for at in f.slots}
+    placed = [(at, spans) for (at, _), spans in slots.items()]
+    if len({tuple(s.base for s in f.sides) for f in forms}) > 1 or not _apart(placed) or not _in_step(uses):
         return None
     first, last = _first(uses), _covered([u.form for u in uses if u.store])
     if first is None or last is None:
         return None
-    low = tuple(min(at[d] for at, _, _ in slots) for d in range(len(buffer.shape)))
-    high = tuple(max(at[d] + spans[d] for at, spans, _ in slots) for d in range(len(buffer.shape)))
+    low = tuple(min(at[d] for at, _ in placed) for d in range(len(buffer.shape)))
+    high = tuple(max(at[d] + spans[d] for at, spans in placed) for d in range(len(buffer.shape)))
     shape = tuple(h - n for n, h in zip(low, high, strict=True))
-    if prod(shape) > ROOM * sum(prod(spans) for _, spans, _ in slots):
+    if prod(shape) > ROOM * sum(prod(spans) for _, spans in placed):
         return None
     array = loops.Buffer(name, buffer.dtype, tuple(n for n in shape if n > 1), "private")
     starts = tuple((side.base, n) for side, n in zip(forms[0].sides, low, strict=True))
     return Tile(array, starts, tuple(n > 1 for n in shape), first, last)
 
 
-def _apart(slots: Sequence[tuple[tuple[int, ...], tuple[int, ...], int]]) -> bool:
-    """Have different slots no element in common?"""
+def _apart(slots: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
+    """Have different slots no element in common? slots: where each begins, and its spans."""
     taken: set[tuple[int, ...]] = set()
-    for at, spans, _ in slots:
+    for at, spans in slots:
         cells = set(product(*(range(a, a + n) for a, n in zip(at, spans, strict=True))))
         if not taken.isdisjoint(cells):
             return False
@@ -212,7 +219,7 @@ def _covered(forms: Sequence[Form], wanted: set[tuple[int, ...]] | None = None) 
 def _moved(index: loops.Expr, base: simplify.Terms, low: int) -> loops.Expr:
     """The index in the array."""
     if isinstance(index, loops.Ramp):
-        return replace(index, base=_moved(index.base, base, low))
+        return replace(index, base=_moved(index.base, base, low), active=None)
     terms = {a: c for a, c in simplify.linear(index).items() if a not in base}
     one = loops.const(1)
     return simplify.build({**terms, one: terms.get(one, 0) - low})

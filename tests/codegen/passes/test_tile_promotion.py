@@ -1,0 +1,104 @@
+"""Register tiles: random regions of copies keep their results; the array has the shape of the tile, and room for all lanes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from polytc.codegen import loops as L
+from polytc.codegen import traverse
+from polytc.codegen.passes import unrolling
+from polytc.codegen.passes.scalar_replacement import promote_kernel
+from polytc.codegen.verify import verify_kernel
+from polytc.machine import AVX512
+from polytc.program.scalars import F32
+from tests.codegen import loop_programs as P
+from tests.codegen.loop_steps import arrays_of, results
+from tests.codegen.loop_text import statements
+
+C, A, B = (L.Buffer(name, F32, (12, 40)) for name in "CAB")
+
+
+def promoted(text: str) -> L.Kernel:
+    """The kernel after the pass; checks its form, and that results stay, with copies as loops and written out."""
+    body = statements(text, {"C": C, "A": A, "B": B})
+    kernel = P.module("m", (A, B, C), ("C",), body).kernels[0]
+    made = verify_kernel(promote_kernel(kernel, AVX512, frozenset()))
+    wanted = results(body, arrays_of(A, B, C))["C"]
+    np.testing.assert_array_equal(results(made.body, arrays_of(A, B, C))["C"], wanted)
+    np.testing.assert_array_equal(results(unrolling.written_out(made.body), arrays_of(A, B, C))["C"], wanted)
+    return made
+
+
+def arrays(k: L.Kernel) -> list[tuple[int, ...]]:
+    return [s.buffer.shape for s in traverse.walk_stmt(k.body) if isinstance(s, L.Alloc)]
+
+
+def copies(k: L.Kernel) -> int:
+    return sum(map(unrolling.is_copies, traverse.walk_stmt(k.body)))
+
+
+def update(place: str, value: str = "A[0, k]") -> str:
+    return f"C[{place}] = C[{place}] + {value}"
+
+
+def test_a_tile_is_one_array_and_stays_loops_of_copies() -> None:
+    made = promoted("for i in 0:2 { for k in 0:9 { unroll for r in 0:6 { unroll for c in 0:16:8 {"
+                    + update("i*6 + r, ramp(c, 1, 8)", "x8(A[r, k]) * B[k, ramp(c, 1, 8)]") + "} } } }")
+    assert arrays(made) == [(6, 16)]
+    assert copies(made) == 6, "of the loads before, the updates, and the stores behind"
+
+
+def test_masked_vectors_have_room_for_all_lanes() -> None:
+    made = promoted("for k in 0:9 { unroll for r in 0:6 { " + update("r, ramp(0, 1, 8)", "x8(A[r, k])") + "; "
+                    + update("r, ramp(8, 1, 8, active 3)", "x8(A[r, k])") + "} }")
+    assert arrays(made) == [(6, 16)]
+
+
+@pytest.mark.parametrize("text", [
+    "for k in 0:9 { unroll for r in 0:6 { " + update("r, 0") + "; " + update("r + 1, 0") + "} }",
+    "for k in 0:9 { unroll for r in 0:6 { " + update("r, ramp(0, 1, 8)", "x8(A[r, k])") + "; " + update("r, 4") + "} }",
+    "for i in 0:3 { for k in 0:9 { unroll for r in 0:6 { " + update("r, 0") + "; " + update("i, r + 1") + "} } }",
+    "for k in 0:9 { unroll for r in 0:6 { " + update("2*r, 0") + "}; unroll for r in 0:3 { " + update("r + 1, 0") + "} }"],
+    ids=["shifted", "lanes and an element", "two bases", "in part the same"])
+def test_what_is_no_tile_is_written_out(text: str) -> None:
+    assert not copies(promoted(text))
+
+
+def test_what_is_stored_first_is_not_loaded() -> None:
+    made = promoted("for i in 0:2 { unroll for r in 0:6 { C[i*6 + r, 0] = 1.0 }; for k in 0:9 { unroll for r in 0:6 { "
+                    + update("i*6 + r, 0") + "} } }")
+    assert arrays(made) == [(6,)]
+    loaded = [e for s in traverse.walk_stmt(made.body) for top in traverse.expressions(s) for e, _ in traverse.loads(top)]
+    assert not any(e.buffer.name == "C" for e in loaded)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_regions_keep_their_results(seed: int) -> None:
+    """Nests of copies that cross, shift, mask, repeat and update each other's elements, around and inside of loops."""
+    rng = random.Random(seed)
+
+    def place(loops: list[str]) -> str:
+        row = " + ".join([*(f"{rng.choice((1, 1, 2))}*{v}" for v in loops if rng.random() < .7), str(rng.randrange(2))])
+        column = " + ".join([*(v for v in loops if rng.random() < .5), str(8 * rng.randrange(2))])
+        lanes = rng.choice(("", "8", "8", "8, active 5"))
+        return f"{row}, ramp({column}, 1, {lanes})" if lanes else f"{row}, {column}"
+
+    def store(loops: list[str]) -> str:
+        at = place(loops)
+        wide = "ramp" in at
+        term = rng.choice(("A[0, k]", "A[1, 2]", f"B[0, {loops[-1]}]" if loops else "B[0, 1]", "2.0"))
+        old = f"C[{at}]" if rng.random() < .7 else "x8(1.0)" if wide else "1.0"
+        return f"C[{at}] = {old} + {f'x8({term})' if wide else term}"
+
+    def nest(depth: int) -> str:
+        names = [f"u{n}" for n in range(depth)]
+        stores = "; ".join(store(names) for _ in range(rng.choice((1, 1, 2))))
+        for name in reversed(names):
+            stores = f"unroll for {name} in {rng.randrange(2)}:{rng.randrange(2, 4)} {{ {stores} }}"
+        return stores
+
+    body = "; ".join(nest(rng.randrange(3)) for _ in range(rng.randrange(1, 4)))
+    promoted(f"for k in 0:3 {{ {body} }}")
