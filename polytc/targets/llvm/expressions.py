@@ -306,7 +306,8 @@ def _form(body: Body, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> 
 
 def _load(body: Body, e: loops.Load) -> ir.Value:
     form = _form(body, e.buffer, e.indices)
-    if body.mask is not None or form is None:
+    moves = any(_has_load(i) for i in e.indices)  # with what is stored elsewhere
+    if body.mask is not None or form is None or moves:
         return _load_at(body, e, form)
     if body.block != body.fn.block:
         body.block = body.fn.block

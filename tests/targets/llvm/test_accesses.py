@@ -129,3 +129,10 @@ def test_if_else_and_bool() -> None:
     body = loops.For("i", c(0), c(10), 1, loops.If(even, negated, loops.Store(out, (V("i"),), load(a, V("i")))))
     x = np.random.default_rng(0).random(10) > 0.5
     assert np.array_equal(run(module(body, a, out), x), np.where(np.arange(10) % 2 == 0, ~x, x))
+
+
+def test_an_element_whose_place_was_loaded_is_loaded_again_when_that_changed() -> None:
+    """`s[0] = a[s[0]]` three times in a row walks along a chain of places: 0 -> 2 -> 3 -> 1."""
+    a, s = loops.Buffer("a", I64, (4,)), loops.Buffer("s", I64, (1,))
+    step = loops.Store(s, (c(0),), load(a, load(s, c(0))))
+    assert run(module(loops.Block((step, step, step)), a, s), np.array([2, 7, 3, 1])) == [1]
