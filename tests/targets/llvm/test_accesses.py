@@ -129,3 +129,11 @@ def test_if_else_and_bool() -> None:
     body = loops.For("i", c(0), c(10), 1, loops.If(even, negated, loops.Store(out, (V("i"),), load(a, V("i")))))
     x = np.random.default_rng(0).random(10) > 0.5
     assert np.array_equal(run(module(body, a, out), x), np.where(np.arange(10) % 2 == 0, ~x, x))
+
+
+def test_an_address_that_was_loaded_is_loaded_again_after_a_store() -> None:
+    """What the first store says is where the second one reads, from another array."""
+    a, b, out = (loops.Buffer(n, I64, (4,)) for n in ("a", "b", "out"))
+    body = loops.block(loops.Store(out, (c(0),), load(a, load(out, c(0)))), loops.Store(out, (c(1),), load(b, load(out, c(0)))))
+    x, y = np.array([2, 7, 3, 1]), np.array([5, 6, 8, 9])
+    assert list(run(module(body, a, b, out), x, y)) == [x[0], y[x[0]], 0, 0]
