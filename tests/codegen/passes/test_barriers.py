@@ -152,3 +152,10 @@ def test_a_phase_inside_of_a_loop_over_an_axis_does_not_lack_it() -> None:
     both = phase(update, rows(put(Y, ROW, get(X, ITEM))))
     body = L.For("g", L.const(0), L.const(1), 1, L.Alloc(T, both), "block", 0)
     assert str(barriers.insert_barriers(L.Kernel("k", (X, Y), ("Y",), body))).count("for item0") == 1
+
+
+def test_both_branches_of_a_condition_keep_their_phases() -> None:
+    for other in (None, phase(put(Y, ITEM, get(X, MIRROR)))):
+        made = kernel(WRITE, L.If(L.binary("<", L.Var("g"), L.const(1)), READ, other))
+        (found,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
+        assert found.orelse == other

@@ -125,3 +125,17 @@ def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
     assert test.then.var == "k"
     assert isinstance(test.then.body, L.For)
     assert test.then.body.upper == L.const(COLUMNS)
+
+
+@pytest.mark.parametrize("low", [-5, -4, -1, 0, 3])
+def test_rectangular_nests_of_vectors_that_begin_anywhere(low: int) -> None:
+    y = L.Buffer("Y", F64, (ROWS, 24))
+    a, p, q = (L.Var(n) for n in "apq")
+    store = L.Store(y, (p, P.add(q, L.const(8))), P.add(P.load(y, p, P.add(q, L.const(8))), L.Const(1.0, F64)))
+    first = L.Call("max", (L.const(0), P.add(a, L.const(-2))), p.dtype)
+    upper = L.Call("min", (L.const(8), P.scaled("a", 2)), q.dtype)
+    nest = L.For("p", first, L.const(ROWS), 1, P.loop("q", upper, store, "vector", lower=low), "unroll")
+    made = loop_versioning.rectangular_nest(nest, {"a": (0, 5)})
+    assert (made.lower, made.upper) == (L.const(0), L.const(ROWS))
+    arrays = arrays_of(y)
+    assert stores(P.loop("a", 6, made), arrays) == stores(P.loop("a", 6, nest), arrays)

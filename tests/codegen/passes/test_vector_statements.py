@@ -156,3 +156,19 @@ def test_a_sum_of_unknown_length_in_a_vector_loop(machine: object) -> None:
     made = expand_kernel(P.module("m", (x, y), ("Z",), nest).kernels[0], machine)
     arrays = arrays_of(x, y)
     np.testing.assert_array_equal(results(made.body, arrays)["Z"], results(nest, arrays)["Z"])
+
+
+@pytest.mark.parametrize(("low", "relaxed"), [(0, True), (-1, False), (None, False)])
+def test_a_mask_that_keeps_lanes_inside_is_relaxed_only_if_the_first_is(low: int | None, relaxed: bool) -> None:
+    """Lanes below the buffer have no other guard than the whole mask."""
+    x = L.Buffer("X", F64, (SIZE,))
+    inside = L.binary("-", L.Var("n", least=1), W)
+    most = L.Call("min", (inside, P.scaled("m", 16)), I64)
+    ramp = L.Ramp(W, 1, 4, active=L.Binary("<", L.Ramp(L.const(0), 1, 4), L.Broadcast(most, 4, I64), BOOL, 4))
+    store = L.Store(Y, (L.const(0), L.Ramp(L.const(0), 1, 4, active=ramp.active)), L.Load(x, (ramp,), F64, 4))
+    made = vector_statements.relax_masks(store, {"w": (low, 20), "m": (-3, 3), "n": (1, None)}, frozenset("Y"))
+    (found,) = [e for e, _ in traverse.loads(made.value)]
+    assert (found != store.value) == relaxed
+    for n, w, m, lane in product(range(1, 6), range(-3 if low is None else low, 7), range(-3, 4), range(4)):
+        run, env = Run({}), {"n": n, "w": w, "m": m}
+        assert 0 <= w + lane < n or not run.counts(found.indices, lane, env) or run.counts(store.value.indices, lane, env)

@@ -358,3 +358,15 @@ def test_what_is_decided_is_done_and_exact(a: str, b: str, flipped: bool) -> Non
     assert ("dot_u8i8" in str(after), "128" in str(after)) == (True, flipped)
     assert after.tensor("A_words").shape == (64, 16), "63 numbers and a 0"
     same_results(before, after)
+
+
+@pytest.mark.parametrize(("machine", "dtype"), [("VNNI", "i8"), ("VNNI", "u8"), ("dotprod", "i8")])
+def test_numbers_with_their_top_bit_flipped(machine: str, dtype: str) -> None:
+    """The rewrite alone against numpy."""
+    program = build(MATMUL, {"A": (20, 21), "B": (21, 22)}, {"A": dtype, "B": dtype})
+    rng = np.random.default_rng(0)
+    arrays = {"A": numbers(rng, dtype, (20, 21), False), "B": numbers(rng, dtype, (21, 22), False)}
+    after = table.named("dot_words").run(program, MACHINES[machine])
+    assert (" ^ " in str(after)) == (machine == "VNNI")
+    expected = arrays["A"].astype(np.int32) @ arrays["B"].astype(np.int32)
+    np.testing.assert_array_equal(evaluate(after, arrays)["C"], expected)

@@ -331,3 +331,10 @@ def test_the_text_serves_convolutions_of_many_sizes() -> None:
     assert winograd_text.sizes(one) != winograd_text.sizes(other)
     assert one.grid == (7, 7)
     assert other.grid == (3, 5)
+
+
+def test_two_batch_indices() -> None:
+    x, w = random(2, 3, 2, 6, 6), random(2, 2, 3, 3)
+    program = build(PLAIN.format(H=6, W=6).replace("[n,", "[a,n,"), {"X": x.shape, "W": w.shape})
+    expected = np.stack([sums(image, w, (1, 1), (6, 6)) for image in x])
+    close(evaluate(rewritten(program, 4), {"X": x, "W": w})["O"], expected)

@@ -177,3 +177,14 @@ def test_four_loops_in_their_order(body: str, left: int) -> None:
     found = evaluate(made, {n: x.reshape(made.tensor(n).shape) for n, x in given.items()})
     for name, value in wanted.items():
         np.testing.assert_allclose(found[name].reshape(value.shape), value, rtol=1e-12)
+
+
+def test_two_nests_in_a_row_are_two_loops() -> None:
+    nest = "for a in 0:3 {{ for b in 0:4 {{ s[0] = s[0]*{} + W[a,b] }} }}\n"
+    p = program(nest.format(0.5) + nest.format(0.25))
+    assert [s.depth for s in coalesce(p).statements] == [1, 1]
+    wanted, got = arrays(), arrays()
+    for factor, place in product((0.5, 0.25), product(range(3), range(4))):
+        wanted["s"][0] = wanted["s"][0] * factor + wanted["W"][place]
+    compiler.compile_program(p, "cpu", 1).run([got[n] for n in dict.fromkeys((*p.inputs, *p.outputs))])
+    np.testing.assert_allclose(got["s"], wanted["s"], rtol=1e-12)

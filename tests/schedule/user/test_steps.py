@@ -46,3 +46,19 @@ def test_whole_loops_of_open_sizes_are_not_written_out() -> None:
     with pytest.raises(errors.CompileError, match="E412"):
         s.unroll("S1", "i")
     s.unroll("S1", "i", 4)
+
+
+def test_loops_come_apart_where_they_stand() -> None:
+    """Behind another loop, and before one: each statement stays in one loop."""
+    text = "A[i] = X[i] + 1; B[i] = X[i] * 2; C[i] = B[i] - 1; D[i] = A[i] * C[i]"
+    s = start(text, {"X": (7,)}).fuse("S2", "S3", depth=1).distribute("S2", "S3", depth=0)
+    assert loopnest.statements(right(s).body) == ("S1", "S2", "S3", "S4")
+    assert len(s.body) == 4
+
+
+def test_what_runs_beside_an_inner_loop_goes_with_its_half() -> None:
+    text = "A[i] = X[i,0] + 1; B[i,j] = X[i,j] * 2; C[i,j] = B[i,j] - 1; D[i] = A[i] * C[i,0]"
+    s = start(text, {"X": (7, 5)}).fuse("S2", "S3", depth=2).fuse("S1", "S2", depth=1).fuse("S1", "S4", depth=1)
+    assert len(s.body) == 1
+    apart = right(s.distribute("S2", "S3", depth=0))
+    assert [loopnest.statements((x,)) for x in apart.body] == [("S1", "S2"), ("S3", "S4")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polytc.codegen import loops as L
-from polytc.program.scalars import F32, I64
+from polytc.program.scalars import BF16, F16, F32, I64, DType
 from polytc.targets.c.target import CTarget
 from tests.c_here import COMPILERS, CompiledC
 from tests.codegen import loop_programs as P
@@ -79,3 +79,14 @@ def test_stores_of_vectors_of_any_width() -> None:
     m = P.module("m", (a, out), ("out",), L.block(*stores))
     target = CompiledC()
     np.testing.assert_array_equal(P.run(target.load(target.build(target.emit(m))), m, {"a": x})["out"], want)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_functions_on_halves_are_there(dtype: DType) -> None:
+    """Also where all that is done is to load and to store; no function is called that the text has not defined before."""
+    x, y = L.Buffer("X", dtype, (8,)), L.Buffer("Y", dtype, (8,))
+    text = CTarget().emit(P.module("m", (x, y), ("Y",), P.loop("i", 8, L.Store(y, (I,), P.load(x, I))))).text
+    for name in {"f16": ("polytc_half", "polytc_of_half"), "bf16": ("polytc_bfloat", "polytc_of_bfloat")}[dtype.name]:
+        defined = re.search(rf"^static inline \w+ {name}\(", text, re.MULTILINE)
+        assert defined is not None
+        assert defined.end() <= min(m.end() for m in re.finditer(rf"\b{name}\(", text))

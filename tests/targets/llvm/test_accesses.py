@@ -136,3 +136,11 @@ def test_an_element_whose_place_was_loaded_is_loaded_again_when_that_changed() -
     a, s = loops.Buffer("a", I64, (4,)), loops.Buffer("s", I64, (1,))
     step = loops.Store(s, (c(0),), load(a, load(s, c(0))))
     assert run(module(loops.Block((step, step, step)), a, s), np.array([2, 7, 3, 1])) == [1]
+
+
+def test_an_address_that_was_loaded_is_loaded_again_after_a_store() -> None:
+    """What the first store says is where the second one reads, from another array."""
+    a, b, out = (loops.Buffer(n, I64, (4,)) for n in ("a", "b", "out"))
+    body = loops.block(loops.Store(out, (c(0),), load(a, load(out, c(0)))), loops.Store(out, (c(1),), load(b, load(out, c(0)))))
+    x, y = np.array([2, 7, 3, 1]), np.array([5, 6, 8, 9])
+    assert list(run(module(body, a, b, out), x, y)) == [x[0], y[x[0]], 0, 0]

@@ -288,3 +288,14 @@ def test_a_device_that_does_not_exist_is_an_error_that_lists_those_there_are() -
                   "    print('refused')",
                   POLYTC_OPENCL_DEVICE="no such device")
     assert done.stdout == "refused\n", done.stderr
+
+
+@pytest.mark.parametrize("lower", [-3, 0, 2])
+def test_loops_over_items_that_begin_anywhere(lower: int) -> None:
+    """The variable is the number of the item, counted on from there."""
+    y = L.Buffer("y", I64, (16,))
+    store = L.Store(y, (P.add(L.Var("i"), L.const(3)),), L.Var("i"))
+    text = emit(P.module("m", (y,), ("y",), P.loop("b", 1, P.loop("i", 8, store, "thread", lower=lower), "block"))).text
+    (value,) = re.findall(r"const \w+ i\w* = (.*);", text)
+    assert [eval(re.sub(r"\((int|long)\)", "", value), {"get_local_id": lambda _, n=n: n}) for n in range(3)] == \
+        [lower, lower + 1, lower + 2]
