@@ -35,12 +35,18 @@ class Address(Affine[loops.Expr]):
         return Address(self.constant * factor, terms, tuple(x * factor for x in self.lanes))
 
     def at(self, values: Mapping[str, int]) -> Address:
-        """The form where some variables have known values."""
-        known = [(c, values[a.name]) for a, c in self.terms if isinstance(a, loops.Var) and a.name in values]
-        if not known:
+        """The form where some variables have known values, also those inside of atoms, as in `i * N` of an open size."""
+        kept = tuple(t for t in self.terms if values.keys().isdisjoint(traverse.variables(t[0])))
+        if len(kept) == len(self.terms):
             return self
-        rest = tuple((a, c) for a, c in self.terms if not (isinstance(a, loops.Var) and a.name in values))
-        return Address(self.constant + sum(c * v for c, v in known), rest, self.lanes)
+
+        def number(e: loops.Expr) -> loops.Expr:
+            return loops.const(values[e.name]) if isinstance(e, loops.Var) and e.name in values else e
+        total = Address(self.constant, kept, self.lanes)
+        for atom, c in self.terms:
+            known = address(traverse.map_expr(atom, number)) if (atom, c) not in kept else None
+            total = total.plus(known.times(c)) if known is not None else total
+        return total
 
     def coefficient(self, index: str) -> int:
         """Of a loop variable that is an atom; 0 if it is none."""

@@ -199,8 +199,9 @@ Expr: TypeAlias = Var | Const | Unary | Binary | Call | Cast | Select | Load | R
 @dataclass(frozen=True)
 class For:
     """kind: how iterations may run. 'vector' and 'reduce' (a horizontal reduction) loops are expanded by passes; behind
-    passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is sequential and is not to be unrolled; 'block' and 'thread' loops become work-groups and work-items (`axis`
-    0, 1, 2; 0 is the fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
+    passes.vectorize an 'unroll' loop stands for copies of its body (passes.unrolling), which a target writes; a 'rolled' one is
+    sequential and is not to be unrolled; 'block' and 'thread' loops become work-groups and work-items (`axis` 0, 1, 2; 0 is the
+    fastest). title: what readers call the variable, e.g. 'k_tile'; it means nothing, and '' is no name."""
 
     var: str
     lower: Expr

@@ -203,7 +203,7 @@ def _streams(loop: loops.For, written: frozenset[str], large: int) -> Iterator[t
 
 def _places(form: addresses.Address | None, copies: tuple[loops.For, ...]) -> Iterator[addresses.Address | None]:
     """What all copies of an access touch; None: nothing that is known."""
-    moving = tuple(s for s in copies if form is not None and form.coefficient(s.var))
+    moving = tuple(s for s in copies if form is not None and form.mentions(s.var))
     for point in unrolling.points(moving):
         yield form.at(dict(zip((s.var for s in moving), point, strict=True))) if form is not None else None
 

@@ -8,9 +8,9 @@ reductions.
 
 A vector loop of constant extent becomes as many whole vectors as fit, and vectors of fewer lanes (powers of two) for the rest.
 One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strip_mining; where little is left
-to run at most, masked vectors that cover all that the bounds may reach. Guarantees: no 'vector' or 'reduce'
-loop is left, and 'unroll' loops are, where they stand for more than FEW copies of stores (passes.unrolling); one whose extent is
-unknown has become sequential, like a loop around what cannot be made vectors.
+to run at most, masked vectors that cover all that the bounds may reach. Guarantees: no 'vector' or 'reduce' loop is left, and
+'unroll' loops where they stand for more than FEW copies of stores alone (passes.unrolling); one whose extent is unknown has
+become sequential, like a loop around what cannot be made vectors.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def written(module: loops.Module, machine: Machine, preamble: Preamble, entry: C
             notes: Mapping[str, str] | None = None) -> tuple[loops.Module, list[KernelWriter]]:
     """The module as it is launched, and its kernels' texts. entry: the name of a kernel, from its number (from 1) and itself.
     notes: see KernelWriter. What they need is added to the preamble."""
-    straight = (unrolling.written_out(k.body) for k in module.kernels)
+    straight = (unrolling.written_out(k.body) if machine.kind == "cpu" else k.body for k in module.kernels)
     narrow = tuple(replace(k, body=vector_lanes.split_wide_vectors(body, max(types.LANES)))
                    for k, body in zip(module.kernels, straight, strict=True))
     apart = host_loops.split(replace(module, kernels=narrow), host_loops.ANY).kernels

@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
-from polytc.codegen.passes import unrolling
+from polytc.codegen.passes import tile_promotion, unrolling
 from polytc.codegen.passes.scalar_replacement import promote_kernel
 from polytc.codegen.verify import verify_kernel
 from polytc.machine import AVX512
@@ -49,6 +49,16 @@ def test_a_tile_is_one_array_and_stays_loops_of_copies() -> None:
                     + update("i*6 + r, ramp(c, 1, 8)", "x8(A[r, k]) * B[k, ramp(c, 1, 8)]") + "} } } }")
     assert arrays(made) == [(6, 16)]
     assert copies(made) == 6, "of the loads before, the updates, and the stores behind"
+
+
+def test_a_form_is_what_the_copies_of_an_access_touch() -> None:
+    nest = [P.loop(v, n, L.block()) for v, n in (("r", 2), ("c", 3), ("unused", 4))]
+    r, c, i = L.Var("r"), L.Var("c"), L.Var("i")
+    made = tile_promotion.form((P.add(i, r), L.Ramp(P.add(c, r), 1, 8)), 8, nest)
+    assert made is not None
+    assert [x.var for x in made.copies] == ["r", "c"]
+    assert made.slots == tuple((a, a + b) for a in range(2) for b in range(3))
+    assert made.spans == (1, 8)
 
 
 def test_masked_vectors_have_room_for_all_lanes() -> None:
