@@ -13,7 +13,7 @@
 so that fused stages hand their values on in the first caches, and threads have slices of their own. In each dimension an index
 is split into a part that the shared loops fix, the same for all accesses, and a rest within an interval. Where different
 iterations fix boxes that have no element in common, nothing flows between them. Loops of the host count as loops that are
-shared, where launches differ in what they do with the buffer (see passes.launch_invariance). (Lefebvre & Feautrier, Automatic
+shared, where launches differ in what they do with the buffer (see codegen.launch_invariance). (Lefebvre & Feautrier, Automatic
 Storage Management for Parallel Programs, 1998, for the case of disjoint boxes.) Guarantees: every load finds the value it
 found before.
 """
@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from polytc.codegen import loops, traverse
+from polytc.codegen import launch_invariance, loops, traverse
 from polytc.codegen.lower import rebuilt
-from polytc.codegen.passes import launch_invariance, simplify, work_items
+from polytc.codegen.passes import simplify, work_items
 from polytc.machine import Machine
 from polytc.program.names import fresh
 from polytc.program.sizes import Size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from polytc.codegen import launch_invariance
 from polytc.codegen import loops as L
-from polytc.codegen.passes import launch_invariance
 from polytc.program.scalars import F32, I64
 from tests.codegen import loop_programs as P
 
