@@ -26,8 +26,6 @@ from polytc.codegen.passes import simplify, unrolling
 
 ROOM = 2
 """Times that the array may be as large as what is touched of it."""
-WRITTEN_OUT = 4
-"""Copies of a load or store at the ends of the region that are written out."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class Tile:
             one = loops.Store(self.array, private, loops.Load(buffer, f.indices, buffer.dtype, f.lanes))
         else:
             one = loops.Store(buffer, f.indices, loops.Load(self.array, private, buffer.dtype, f.lanes))
-        return unrolling.written_out(unrolling.nested(f.copies, one), WRITTEN_OUT)
+        return unrolling.written_out(unrolling.nested(f.copies, one), unrolling.FEW)
 
 
 def form(indices: tuple[loops.Expr, ...], lanes: int, around: Sequence[loops.For]) -> Form | None:

@@ -17,6 +17,9 @@ from itertools import product
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import simplify
 
+FEW = 4
+"""Copies that are written out at once; more stay a loop until a target writes them."""
+
 
 def values(s: loops.For) -> range:
     """The values of the variable of a loop of constant bounds."""

@@ -9,7 +9,7 @@ reductions.
 A vector loop of constant extent becomes as many whole vectors as fit, and vectors of fewer lanes (powers of two) for the rest.
 One whose bounds are not constants becomes a loop over whole vectors and a rest, see passes.strip_mining; where little is left
 to run at most, masked vectors that cover all that the bounds may reach. Guarantees: no 'vector' or 'reduce' loop is left, and
-'unroll' loops where they stand for more than FEW copies of stores alone (passes.unrolling); one whose extent is unknown has
+'unroll' loops where they stand for more than a few copies of stores alone (passes.unrolling); one whose extent is unknown has
 become sequential, like a loop around what cannot be made vectors.
 """
 
@@ -39,8 +39,6 @@ STRAIGHT = 32
 """Vectors of a loop of known bounds that become straight code; longer ones stay loops over vectors."""
 UNROLL_LIMIT = 512
 """Statements that unrolling may make out of one loop nest."""
-FEW = 4
-"""Copies that are written out; more stay a loop until a target writes them, see passes.unrolling."""
 COVER = 8
 """Vectors of a loop of unknown bounds that are masked one by one, instead of a loop over whole ones and a rest."""
 
@@ -50,7 +48,7 @@ def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     names = {b.name for b in kernel.args}
     names |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
-    return replace(kernel, body=unrolling.written_out(body, FEW if _keeps_copies(kernel, machine) else None))
+    return replace(kernel, body=unrolling.written_out(body, unrolling.FEW if _keeps_copies(kernel, machine) else None))
 
 
 def _keeps_copies(kernel: loops.Kernel, machine: Machine) -> bool:
