@@ -86,20 +86,19 @@ class TileUse:
 
 @dataclass(frozen=True)
 class Tile:
-    """A private array in place of a buffer. starts: where it begins in each dimension, base and number; kept: its dimensions,
-    those of the buffer that have more than one coordinate; first, last: what is loaded before the region, and stored behind
-    it."""
+    """A private array in place of a buffer. starts: where it begins in each dimension of the buffer, base and number; order: its
+    dimensions, by those of the buffer: all with more than one coordinate, that of the lanes last; first, last: what is loaded
+    before the region, and stored behind it."""
 
     array: loops.Buffer
     starts: tuple[tuple[frozenset[tuple[loops.Expr, int]], int], ...]
-    kept: tuple[bool, ...]
+    order: tuple[int, ...]
     first: tuple[Form, ...]
     last: tuple[Form, ...]
 
     def at(self, indices: Sequence[loops.Expr]) -> tuple[loops.Expr, ...]:
         """Where an access finds its element."""
-        sides = zip(indices, self.starts, self.kept, strict=True)
-        return tuple(_moved(i, dict(base), low) for i, (base, low), kept in sides if kept)
+        return tuple(_moved(indices[d], dict(self.starts[d][0]), self.starts[d][1]) for d in self.order)
 
     def around(self, s: loops.Stmt, buffer: loops.Buffer) -> loops.Stmt:
         """The region between the loads of what it reads first and the stores of what it writes."""
@@ -157,8 +156,11 @@ def tile(name: str, buffer: loops.Buffer, uses: Sequence[TileUse]) -> Tile | Non
     forms = list(dict.fromkeys(u.form for u in uses))
     slots = {(at, f.shape): f.spans for f in forms for at in f.slots}
     placed = [(at, spans) for (at, _), spans in slots.items()]
+    across = {d for f in forms for d, i in enumerate(f.indices) if i.lanes > 1}
     if len({tuple(s.base for s in f.sides) for f in forms}) > 1 or not _apart(placed) or not _in_step(uses):
         return None
+    if len(across) > 1 or any(i.stride > 1 for f in forms for i in f.indices if isinstance(i, loops.Ramp)):
+        return None  # a vector is a row of the array
     first, last = _first(uses), _covered([u.form for u in uses if u.store])
     if first is None or last is None:
         return None
@@ -167,9 +169,10 @@ def tile(name: str, buffer: loops.Buffer, uses: Sequence[TileUse]) -> Tile | Non
     shape = tuple(h - n for n, h in zip(low, high, strict=True))
     if prod(shape) > ROOM * sum(prod(spans) for _, spans in placed):
         return None
-    array = loops.Buffer(name, buffer.dtype, tuple(n for n in shape if n > 1), "private")
+    order = tuple(sorted((d for d, n in enumerate(shape) if n > 1), key=lambda d: d in across))
+    array = loops.Buffer(name, buffer.dtype, tuple(shape[d] for d in order), "private")
     starts = tuple((side.base, n) for side, n in zip(forms[0].sides, low, strict=True))
-    return Tile(array, starts, tuple(n > 1 for n in shape), first, last)
+    return Tile(array, starts, order, first, last)
 
 
 def _apart(slots: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
