@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from polytc import decisions, errors, keys
+from polytc import decisions, errors, garbage, keys
 from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
@@ -100,6 +100,7 @@ class Rewritten:
         return "\n\n".join(str(p) for p in (self.once, self.program) if p is not None)
 
 
+@garbage.seldom_collected()
 def lower_program(program: Program, target_name: str | Target = "cpu", schedule: str | None = None) -> Lowered:
     """All stages up to source text; needs no device.
 

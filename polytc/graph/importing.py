@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc import errors
+from polytc import errors, garbage
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback
@@ -35,6 +35,7 @@ def load_and_keep(found: Origin, without: Collection[str], strict: bool, places:
     return graph
 
 
+@garbage.seldom_collected()
 def read(source: Any, without: Collection[str], strict: bool, places: Places) -> tuple[Graph, list[np.ndarray]]:
     """The graph, and the bytes of all files that it was read from."""
     model, files = door.read_model(source, places)

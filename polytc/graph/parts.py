@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polytc import errors
+from polytc import errors, garbage
 from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph.hosts import Host, Repeat, Work
@@ -122,6 +122,7 @@ class PartitionedModel:
         return (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
                 *[np.asarray(values[n]).tobytes() for n in sorted(self._fixed)])
 
+    @garbage.seldom_collected()
     def prepare(self, types: Mapping[str, Array | None], values: Mapping[str, Any] | None = None) -> Ready:
         """Code for inputs of these types. values: the inputs themselves; those that decide shapes are compiled in. Without them
         such a graph raises NeedsValue."""

@@ -86,9 +86,9 @@ class TileUse:
 
 @dataclass(frozen=True)
 class Tile:
-    """A private array in place of a buffer. starts: where it begins in each dimension of the buffer, base and number; order: its
-    dimensions, by those of the buffer: all with more than one coordinate, that of the lanes last; first, last: what is loaded
-    before the region, and stored behind it."""
+    """A private array in place of a buffer. starts: where it begins in each dimension of the buffer, base and number; order:
+    its dimensions, by those of the buffer: all with more than one coordinate, that of the lanes last; first, last: what is
+    loaded before the region, and stored behind it."""
 
     array: loops.Buffer
     starts: tuple[tuple[frozenset[tuple[loops.Expr, int]], int], ...]
