@@ -62,8 +62,8 @@ def host() -> tuple[str, str]:
 @dataclass(frozen=True)
 class Tuning:
     """How much the optimiser does. level: of effort, 0 to 3. slp: packs neighbouring scalar operations into vectors; vectorize:
-    vectorises loops. Code that shall stay as it is, neither of the two, only gets the first half of LLVM's pipeline, see
-    `_simplify`."""
+    vectorises loops. Code that shall stay as it is, neither of the two, gets the first half of LLVM's pipeline, and on level 1
+    a few passes of it alone, see `_simplify`."""
 
     slp: bool = True
     vectorize: bool = True
@@ -106,18 +106,30 @@ def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "
     if tuning.slp or tuning.vectorize:
         builder.getModulePassManager().run(module, builder)
     else:
-        _simplify(module, builder)
+        _simplify(module, builder, _few() if tuning.level < 2 else builder.getFunctionPassManager())
     return module, machine
 
 
-def _simplify(module: Any, builder: Any) -> None:
+def _few() -> Any:
+    """The passes that code needs whose vectors, tiles and invariants are ours: variables become registers, sums of addresses
+    constants, loops have one test. What the others of LLVM's first half find in it (common subexpressions, invariants of loops,
+    induction variables), those behind instruction selection find as well; they took four fifths of the time."""
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    return passes
+
+
+def _simplify(module: Any, builder: Any, simplification: Any) -> None:
     """LLVM's pipeline without its second half, the transformations of loops: on code that is vectorised and unrolled already
-    they change nothing, and the analysis of its many accesses (loop-load-elim) takes time quadratic in their number."""
+    they change nothing, and the analysis of its many accesses (loop-load-elim) takes time quadratic in their number.
+    simplification: the passes in place of its first half."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)
-    simplification = builder.getFunctionPassManager()
     for function in module.functions:
         if not function.is_declaration:
             simplification.run(function, builder)
