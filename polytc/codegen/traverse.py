@@ -158,6 +158,14 @@ def has_vectors(s: loops.Stmt) -> bool:
     return any(e.lanes > 1 for x in walk_stmt(s) for top in expressions(x) for e in walk_expr(top))
 
 
+def has_scalar_loops(s: loops.Stmt, looped: bool = False) -> bool:
+    """Does a sequential loop store numbers one by one, such as a recurrence? looped: `s` is in a sequential loop."""
+    if isinstance(s, loops.Store):
+        return looped and s.value.lanes == 1 and all(i.lanes == 1 for i in s.indices)
+    looped = looped or isinstance(s, loops.For) and s.kind == "sequential"
+    return any(has_scalar_loops(x, looped) for x in children(s))
+
+
 def accesses(s: loops.Stmt, names: frozenset[str], outside: C, inside: Callable[[C, loops.For], C]
              ) -> Iterator[tuple[str, tuple[loops.Expr, ...], C, bool]]:
     """All loads and stores of the buffers of these names: the buffer's name, the indices, the context, and whether it is in a

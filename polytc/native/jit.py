@@ -62,12 +62,13 @@ def host() -> tuple[str, str]:
 @dataclass(frozen=True)
 class Tuning:
     """How much the optimiser does. level: of effort, 0 to 3. slp: packs neighbouring scalar operations into vectors; vectorize:
-    vectorises loops. Code that shall stay as it is, neither of the two, gets the first half of LLVM's pipeline, and on level 1
-    a few passes of it alone, see `_simplify`."""
+    vectorises loops. Code that shall stay as it is, neither of the two, gets the first half of LLVM's pipeline, or a few passes
+    of it, see `_simplify`."""
 
     slp: bool = True
     vectorize: bool = True
     level: int = 3
+    few: bool = False
 
 
 def _target_machine(cpu: str, features: str, level: int, triple: str, jit: bool) -> Any:
@@ -106,7 +107,7 @@ def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "
     if tuning.slp or tuning.vectorize:
         builder.getModulePassManager().run(module, builder)
     else:
-        _simplify(module, builder, _few() if tuning.level < 2 else builder.getFunctionPassManager())
+        _simplify(module, builder, _few() if tuning.few else builder.getFunctionPassManager())
     return module, machine
 
 

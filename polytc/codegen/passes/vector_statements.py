@@ -59,11 +59,12 @@ def _alike(e: loops.Expr, var: str) -> bool:
     return var not in traverse.variables(e) and not traverse.loads(e)
 
 
-def widest_element(s: loops.Stmt) -> int:
-    """Bytes of the widest element that the statement touches."""
+def widest_element(s: loops.Stmt, var: str) -> int:
+    """Bytes of the widest element that a vector along this variable holds: of what is stored, and of what is loaded or
+    converted for each iteration. What all iterations share, such as the row of a table, is one number whatever its type."""
     sizes = [x.buffer.dtype.bytes for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)]
     sizes += [e.dtype.bytes for x in traverse.walk_stmt(s) for top in traverse.expressions(x) for e in traverse.walk_expr(top)
-              if isinstance(e, loops.Load | loops.Cast)]
+              if isinstance(e, loops.Load | loops.Cast) and var in traverse.variables(e)]
     return max(sizes, default=4)
 
 

@@ -83,7 +83,7 @@ def _point_loop(s: loops.For, facts: Facts, known: dict[str, simplify.Interval])
         return s if unrolling.may_stay(s.body, s.var) else _unroll(s, extent)
     if extent == 1:
         return _unroll(s, extent)
-    lanes = machine.lanes(widest_element(s.body))
+    lanes = machine.lanes(widest_element(s.body, s.var))
     masks = machine.masked and not divides_integers(s.body)
     stores = [x for x in traverse.walk_stmt(s.body) if isinstance(x, loops.Store)]
     moves = all(strip_mining.is_accumulation(x, s.var) if s.kind == "reduce" else

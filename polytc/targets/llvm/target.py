@@ -46,7 +46,9 @@ class LLVMTarget:
         header = [f"; module {module.name}", f"@arena.bytes = internal constant i64 {arena}"]
         launches = tuple(Launch(statements.entry_of(k), tuple(b.name for b in k.args)) for k in module.kernels)
         vectors = any(traverse.has_vectors(k.body) for k in module.kernels)
-        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel)}
+        scalar = any(traverse.has_scalar_loops(k.body) for k in module.kernels)
+        options = {"arena_bytes": str(arena), "slp": "0" if vectors else "1", "parallel": str(parallel),
+                   "passes": "few" if vectors and not scalar else "all"}
         return Source(self.name, text.render(header, self._attributes()), launches, module, options)
 
     def build(self, source: Source) -> Binary:
@@ -104,7 +106,7 @@ class LLVMTarget:
     # Where our passes have made the vectors, the least effort gives the same code as the most.
     def _tuning(self, source: Source) -> jit.Tuning:
         scalar = source.options["slp"] == "1"
-        return jit.Tuning(slp=scalar, vectorize=scalar, level=3 if scalar else 1)
+        return jit.Tuning(slp=scalar, vectorize=scalar, level=3 if scalar else 1, few=source.options["passes"] == "few")
 
     def _processor(self) -> tuple[str, str]:
         """LLVM's CPU and features; for a machine that does not say, the x86-64 level with its vectors."""

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import polytc
 from polytc.codegen import loops as L
 from polytc.codegen import traverse
 from polytc.codegen.passes import vector_statements
@@ -15,6 +16,7 @@ from polytc.codegen.passes.vectorize import expand_kernel
 from polytc.machine import AVX2, AVX512, NEON
 from polytc.program.scalars import BOOL, F64, I64
 from polytc.program.sizes import Size
+from polytc.targets.llvm.target import LLVMTarget
 from tests.codegen import loop_programs as P
 from tests.codegen.loop_steps import Run, arrays_of, results
 
@@ -172,3 +174,15 @@ def test_a_mask_that_keeps_lanes_inside_is_relaxed_only_if_the_first_is(low: int
     for n, w, m, lane in product(range(1, 6), range(-3 if low is None else low, 7), range(-3, 4), range(4)):
         run, env = Run({}), {"n": n, "w": w, "m": m}
         assert 0 <= w + lane < n or not run.counts(found.indices, lane, env) or run.counts(store.value.indices, lane, env)
+
+
+@pytest.mark.parametrize(("text", "lanes"), [
+    ("O[b,d] += T[I[b,k],d]", 16),                      # the row of the table is one number for all of d
+    ("O[b,d] = T[b,d]*f32(I[b,0])", 16),
+    ("O[b,d] = T[b,d]*f32(I[b,d])", 8)],                 # an i64 for each d
+    ids=["row", "factor", "each"])
+def test_lanes_are_those_of_what_differs_between_iterations(text: str, lanes: int) -> None:
+    low = polytc.lower(text, LLVMTarget(AVX512), shapes={"I": (64, 64), "T": (64, 64)}, dtypes={"I": "i64", "T": "f32"})
+    updates = [s for k in low.loops.kernels for s in traverse.walk_stmt(k.body) if isinstance(s, L.Store)
+               and any(e.buffer.name == "T" for e, _ in traverse.loads(s.value))]
+    assert {s.value.lanes for s in updates} == {lanes}

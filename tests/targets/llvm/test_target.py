@@ -323,3 +323,25 @@ def test_elements_that_several_lanes_read_under_a_mask(divisor: int) -> None:
     i, j = np.mgrid[:16, :16]
     np.testing.assert_array_equal(rows, np.where(j >= i, x.sum(1)[j // divisor], 0))
     np.testing.assert_array_equal(beside, np.where(j >= i, (x[0] @ x[:5])[j // (4 * divisor)], 0))
+
+
+@pytest.mark.parametrize(("text", "passes"), [
+    ("C[i,j] += A[i,k]*B[k,j]", "few"), ("Y[i,j] = A[i,j]*2 + 1", "few"),
+    ("for t in 1:9 { P[t] = 2*(P[t-1] else 1) + A[t,0] }; Y[i,j] = A[i,j]*P[8]", "all")],
+    ids=["tiles", "vectors", "recurrence"])
+def test_only_code_without_scalar_loops_takes_few_passes(text: str, passes: str) -> None:
+    shapes = {n: (64, 64) for n in "AB" if f"{n}[" in text}
+    assert polytc.lower(text, LLVMTarget(machines.AVX512), shapes=shapes).source.options["passes"] == passes
+
+
+def test_few_passes_leave_nothing_of_variables_in_memory() -> None:
+    """What LLVM's first half would do to tiles and addresses is done: the loop of the multiply-adds has these, loads, and at
+    most the steps of its addresses."""
+    if TARGET.machine.vector_bytes < 32:
+        pytest.skip("checks AVX code")
+    source = polytc.lower("C[i,j] += A[i,k]*B[k,j]", TARGET, shapes={"A": (96, 256), "B": (256, 96)}).source
+    assert source.options["passes"] == "few"
+    blocks = re.split(r"^\.LBB\w+:", TARGET.assembly(source), flags=re.MULTILINE)
+    inner = max(blocks, key=lambda b: len(re.findall(r"vfmadd\w+", b)))
+    assert len(re.findall(r"vfmadd\w+", inner)) >= 12
+    assert "rsp" not in inner
