@@ -9,12 +9,13 @@ decisions (polytc.decisions) says of a step takes the place of its own decision,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polytc import decisions
-from polytc.decisions import Entry, Record
+from polytc.decisions import Entry, Record, Way
 from polytc.machine import Machine
 from polytc.program.program import Program
 
@@ -72,6 +73,16 @@ class Decision:
     reasons: tuple[Reason, ...] = ()
 
 
+@dataclass(frozen=True)
+class Option:
+    """What a step may do at one place. choices: none for nothing; cost: cycles, None where no estimate decides."""
+
+    choices: tuple[Any, ...] = ()
+    cost: float | None = None
+
+
+Options = Callable[[Program, Machine], Sequence[Sequence[Option]]]
+"""For each place of a program where a step has a choice, what it may do there."""
 Decide = Callable[[Program, Machine], Decision]
 Tell = Callable[[Program, Machine], tuple[Reason, ...]]
 Apply = Callable[[Program, Decision], Program]
@@ -90,9 +101,9 @@ class Step:
     to the step. open_sizes: right for all sizes where some stay open. decide: `always` where the step has no choices; if
     another one chooses nothing, the program stays as it is. tell: the reasons of a step that decides one place with what it
     made of others, so that it has no `decide`: it is asked only where somebody reads them. choice: the type of its choices,
-    None where it has none; fits: judges one that somebody else made; in_turn: each is about what those before it made of the
-    program. required: always done, so that no record says anything of it: without it results would not be what docs/accuracy.md
-    says, or constants not what Program.constants says."""
+    None where it has none; fits: judges one that somebody else made; options: what `decide` chooses from; in_turn: each choice
+    is about what those before it made of the program. required: always done, so that no record says anything of it: without it
+    results would not be what docs/accuracy.md says, or constants not what Program.constants says."""
 
     name: str
     does: str
@@ -104,6 +115,7 @@ class Step:
     tell: Tell | None = None
     choice: type[Any] | None = None
     fits: Fits = lambda program, machine, choice: ""
+    options: Options = lambda program, machine: ()
     in_turn: bool = False
     required: bool = False
 
@@ -146,6 +158,41 @@ class Step:
             found.append(choice)
         return tuple(found)
 
+    def alternatives(self, program: Program, machine: Machine) -> Iterator[Way]:
+        """What may be done instead of what the step decides, which is the first; the others in the order of their cost, where
+        there is one. The combinations of what may be done at all places are made as they are asked for."""
+        own = self.decide(program, machine)
+        if self.choice is None:
+            yield Way((Entry(self.name, what=decisions.ALL),))
+            if self.apply(program, own) != program:
+                yield Way((Entry(self.name, what=decisions.NONE),))
+            return
+        places = [_ordered(options) for options in self.options(program, machine)]
+        chosen = [max((o for o in options if set(o.choices) <= set(own.choices)), key=lambda o: len(o.choices))
+                  for options in places]
+        known = {c for o in chosen for c in o.choices} == set(own.choices)
+        yield Way(self.lines(own), _total(chosen) if known else None)
+        for found in _combinations(places):
+            choices = tuple(c for o in found for c in o.choices)
+            if choices != own.choices and self._fit(program, machine, choices):
+                yield Way(self.lines(Decision(machine, choices)), _total(found))
+
+    def lines(self, decision: Decision) -> tuple[Entry, ...]:
+        """A decision as lines of a record."""
+        if self.choice is None:
+            return (Entry(self.name, what=decisions.ALL),)
+        if not decision.choices:
+            return (Entry(self.name, what=decisions.NONE),)
+        why = {r.statement: r.text for r in reversed(decision.reasons) if r.acted}
+        return tuple(decisions.entry(self.name, c, why.get(c.statement, "")) for c in decision.choices)
+
+    def _fit(self, program: Program, machine: Machine, choices: tuple[Any, ...]) -> bool:
+        for choice in choices:
+            if self.fits(program, machine, choice):
+                return False
+            program = self.apply(program, Decision(machine, (choice,))) if self.in_turn else program
+        return True
+
     def lacks(self, program: Program) -> str:
         """Why the step is left out for a program; '' if it is not."""
         if program.sizes and not self.open_sizes:
@@ -156,3 +203,28 @@ class Step:
 def unconditional(rewrite: Callable[[Program], Program]) -> Apply:
     """The `apply` of a rewrite that needs no decision."""
     return lambda program, _: rewrite(program)
+
+
+def _ordered(options: Sequence[Option]) -> list[Option]:
+    return sorted(options, key=lambda o: o.cost if o.cost is not None else 0.0)
+
+
+def _total(options: Sequence[Option]) -> float | None:
+    """The cost of all; None if one has none."""
+    costs = [o.cost for o in options if o.cost is not None]
+    return sum(costs) if costs and len(costs) == len(options) else None
+
+
+def _combinations(places: Sequence[Sequence[Option]]) -> Iterator[tuple[Option, ...]]:
+    """An option of each place, the combinations in the order of their costs. places: with their options in order."""
+    def entry(at: tuple[int, ...]) -> tuple[float, int, tuple[int, ...]]:
+        return sum(place[n].cost or 0.0 for place, n in zip(places, at, strict=True)), sum(at), at
+    heap, seen = [entry((0,) * len(places))], {(0,) * len(places)}
+    while heap:
+        at = heapq.heappop(heap)[2]
+        yield tuple(place[n] for place, n in zip(places, at, strict=True))
+        for p, n in enumerate(at):
+            following = (*at[:p], n + 1, *at[p + 1:])
+            if n + 1 < len(places[p]) and following not in seen:
+                seen.add(following)
+                heapq.heappush(heap, entry(following))
