@@ -113,7 +113,8 @@ def _follow(program: pr.Program, name: str, before: tuple[Panels, ...], around: 
     """Collects what may be packed for a statement, with the cycles of it all. copies: cycles of those made before; returns
     those without a further one, None if nothing tells them."""
     weighed = _weighed(numeric(program), name, around, Reasons())
-    for x in [y for x in weighed.found for y in (x, *_other_widths(numeric(program), x, around.machine))]:
+    others = (y for x in weighed.found for y in _other_widths(numeric(program), x, around.machine))
+    for x in (*weighed.found, *others):
         panels = (*before, x.panels)
         found[panels] = x.cycles + copies
         if len(panels) < len(pr.reads(program.statement(name))):
