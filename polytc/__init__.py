@@ -44,8 +44,8 @@ _HOME = {
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
-           "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices", "einsum", "evaluate", "explain",
-           "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
+           "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices", "einsum", "evaluate",
+           "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
 
 
 def __getattr__(name: str) -> Any:

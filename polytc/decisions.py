@@ -22,6 +22,7 @@ import functools
 import itertools
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -127,8 +128,11 @@ def completed(so_far: Record, before: tuple[Entry, ...], way: Way, in_turn: Iter
     """The alternative that a way is. before: all that is decided before it; in_turn: the steps that have a line for each
     statement, whose lines for others are still to come."""
     met, each = (*before, *way.entries), frozenset(in_turn)
-    steps, places = {e.step for e in met} - each, {(e.step, e.statement) for e in met}
-    rest = (e for e in so_far.entries if e.step not in steps and (e.step, e.statement) not in places)
+    steps, lines = {e.step for e in met} - each, Counter((e.step, e.statement) for e in met)
+    rest = list[Entry]()
+    for e in so_far.entries:
+        lines[e.step, e.statement] -= 1
+        rest += [e] if e.step not in steps and lines[e.step, e.statement] < 0 else []
     return Alternative(way.entries, way.cost, Record((*met, *rest)))
 
 

@@ -2,6 +2,7 @@
 
     fusion S1_init: policy=smart                             # or one `group` line for each set of statements that share loops
     group S1_init: statements=S1_init,S1,S2
+    outer S3: joins=S1_init rows=i
     tile S1_init: rows=i,j sizes=6,32 order=j,i vector=j
     threads S1_init: parallel=yes
     band S4: sizes=16,64,0
@@ -43,6 +44,16 @@ class SharedBy:
 
     statement: str
     statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A group shares outer loops with groups before it, or not. joins: the first statement of the first of them, or 'none';
+    rows: the loops, by the indices of that statement, outermost first."""
+
+    statement: str
+    joins: str
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,8 +112,8 @@ class LoopMapped:
     by: str
 
 
-KINDS: dict[str, type[Any]] = {"fusion": Fused, "group": SharedBy, "tile": Tiled, "threads": Threaded, "band": BandTiled,
-                               "loop": LoopMapped, "items": Items}
+KINDS: dict[str, type[Any]] = {"fusion": Fused, "group": SharedBy, "outer": Outer, "tile": Tiled, "threads": Threaded,
+                               "band": BandTiled, "loop": LoopMapped, "items": Items}
 """Step -> type of its choices."""
 class Misfit(Exception):
     """A choice that somebody else made does not fit; the text says why."""

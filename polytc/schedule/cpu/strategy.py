@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
 from math import prod
 
 from polytc.machine import Machine
@@ -45,7 +44,7 @@ def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusio
     made = made or Decisions()
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
-    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
+    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine, made=made)
     parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, made), 1, made)
                   for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
@@ -59,7 +58,7 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     if not whole.rows:
         return _group(program, cluster.groups[0], machine, name, kind, made)
     count = around * prod(whole.extents)
-    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count)
+    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count, made)
     parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count, made) for n, c in enumerate(inner))
     rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
@@ -216,13 +215,13 @@ def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterato
         first = register_tiles.best(s, accesses, tuple(index), lanes, machine)
         for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):
             yield _register_tile(program, s, group, index, lanes, chosen, machine), chosen.cycles
-        yield from ((tile, None) for tile in _unrolled(s, group, accesses, index, machine))
+        yield from ((tile, None) for tile in (_unrolled(s, group, accesses, index, machine) if first is None else ()))
     else:
         for row in sorted(range(len(index)), key=lambda r: -vector_score(accesses, index[r])):
             panel = panel_width(s, index[row])
             yield from ((_streaming(group, row, n), None) for n in (panel, *(lanes * v for v in VECTORS)) if n is not None)
     own = choose_tile(program, group, machine)
-    yield from ((replace(own, order=order), None) for order in permutations(own.order))
+    yield from ((replace(own, order=(row, *(r for r in own.order if r != row))), None) for row in own.order)
     yield replace(own, block=None, caches=()), None
     yield Tile((1,) * len(index), None, tuple(range(len(index)))), None
 
