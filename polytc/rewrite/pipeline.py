@@ -52,7 +52,7 @@ class Record:
         """Why it acted, or not; where it had nothing to choose, what changed."""
         if self.skipped or self.decided:
             return self.decided
-        return self.of.tell(self.before, self.machine) if self.of.tell is not None else changes(self.before, self.program)
+        return changes(self.before, self.program)
 
     @property
     def acted(self) -> bool:
