@@ -1,4 +1,4 @@
-"""Walks over the tree of alternatives: polytc's own is first, and whatever is taken is a record that fits, and computes right."""
+"""Walks over the tree of alternatives: polytc's own is first, and whatever is taken is a record that fits, and right."""
 
 from __future__ import annotations
 
@@ -64,9 +64,8 @@ def followed(program: compiler.Program, target: Target, record: Record) -> compi
 @pytest.mark.parametrize("target", EMITTED)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_first_alternatives_are_what_polytc_decides(name: str, target: str) -> None:
-    program = build(name)
-    record = walk(program, EMITTED[target])
-    assert followed(program, EMITTED[target], record).source.text == compiler.lower_program(program, EMITTED[target]).source.text
+    program, to = build(name), EMITTED[target]
+    assert followed(program, to, walk(program, to)).source.text == compiler.lower_program(program, to).source.text
 
 
 def judge(name: str, target: str, seed: int) -> None:
