@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import factors, long_sums
+from polytc.rewrite import factors, long_sums, staging
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import staging
 from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
     CPU,

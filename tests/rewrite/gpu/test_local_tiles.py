@@ -12,7 +12,8 @@ from polytc import api, compiler
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
-from polytc.rewrite.gpu import division, local_tiles, staging
+from polytc.rewrite import staging
+from polytc.rewrite.gpu import division, local_tiles
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 

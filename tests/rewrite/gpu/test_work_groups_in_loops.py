@@ -11,7 +11,7 @@ import polytc
 from polytc import api, compiler
 from polytc.codegen.target import Target
 from polytc.machine import GENERIC_GPU
-from polytc.rewrite.gpu import staging
+from polytc.rewrite import staging
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import families
