@@ -123,24 +123,30 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
     except Undecided as e:
-        raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
-                          notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
+        raise _cannot_stay_open(program, to, e) from None
+
+
+def _cannot_stay_open(program: Program, to: Target, size: Undecided) -> errors.PolytcError:
+    return errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {size}",
+                       notes=["without names of sizes a kernel is made for each combination of shapes"])
 
 
 def alternatives(program: Program, target_name: str | Target, so_far: decisions.Record) -> Iterator[Alternative]:
     """The ways to take the first decision that a record leaves open (see polytc.decisions); none if it leaves none. No stage
-    behind that decision runs. Raises E709, E710 for a record that does not fit."""
-    machine, asking = target(target_name).machine, replace(so_far, asks=True)
+    behind that decision runs. Raises E710 for a record that does not fit."""
+    to, asking = target(target_name), replace(so_far, asks=True)
     before = list[decisions.Entry]()
     try:
-        made = _bounded(program, _scheduled_program(program, machine, None, asking))
+        made = _bounded(program, _scheduled_program(program, to.machine, None, asking))
         before += [e for s in made.steps for e in s.entries]
         for part in (made.once, made.program):
-            before += _decided(part, machine, asking) if part is not None else ()
+            before += _decided(part, to.machine, asking) if part is not None else ()
     except decisions.Open as found:
         before += found.before
         each = frozenset(schedule_decisions.KINDS)
         yield from (decisions.completed(so_far, tuple(before), way, each) for way in found.ways)
+    except Undecided as e:
+        raise _cannot_stay_open(program, to, e) from None
 
 
 def _decided(rewritten: Program, machine: Machine, given: decisions.Record) -> tuple[decisions.Entry, ...]:
