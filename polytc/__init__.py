@@ -12,7 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polytc.api import FixedOp, Op, Recipe, build, compile, devices, einsum, evaluate, explain, lower, run, schedule
+    from polytc.api import (
+        FixedOp,
+        Op,
+        Recipe,
+        alternatives,
+        build,
+        compile,
+        devices,
+        einsum,
+        evaluate,
+        explain,
+        lower,
+        run,
+        schedule,
+    )
     from polytc.contraction import tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
@@ -20,8 +34,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run"),
-                    "polytc.api"),
+    **dict.fromkeys(("FixedOp", "Op", "Recipe", "alternatives", "build", "compile", "devices", "einsum", "evaluate", "explain",
+                     "lower", "run"), "polytc.api"),
     **dict.fromkeys(("tensordot", "transpose"), "polytc.contraction"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
@@ -30,8 +44,8 @@ _HOME = {
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
-           "Recipe", "TargetError", "__version__", "build", "compile", "devices", "einsum", "evaluate", "explain", "load_onnx",
-           "lower", "run", "schedule", "tensordot", "transpose"]
+           "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices", "einsum", "evaluate",
+           "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Unpack, overload
 
@@ -16,6 +16,7 @@ from polytc.arguments import (
     check_dtypes,
     check_entry,
     check_names,
+    check_record,
     check_schedule,
     check_shapes,
     check_target,
@@ -25,6 +26,7 @@ from polytc.arguments import (
 )
 from polytc.codegen.target import Target
 from polytc.contraction import einsum
+from polytc.decisions import Alternative, Record
 from polytc.errors import TargetError
 from polytc.explanation import Explanation
 from polytc.explanation import explain as explained
@@ -36,6 +38,7 @@ from polytc.options import check_algebra, check_checked, check_licence, check_th
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices
+from polytc.rewrite.record import check as check_steps
 from polytc.runtime.arrays import argument_error
 from polytc.schedule.user import recipe
 from polytc.schedule.user.recipe import Recipe
@@ -44,8 +47,8 @@ from polytc.targets import registry
 from polytc.targets.opencl.driver import conformance
 from polytc.targets.opencl.driver import devices as opencl
 
-__all__ = ["FixedOp", "Op", "Recipe", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower", "run",
-           "schedule"]
+__all__ = ["FixedOp", "Op", "Recipe", "alternatives", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower",
+           "run", "schedule"]
 
 
 @overload
@@ -128,13 +131,41 @@ def lower(text: str, target: str | Target = "cpu", **options: Unpack[LowerOption
     `compile`. Raises CompileError.
     """
     check_target(target)
-    program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
-                    options.get("entry"), check_checked(options.get("checked")))
-    program = program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
+    program = _licensed(text, options)
     wanted = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
     if isinstance(wanted, Recipe):
         wanted = loading.request(wanted, registry.target(target).machine)
     return compiler.lower_program(program, target, wanted)
+
+
+@with_options
+def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record | None = None,
+                 **options: Unpack[LowerOptions]) -> Iterator[Alternative]:
+    """The ways to take the first decision that a record leaves open, one after another as they are asked for; nothing if it
+    leaves none. No stage behind that decision runs.
+
+        way = next(polytc.alternatives(text, shapes=shapes))
+        op = polytc.compile(text, shapes=shapes, decisions=way.record)
+
+    so_far: a record of decisions, see `compile`; None for one that is empty. An alternative has the `entries` of the decision,
+    its estimated `cost`, None where a rule decides, and the `record` with them, which is complete when there are no
+    alternatives to it. polytc's own decision comes first, the others in the order of their estimates. For the options see
+    `compile`; a schedule takes the place of decisions, and has none. Raises CompileError.
+    """
+    check_target(target)
+    for name in ("schedule", "fusion", "decisions"):
+        if options.get(name) is not None:
+            raise argument_error("E410", f"`{name}` decides what alternatives are asked about", "so_far= takes a record")
+    record = check_record(so_far) if so_far is not None else Record()
+    check_steps(record, registry.target(target).machine)
+    return compiler.alternatives(_licensed(text, options), target, record)
+
+
+def _licensed(text: str, options: LowerOptions) -> Program:
+    """The program of a text, with what the options allow."""
+    program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
+                    options.get("entry"), check_checked(options.get("checked")))
+    return program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
 
 
 def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,

@@ -158,14 +158,19 @@ def check_schedule(schedule: Any, fusion: Any = None, decided: Any = None) -> st
     wanted = _schedule(schedule, fusion)
     if decided is None:
         return wanted
-    if not isinstance(decided, (str, Record)):
-        raise argument_error("E410", f"decisions are text or what `op.decisions` gives, not {type(decided).__name__}",
-                             "for a file: Path(name).read_text()")
+    record = check_record(decided)
     if isinstance(wanted, Recipe):
         raise argument_error("E410", "what polytc.schedule() gives is for the program as written, which no decision changes",
                              "leave decisions= or schedule= away")
-    record = decided if isinstance(decided, Record) else decisions.read(decided)
     return decisions.joined(record.source or str(record), wanted)
+
+
+def check_record(decided: Any) -> Record:
+    """The record that a text is, or a record. Raises E410, E709."""
+    if not isinstance(decided, (str, Record)):
+        raise argument_error("E410", f"decisions are text or what `op.decisions` gives, not {type(decided).__name__}",
+                             "for a file: Path(name).read_text()")
+    return decided if isinstance(decided, Record) else decisions.read(decided)
 
 
 def _schedule(schedule: Any, fusion: Any) -> str | Recipe | None:

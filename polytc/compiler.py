@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -24,6 +24,7 @@ from polytc.codegen import astgen, passes, size_binding, verify
 from polytc.codegen.loops import Buffer, Module
 from polytc.codegen.package import Package, Part
 from polytc.codegen.target import Executable, Source, Target
+from polytc.decisions import Alternative
 from polytc.disk import cache
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
@@ -39,6 +40,7 @@ from polytc.rewrite.tidy import hoist
 from polytc.runtime import packages, sized
 from polytc.runtime.pending import Pending
 from polytc.schedule import automatic, tree
+from polytc.schedule import decisions as schedule_decisions
 from polytc.schedule.tree import Schedule
 from polytc.schedule.user import copies, saved
 from polytc.targets.registry import here, target
@@ -122,8 +124,43 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
             record.check_used(given, [x.schedule for x in (before, lowered) if x is not None])
         return replace(lowered, asked=schedule, steps=made.steps)
     except Undecided as e:
-        raise errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {e}",
-                          notes=["without names of sizes a kernel is made for each combination of shapes"]) from None
+        raise _cannot_stay_open(program, to, e) from None
+
+
+def _cannot_stay_open(program: Program, to: Target, size: Undecided) -> errors.PolytcError:
+    return errors.fail("E412", f"the sizes {', '.join(program.sizes)} cannot stay open on {to.name!r}: {size}",
+                       notes=["without names of sizes a kernel is made for each combination of shapes"])
+
+
+def alternatives(program: Program, target_name: str | Target, so_far: decisions.Record) -> Iterator[Alternative]:
+    """The ways to take the first decision that a record leaves open (see polytc.decisions); none if it leaves none. No stage
+    behind that decision runs. Raises E710 for a record that does not fit."""
+    to, asking = target(target_name), replace(so_far, asks=True)
+    before = list[decisions.Entry]()
+    try:
+        made = _bounded(program, _scheduled_program(program, to.machine, None, asking))
+        before += [e for s in made.steps for e in s.entries]
+        for part in (made.once, made.program):
+            before += _decided(part, to.machine, asking) if part is not None else ()
+    except decisions.Open as found:
+        before += found.before
+        each = frozenset(schedule_decisions.KINDS)
+        yield from (decisions.completed(so_far, tuple(before), way, each) for way in found.ways)
+    except Undecided as e:
+        raise _cannot_stay_open(program, to, e) from None
+
+
+def _decided(rewritten: Program, machine: Machine, given: decisions.Record) -> tuple[decisions.Entry, ...]:
+    """What is decided about the schedule."""
+    def chosen(scop: polyhedra.Scop) -> Schedule:
+        dependences = deps.analyse(scop)
+        if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
+            raise isl.QuotaExceeded(dependences.coarse)
+        return automatic.schedule(scop, dependences, machine, None, given)
+    try:
+        return chosen(polyhedra.extract(rewritten)).decisions
+    except isl.QuotaExceeded as e:
+        return chosen(polyhedra.boxed(rewritten, str(e))).decisions
 
 
 def _bounded(program: Program, made: Rewritten) -> Rewritten:

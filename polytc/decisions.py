@@ -19,10 +19,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import itertools
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from polytc import errors
@@ -63,10 +65,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Record:
-    """entries: in order. source: the text that it was read from, where it was."""
+    """entries: in order. source: the text that it was read from, where it was. asks: what it leaves open is not decided by
+    polytc, but raises Open."""
 
     entries: tuple[Entry, ...] = ()
     source: str | None = dataclasses.field(default=None, compare=False)
+    asks: bool = dataclasses.field(default=False, compare=False)
 
     def __str__(self) -> str:
         return "\n".join([f"{HEAD} {VERSION}", *map(str, self.entries)])
@@ -81,6 +85,62 @@ class Record:
         about = f" of {entry.statement}" if entry.statement else ""
         return errors.fail("E710", f"the decision `{entry.step}`{about} does not fit: {why}", entry.span, source=self.source,
                            notes=[*notes, "a step without a line in the record is decided by polytc"])
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to take a decision. entries: its lines; cost: estimated, in the unit of `COSTS`, None where the decision is taken
+    by a rule, not by an estimate."""
+
+    entries: tuple[Entry, ...]
+    cost: float | None = None
+
+
+COSTS = {"loop": "microseconds", **dict.fromkeys(("local_tiles", "work_groups_in_loops"), "multiply-adds of an item")}
+"""Unit of the estimates of a step; the others count cycles."""
+
+
+class Open(Exception):
+    """The first decision that a record which asks leaves open. before: what was decided before it; ways: to take it, of which
+    there are at least two, polytc's own first and the others in the order of their estimates."""
+
+    def __init__(self, before: tuple[Entry, ...], ways: Iterator[Way]) -> None:
+        super().__init__()
+        self.before, self.ways = before, ways
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A way to take the first open decision. record: what was given, what follows from that without a choice, and the lines of
+    this way: what to go on from. cost: see Way."""
+
+    entries: tuple[Entry, ...]
+    cost: float | None
+    record: Record
+
+    def __str__(self) -> str:
+        unit = COSTS.get(self.entries[0].step, "cycles")
+        told = [f"{self.cost:.3g} {unit}"] if self.cost is not None else []
+        return "\n".join(str(replace(e, reason=", ".join([*told, *filter(None, [e.reason])]))) for e in self.entries)
+
+
+def completed(so_far: Record, before: tuple[Entry, ...], way: Way, in_turn: Iterable[str]) -> Alternative:
+    """The alternative that a way is. before: all that is decided before it; in_turn: the steps that have a line for each
+    statement, whose lines for others are still to come."""
+    met, each = (*before, *way.entries), frozenset(in_turn)
+    steps, lines = {e.step for e in met} - each, Counter((e.step, e.statement) for e in met)
+    rest = list[Entry]()
+    for e in so_far.entries:
+        lines[e.step, e.statement] -= 1
+        rest += [e] if e.step not in steps and lines[e.step, e.statement] < 0 else []
+    return Alternative(way.entries, way.cost, Record((*met, *rest)))
+
+
+def at_least_two(ways: Iterable[Way]) -> Iterator[Way] | None:
+    """The ways, if there is a choice among them."""
+    found = iter(ways)
+    first = [w for _, w in zip(range(2), found, strict=False)]
+    return itertools.chain(first, found) if len(first) == 2 else None
 
 
 def is_record(text: str | None) -> bool:

@@ -36,3 +36,18 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "smoothed": ("inline: none", "lanes: none", "lanes S3: along=j lanes=20"),
 }
 """name -> three records that say something else than polytc does by itself (for AVX-512), without their head."""
+
+SEEN: dict[str, tuple[str, str, str]] = {
+    "matmul": ("+B_packed[5, 140, 32] +C_tile[4, 32]", "+parallel for c0 in 0:43 +for c3 in 0:50", "-parallel for c1"),
+    "convolution": ("-O_U[6, 6, +I_pad[16, 30, 30]", "+O_U[4, 4, 16, 24] +O_V[14, 14, 4, 4, 16]",
+                    "-O_U[6, 6, +kernel k0(f32 I[16, 28, 28], f32 O[24, 28, 28], f32 W[24, 16, 3, 3])"),
+    "softmax": ("-_lanes", "+scratch f32 E[17, 300] +scratch f32 S[17]", "+M_S1_lanes_slice[7] +(c1 * 7)"),
+    "attention": ("-Y_unscaled", "-K_packed", "+E_rows[2, 48, 128] +E_rows2[32, 128]"),
+    "sum": ("+scratch f32 s_S1_lanes[16] +(c1 * 16)", "-_lanes", "+(c0 * 16) +for c0 in 0:4"),
+    "dot": ("-_lanes", "+(c1 * 33)", "+for c2 in 0:25 -unroll"),
+    "transpose": ("+X_rows[8, 8]", "+Y[c0, c1] = ", "+for c2 in 0:2 +for c3 in 0:2"),
+    "bias": ("+scratch f32 C[33, 48]", "+scratch f32 C[33, 48]", "+for c0 in 0:16 +(c1 * 24)"),
+    "heat": ("+active 15)] -for c0 in 0:4", "+for c1 in 0:4", "+ramp(17, 1, 16, active 15)"),
+    "smoothed": ("+scratch f32 V[39, 64]", "-_lanes", "+(c1 * 20)"),
+}
+"""name -> what each of its edits shows in the loops: +text that is only there, -text that is only in polytc's own."""

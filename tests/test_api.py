@@ -286,7 +286,7 @@ def test_wrong_options() -> None:
 
 
 OPTIONS = {polytc.compile: {"constants", *Options.__annotations__}, Op: set(Options.__annotations__),
-           polytc.lower: set(LowerOptions.__annotations__),
+           polytc.lower: set(LowerOptions.__annotations__), polytc.alternatives: set(LowerOptions.__annotations__),
            polytc.explain: {"threads", "roofline", *LowerOptions.__annotations__}}
 """What each takes by name alone."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from polytc.rewrite import record
 from polytc.targets import registry
 from polytc.targets.llvm.target import LLVMTarget
 from polytc.targets.opencl.target import OpenCLTarget
-from tests.decided_programs import EDITS, PROGRAMS
+from tests.decided_programs import EDITS, PROGRAMS, SEEN
 from tests.processor_here import target_for
 
 HEAD = f"{decisions.HEAD} {decisions.VERSION}\n"
@@ -53,10 +54,15 @@ def test_a_record_gives_the_same_code(name: str, target: str) -> None:
 @pytest.mark.parametrize("edit", range(3))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_edited_record_is_followed(name: str, edit: int) -> None:
-    """The code is another one, each line is found again in its record, and it computes the same."""
+    """The code is another one, as the lines tell, each of them is found again in its record, and it computes the same."""
     given = EDITS[name][edit]
     own, other = lowered(name, CPU), lowered(name, CPU, HEAD + given)
     assert other.source.text != own.source.text
+    assert len(set(EDITS[name])) == 3
+    for sign, seen in re.findall(r"([+-])(\S.*?)(?= [+-]|$)", SEEN[name][edit]):
+        there, here = (str(x.loops) for x in ((own, other) if sign == "+" else (other, own)))
+        assert seen in here
+        assert seen not in there
     for line in given.splitlines():
         assert line in plain(str(other.decisions)) or line.startswith("fusion: ")
     text, shapes = PROGRAMS[name]
@@ -166,6 +172,6 @@ def test_what_others_may_ask_for(tmp_path: Path) -> None:
 
 def test_a_record_is_of_its_machine() -> None:
     """Steps that only the other kind of machine has are refused."""
-    record.check(decisions.read(HEAD + "local_tiles: all"), OpenCLTarget().machine)
+    record.check(decisions.read(HEAD + "local_tiles: none"), OpenCLTarget().machine)
     with pytest.raises(errors.CompileError, match="there is no step 'local_tiles' for cpus"):
-        record.check(decisions.read(HEAD + "local_tiles: all"), AVX512)
+        record.check(decisions.read(HEAD + "local_tiles: none"), AVX512)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from polytc import compiler
 from polytc.cli import options
 from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
 from polytc.codegen.passes import PASSES
+from polytc.decisions import Alternative, Record
 from polytc.options import check_licence
 from polytc.program.program import Program
 from polytc.rewrite import table as rewrites
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from polytc.compiler import Lowered
 
 
-STAGES = ("program", "rewritten", "decisions", "scop", "deps", "schedule", "ast", "loops", "source", "asm", "all")
+STAGES = ("program", "rewritten", "decisions", "alternatives", "scop", "deps", "schedule", "ast", "loops", "source", "asm",
+          "all")
 """What can be printed besides steps and passes, in the order of the pipeline."""
 
 
@@ -57,11 +60,14 @@ def emit(program: options.Source,
     text = options.read_text(program)
     arguments: dict[str, Any] = {"shapes": options.open_shapes(shape), "dtypes": options.pairs(dtype, "--dtype"),
                  "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
+    decided = decisions.read_text(encoding="utf-8") if decisions is not None else None
     if stage == "program":
         printed = str(polytc.build(text, **arguments))
+    elif stage == "alternatives":
+        ways = polytc.alternatives(text, target, decided, **arguments, schedule=schedule, algebra=algebra, fast=fast)
+        printed = _alternatives(ways)
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
-        decided = decisions.read_text(encoding="utf-8") if decisions is not None else None
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast,
                                       decisions=decided), stage)
     _write(printed, output)
@@ -78,7 +84,16 @@ def _of_program(program: Program, target: str, stage: str, schedule: str | None)
     """A stage of one kernel of a model."""
     if stage == "program":
         return str(program)
+    if stage == "alternatives":
+        return _alternatives(compiler.alternatives(program, target, Record()))
     return _stage(compiler.lower_program(program, target, schedule), stage)
+
+
+def _alternatives(ways: Iterable[Alternative]) -> str:
+    """The lines of each; apart, where one has several."""
+    found = tuple(ways)
+    between = "\n\n" if any(len(way.entries) > 1 for way in found) else "\n"
+    return between.join(map(str, found)) or "# the record leaves nothing open"
 
 
 def _stage(lowered: Lowered, stage: str) -> str:

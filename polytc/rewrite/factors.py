@@ -22,7 +22,7 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names, initialisation
 from polytc.rewrite.long_sums import summed
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import conditions_on, is_contraction
 
 PRODUCTS = 16
@@ -88,6 +88,12 @@ def fits(program: pr.Program, machine: Machine, choice: Unscaled) -> str:
         return f"{s.name} has no factor that can leave a sum of floats"
     why = Reasons()
     return "" if _defined(program, s, parts, why) else why.rows[0].text
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each sum that factors can leave, that they do or not."""
+    choices = (Unscaled(s.name) for s in program.statements)
+    return [[Option(), Option((c,))] for c in choices if not fits(program, machine, c)]
 
 
 # ---- what leaves

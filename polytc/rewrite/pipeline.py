@@ -41,12 +41,7 @@ class Record:
         step = self.of
         if self.skipped or step.required:
             return ()
-        if self.decision is None or step.choice is not None and not self.decision.choices:
-            return (decisions.Entry(self.step, what=decisions.NONE),)
-        if step.choice is None:
-            return (decisions.Entry(self.step, what=decisions.ALL),)
-        why = {r.statement: r.text for r in reversed(self.decision.reasons) if r.acted}
-        return tuple(decisions.entry(self.step, c, why.get(c.statement, "")) for c in self.decision.choices)
+        return step.lines(self.decision) if self.decision is not None else (decisions.Entry(self.step, what=decisions.NONE),)
 
     @property
     def step(self) -> str:
@@ -57,7 +52,7 @@ class Record:
         """Why it acted, or not; where it had nothing to choose, what changed."""
         if self.skipped or self.decided:
             return self.decided
-        return self.of.tell(self.before, self.machine) if self.of.tell is not None else changes(self.before, self.program)
+        return changes(self.before, self.program)
 
     @property
     def acted(self) -> bool:
@@ -71,13 +66,27 @@ class Record:
 def run(program: Program, machine: Machine, steps: Sequence[Step], watch: Watch | None = None,
         given: decisions.Record | None = None) -> tuple[Program, tuple[Record, ...]]:
     """The program behind the last step that is for such a machine, and the record of each. given: decisions that are taken
-    already. Raises E710 for one that does not fit."""
-    records = []
+    already. Raises E710 for one that does not fit, Open where it asks for one that is open."""
+    records = list[Record]()
     for step in steps:
         if machine.kind in step.kinds:
+            if given is not None and given.asks and given.of(step.name) is None:
+                _ask(program, machine, step, records)
             records.append(_done(program, machine, step, watch, given or decisions.Record()))
             program = records[-1].program
     return program, tuple(records)
+
+
+def _ask(program: Program, machine: Machine, step: Step, before: Sequence[Record]) -> None:
+    """Raises Open if the step has a choice."""
+    if step.required or step.lacks(program):
+        return
+    try:
+        ways = decisions.at_least_two(step.alternatives(program, machine))
+    except Undecided:  # the step will be left out
+        return
+    if ways is not None:
+        raise decisions.Open(tuple(e for r in before for e in r.entries), ways)
 
 
 def _done(program: Program, machine: Machine, step: Step, watch: Watch | None, given: decisions.Record) -> Record:

@@ -45,5 +45,5 @@ def check_used(record: Record, schedules: Sequence[Schedule]) -> None:
 
 
 def _of(schedules: Sequence[Schedule]) -> tuple[Entry, ...]:
-    return tuple(dict.fromkeys(e for s in schedules for e in s.decisions))
+    return tuple(e for s in schedules for e in s.decisions)
 

@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.machine import Machine
-from polytc.program.program import Program
-from polytc.rewrite import factors, long_sums
+from polytc.rewrite import factors, long_sums, staging
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
-from polytc.rewrite.gpu import local_tiles, work_groups_in_loops
+from polytc.rewrite.gpu.division import Divided
 from polytc.rewrite.step import (
     CPU,
     FIXED_RANGES,
@@ -26,8 +24,8 @@ from polytc.rewrite.step import (
     NOT_DIRECT,
     NOT_PRECISE,
     STRAIGHT,
-    Decision,
     Step,
+    independent,
     unconditional,
 )
 from polytc.rewrite.tidy import (
@@ -45,16 +43,6 @@ from polytc.rewrite.tidy import (
     unit_extents,
 )
 
-
-def _staged(stage: Callable[[Program, Machine], Program]) -> Callable[[Program, Decision], Program]:
-    """A step that divides a program among the items of a GPU, with blocks for sums that are long although items share them."""
-    def apply(program: Program, decision: Decision) -> Program:
-        staged = stage(program, decision.machine)
-        long = long_sums.long(program, staged)
-        return stage(long_sums.split_sums(program, long), decision.machine) if long else staged
-    return apply
-
-
 STEPS: tuple[Step, ...] = (
     Step("doall_loops", "`for` loops that carry nothing become flat", unconditional(doall_loops.flatten)),
     Step("loop_coalescing", "nested `for` loops become one", unconditional(coalesce.coalesce), needs=(FIXED_RANGES,)),
@@ -63,17 +51,17 @@ STEPS: tuple[Step, ...] = (
     Step("transposed_copies", "a transposed copy beside what a reduction reads across memory",
          unconditional(transposed_copies.add_copies), kinds=CPU, needs=(LOOPED, NOT_PRECISE)),
     Step("work_groups_in_loops", "what `for` loops hold is divided among work-items",
-         _staged(work_groups_in_loops.map_to_work_groups), kinds=GPU, needs=(LOOPED,), open_sizes=True,
-         tell=work_groups_in_loops.reasons),
+         staging.IN_LOOPS.apply, staging.IN_LOOPS.decide, kinds=GPU, needs=(LOOPED,), open_sizes=True,
+         choice=Divided, fit_together=staging.IN_LOOPS.fits, options=staging.IN_LOOPS.options),
     Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
-         choice=factors.Unscaled, fits=factors.fits),
+         choice=factors.Unscaled, fits=factors.fits, options=independent(factors.options)),
     Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,
          needs=(STRAIGHT,), open_sizes=True,
-         choice=widening.Widened, fits=widening.fits),
+         choice=widening.Widened, fits=widening.fits, options=independent(widening.options)),
     Step("winograd", "convolutions with fewer products", winograd.rewrite, winograd.decide, kinds=CPU,
          needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT),
-         choice=winograd.Tiles, fits=winograd.fits),
+         choice=winograd.Tiles, fits=winograd.fits, options=independent(winograd.options)),
     Step("inline", "temporaries are computed where they are read", unconditional(inline.inline), needs=(STRAIGHT,),
          open_sizes=True),
     Step("rounding", "numbers are cut off before they are rounded", unconditional(rounding.cut_first),
@@ -91,24 +79,25 @@ STEPS: tuple[Step, ...] = (
     Step("compact", "reads in strides become reads of compact copies", unconditional(compact.compact), needs=(STRAIGHT,)),
     Step("coalesce", "indices that walk memory together become one", unconditional(coalesce.coalesce), needs=(STRAIGHT,)),
     Step("local_tiles", "contractions are divided among work-items, operands copied to local memory",
-         _staged(local_tiles.map_to_work_groups), kinds=GPU, needs=(STRAIGHT,), open_sizes=True, tell=local_tiles.reasons),
+         staging.STRAIGHT.apply, staging.STRAIGHT.decide, kinds=GPU, needs=(STRAIGHT,), open_sizes=True,
+         choice=Divided, fit_together=staging.STRAIGHT.fits, options=staging.STRAIGHT.options),
     Step("pad", "guarded reads become reads of padded copies", unconditional(pad.materialise), kinds=GPU, needs=(STRAIGHT,),
          open_sizes=True),
     Step("split_floats", "f32 as sums of three bf16, for a matrix unit", split_floats.split, split_floats.decide, kinds=CPU,
          needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT),
-         choice=split_floats.Parts, fits=split_floats.fits),
+         choice=split_floats.Parts, fits=split_floats.fits, options=independent(split_floats.options)),
     Step("dot_words", "sums of products of narrow numbers become dot products of words", dot_words.group, dot_words.decide,
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
-         choice=dot_words.DotWords, fits=dot_words.fits),
+         choice=dot_words.DotWords, fits=dot_words.fits, options=independent(dot_words.options)),
     Step("pack", "operands of contractions are laid out in panels", pack.pack, pack.decide, kinds=CPU,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
-         choice=pack.Panels, fits=pack.fits, in_turn=True),
+         choice=pack.Panels, fits=pack.fits, options=independent(pack.options), in_turn=True),
     Step("lanes", "reductions along memory get a partial result for each vector lane", lanes.split_reductions, lanes.decide,
          kinds=CPU, needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
-         choice=lanes.Lanes, fits=lanes.fits),
+         choice=lanes.Lanes, fits=lanes.fits, options=independent(lanes.options)),
     Step("row_blocks", "what one product hands to the next is made for some rows at a time", row_blocks.split,
          row_blocks.decide, kinds=CPU, needs=(STRAIGHT, NOT_PRECISE),
-         choice=row_blocks.RowBlocks, fits=row_blocks.fits, in_turn=True),
+         choice=row_blocks.RowBlocks, fits=row_blocks.fits, options=independent(row_blocks.options), in_turn=True),
     Step("long_sums", "long sums of floats are made in blocks", unconditional(long_sums.split_sums), long_sums.decide,
          kinds=CPU, needs=(NOT_PRECISE,), open_sizes=True, required=True),
 )

@@ -2,6 +2,7 @@
 
     fusion S1_init: policy=smart                             # or one `group` line for each set of statements that share loops
     group S1_init: statements=S1_init,S1,S2
+    outer S3: joins=S1_init rows=i
     tile S1_init: rows=i,j sizes=6,32 order=j,i vector=j
     threads S1_init: parallel=yes
     band S4: sizes=16,64,0
@@ -13,14 +14,19 @@ Whatever is given, the tree made of it is checked against the dependences like a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from polytc import decisions
-from polytc.decisions import Entry, Record
+from polytc.decisions import Entry, Open, Record, Way
 
 C = TypeVar("C")
+
+Priced = tuple[C, float | None]
+"""What may be decided, and its estimated cost; None where a rule decides."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,16 @@ class SharedBy:
 
     statement: str
     statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A group shares outer loops with groups before it, or not. joins: the first statement of the first of them, or 'none';
+    rows: the loops, by the indices of that statement, outermost first."""
+
+    statement: str
+    joins: str
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,32 +112,36 @@ class LoopMapped:
     by: str
 
 
-KINDS: dict[str, type[Any]] = {"fusion": Fused, "group": SharedBy, "tile": Tiled, "threads": Threaded, "band": BandTiled,
-                               "loop": LoopMapped, "items": Items}
+KINDS: dict[str, type[Any]] = {"fusion": Fused, "group": SharedBy, "outer": Outer, "tile": Tiled, "threads": Threaded,
+                               "band": BandTiled, "loop": LoopMapped, "items": Items}
 """Step -> type of its choices."""
 class Misfit(Exception):
     """A choice that somebody else made does not fit; the text says why."""
 
 
 class Decisions:
-    """The decisions of one schedule. given: what is decided already; taken: what was, in order."""
+    """The decisions of one schedule. given: what is decided already; taken: what was, in order. Where `given` asks, the first
+    that is open raises decisions.Open."""
 
     def __init__(self, given: Record | None = None) -> None:
         self.given = given or Record()
         self.taken = list[Entry]()
+        self.met = Counter[tuple[str, str]]()
 
     def all(self, step: str) -> tuple[Any, ...]:
         """The choices that are given for a step."""
         return tuple(decisions.choice(KINDS[step], e, self.given) for e in self.given.of(step) or ())
 
     def take(self, step: str, statement: str, own: Callable[[], C], choice: Callable[[C], Any], read: Callable[[Any], C],
-             reason: str = "") -> C:
-        """What is given for a statement, read; else polytc's own decision. choice, read: translate a decision into what a line
-        says, and back; read raises Misfit. Raises E710 for what does not fit."""
-        entries = self.given.of(step) or ()
-        entry = next((e for e in entries if e.statement == statement), next((e for e in entries if not e.statement), None))
+             reason: str = "", options: Callable[[], Iterable[Priced[C]]] = lambda: ()) -> C:
+        """What is given for a statement, read; else polytc's own decision. A statement that is asked about several times has a
+        line for each. choice, read: translate a decision into what a line says, and back; read raises Misfit. options: what
+        else may be decided, and its cost, in order. Raises E710 for what does not fit."""
+        entry = self._given(step, statement)
         if entry is None:
             made = own()
+            if self.given.asks:
+                self.ask(self._ways(step, made, choice, read, options))
         else:
             try:
                 made = read(decisions.choice(KINDS[step], entry, self.given))
@@ -130,6 +150,39 @@ class Decisions:
             reason = "as given"
         self.taken.append(decisions.entry(step, choice(made), reason))
         return made
+
+    def ask(self, ways: Iterable[Way]) -> None:
+        """Raises Open if there is a choice."""
+        found = decisions.at_least_two(ways)
+        if found is not None:
+            raise Open(tuple(self.taken), found)
+
+    def _given(self, step: str, statement: str) -> Entry | None:
+        entries = self.given.of(step) or ()
+        own = [e for e in entries if e.statement == statement]
+        number = self.met[step, statement]
+        self.met[step, statement] += 1
+        return own[number] if number < len(own) else next((e for e in entries if not e.statement), None)
+
+    def _ways(self, step: str, made: C, choice: Callable[[C], Any], read: Callable[[Any], C],
+              options: Callable[[], Iterable[Priced[C]]]) -> Iterator[Way]:
+        """What polytc decides, then those options that can be written and read as lines."""
+        first, others = decisions.entry(step, choice(made)), iter(options())
+        known = [(decisions.entry(step, choice(value)), cost) for value, cost in itertools.islice(others, 1)]
+        yield Way((first,), next((cost for line, cost in known if line == first), None))
+        lines = itertools.chain(known, ((decisions.entry(step, choice(value)), cost) for value, cost in others))
+        seen = {first}
+        for line, cost in lines:
+            if line not in seen and self._reads(line, read):
+                seen.add(line)
+                yield Way((line,), cost)
+
+    def _reads(self, line: Entry, read: Callable[[Any], C]) -> bool:
+        try:
+            read(decisions.choice(KINDS[line.step], line, self.given))
+        except Misfit:
+            return False
+        return True
 
     def refused(self, step: str, statement: str, why: str) -> Exception:
         """The exception for the line of a statement."""

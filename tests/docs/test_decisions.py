@@ -23,13 +23,14 @@ MATMUL, SHAPES = "C[i,j] += A[i,k]*B[k,j]", {"A": (512, 512), "B": (512, 512)}
 
 
 def test_the_example_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.S))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         names: dict[str, object] = {}
         exec(code, names)
     assert printed.getvalue().startswith("polytc decisions 1\n")
     assert "sizes=4,32 order=j,i" in str(names["other"].decisions)  # type: ignore[attr-defined]
+    assert names["another"].decisions.of("pack") == names["second"].record.of("pack")  # type: ignore[attr-defined]
 
 
 def test_the_record_that_is_shown() -> None:
@@ -37,11 +38,18 @@ def test_the_record_that_is_shown() -> None:
     assert [line for line in TEXTS[0].splitlines() if line not in found] == []
 
 
+def test_the_alternatives_that_are_shown() -> None:
+    given = "polytc decisions 1\npack: none\nthreads: parallel=yes\n"
+    found = polytc.alternatives(MATMUL, LLVMTarget(AVX512), given, shapes={"A": (130, 140), "B": (140, 150)})
+    lines = next(t for t in TEXTS if t.startswith("tile")).splitlines()
+    assert [str(way) for _, way in zip(lines, found, strict=False)] == lines
+
+
 def test_the_refusal_that_is_shown() -> None:
     text = "polytc decisions 1\npack S1: tensor=B operand=1 along=k width=32\n"
     with pytest.raises(errors.CompileError) as raised:
         polytc.lower(MATMUL, LLVMTarget(AVX512), shapes=SHAPES, decisions=text)
-    assert str(raised.value).strip() == TEXTS[1].strip()
+    assert str(raised.value).strip() == next(t for t in TEXTS if t.startswith("E710")).strip()
 
 
 def test_the_tables_have_each_step_and_its_values() -> None:

@@ -13,7 +13,7 @@ from polytc.machine import AVX2, AVX512, DEVICES, NEON, Machine
 from polytc.program.names import Names
 from polytc.program.program import Program
 from polytc.rewrite import index_checks
-from polytc.rewrite.gpu import split_reduction
+from polytc.rewrite.gpu import division, split_reduction
 from polytc.rewrite.step import Step
 from polytc.rewrite.table import STEPS
 from polytc.rewrite.tidy import axes
@@ -24,12 +24,15 @@ MACHINES: dict[str, Machine] = {
     "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"),
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
-STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd"} | {
-    f"polytc.rewrite.gpu.{name}": "local_tiles" for name in ("work_group_reductions", "tile_conditions", "local_transpose")}
+STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd",
+           "polytc.rewrite.gpu.work_groups_in_loops": "work_groups_in_loops"} | {
+    f"polytc.rewrite.gpu.{name}": "local_tiles"
+    for name in ("local_tiles", "work_group_reductions", "tile_conditions", "local_transpose")}
 """Modules that are parts of a step, and the step that shows what they do."""
 NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.tidy.axes": lambda p: axes.exchanged(p, {"O": (0, 2, 3, 1), "X": (0, 2, 3, 1)}),
-    "polytc.rewrite.gpu.split_reduction": lambda p: split_reduction.split(p, MACHINES["gpu"], Names.of(p))[0],
+    "polytc.rewrite.gpu.split_reduction":
+        lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }
 """Rewrites that are not in the table: parts of a step by themselves, and what is asked for."""

@@ -28,7 +28,7 @@ from polytc.program.linear import linear, normalise
 from polytc.program.names import fresh
 from polytc.program.scalars import I8, I32, I64, U8, U32, DType
 from polytc.program.words import DOTS, WORD, Dot
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
@@ -123,6 +123,12 @@ def fits(program: pr.Program, machine: Machine, choice: DotWords) -> str:
         return ""
     told = "; ".join(f"dot={c.dot} along={c.along} swapped={c.swapped}" for c in possible)
     return f"possible are {told}" if told else f"the machine has no dot product of what {s.name} multiplies"
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each sum of products, the dot products that it may be made of."""
+    found = ((s, _plans(program, s, machine)) for s in program.statements if machine.dots)
+    return [[Option(), *(Option((_choice(s, p),)) for p in plans)] for s, plans in found if plans]
 
 
 # ---- what is possible, and what is best

@@ -20,12 +20,14 @@ from polytc.program.linear import normalise
 from polytc.program.names import fresh, initialisation
 from polytc.program.scalars import I64, identity
 from polytc.program.sizes import Size, rest_start
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
 ACCUMULATORS = 4
 """Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
+VECTORS = (1, 2, ACCUMULATORS, 8)
+"""Vectors of partial results that there are to choose from."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,8 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     """The reductions that run along memory while their results do not. Of open sizes the typical ones decide."""
     chosen, why, typical = list[Lanes](), Reasons(), numeric(program)
     for s, fixed in zip(program.statements, typical.statements, strict=True):
-        lanes = lane_width(typical, fixed, machine)
-        long = along(typical, fixed, lanes)
-        reduced = s.by_index.get(long.index) if long is not None else None
-        if reduced is None or isinstance(reduced.lower, Size):
+        reduced, lanes = _reduced(typical, s, machine), lane_width(typical, fixed, machine)
+        if reduced is None:
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
@@ -52,6 +52,25 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
         chosen.append(Lanes(s.name, reduced.index, lanes * (ACCUMULATORS if many else 1)))
         why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each reduction that runs along memory, how many partial results it may have."""
+    typical, places = numeric(program), list[list[Option]]()
+    for s, fixed in zip(program.statements, typical.statements, strict=True):
+        reduced, lanes = _reduced(typical, s, machine), lane_width(typical, fixed, machine)
+        if reduced is not None:
+            counts = [lanes * n for n in VECTORS if lanes * n <= int(reduced.extent)]
+            places.append([Option(), *(Option((Lanes(s.name, reduced.index, n),)) for n in counts)])
+    return places
+
+
+def _reduced(typical: pr.Program, s: pr.Statement, machine: Machine) -> pr.Range | None:
+    """The range along which a statement may have partial results. typical: the program with typical sizes."""
+    fixed = typical.statement(s.name)
+    long = along(typical, fixed, lane_width(typical, fixed, machine))
+    reduced = s.by_index.get(long.index) if long is not None else None
+    return reduced if reduced is not None and not isinstance(reduced.lower, Size) else None
 
 
 def split_reductions(program: pr.Program, decision: Decision) -> pr.Program:

@@ -15,6 +15,7 @@ is bound to its arrays (see compiler.py); otherwise it must pay for itself in ev
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,7 +27,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu.cache_sets import refetch_cycles
 from polytc.rewrite.cpu.lanes import along
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
@@ -62,12 +63,11 @@ class Panels:
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The operands for which the cycle count of schedule.cost.register_tiles says that packing pays; of open sizes, for the
     typical ones. Each choice is made with the copies of those before it."""
-    fixed, given = hoist.constants(program), frozenset(t.name for t in program.tensors)
-    chosen, why, sized = list[Panels](), Reasons(), bool(program.sizes)
+    chosen, why, around = list[Panels](), Reasons(), _around(program, machine)
     for s in program.statements:
         if is_contraction(s) and not s.bounds:
             for _ in pr.reads(s):
-                found = _chosen(numeric(program), s.name, fixed, given, machine, sized, why)
+                found = _chosen(numeric(program), s.name, around, why)
                 if found is None:
                     break
                 chosen.append(found)
@@ -97,27 +97,89 @@ def fits(program: pr.Program, machine: Machine, panels: Panels) -> str:
     return "" if 1 <= panels.width <= most else f"a panel has 1 to {most} values of {panels.along}"
 
 
-def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozenset[str], machine: Machine, sized: bool,
-            why: Reasons) -> Panels | None:
-    """What is to be packed for a statement next. fixed: tensors that are constant while the program is bound to its arrays;
-    given: those that are no packed copies; sized: other sizes than these will come too, so that rows that collide in a cache
-    are no reason."""
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each contraction, the operands that `decide` weighs: one in panels, and the ones that may follow it."""
+    around, places = _around(program, machine), list[list[Option]]()
+    for s in program.statements:
+        if is_contraction(s) and not s.bounds:
+            found = dict[tuple[Panels, ...], float]()
+            nothing = _follow(program, s.name, (), around, 0.0, found)
+            places.append([Option((), nothing), *(Option(panels, cycles) for panels, cycles in found.items())])
+    return places
+
+
+def _follow(program: pr.Program, name: str, before: tuple[Panels, ...], around: _Around, copies: float,
+            found: dict[tuple[Panels, ...], float]) -> float | None:
+    """Collects what may be packed for a statement, with the cycles of it all. copies: cycles of those made before; returns
+    those without a further one, None if nothing tells them."""
+    weighed = _weighed(numeric(program), name, around, Reasons())
+    others = (y for x in weighed.found for y in _other_widths(numeric(program), x, around.machine))
+    for x in (*weighed.found, *others):
+        panels = (*before, x.panels)
+        found[panels] = x.cycles + copies
+        if len(panels) < len(pr.reads(program.statement(name))):
+            _follow(_packed(program, x.panels), name, panels, around, copies + x.copy, found)
+    return weighed.unpacked + copies if weighed.unpacked < float("inf") else None
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What candidates depend on beside their statement. fixed: tensors that are constant while the program is bound to its
+    arrays; given: those that are no packed copies; sized: other sizes than these will come too, so that rows that collide in a
+    cache are no reason."""
+
+    fixed: frozenset[str]
+    given: frozenset[str]
+    machine: Machine
+    sized: bool
+
+
+def _around(program: pr.Program, machine: Machine) -> _Around:
+    return _Around(hoist.constants(program), frozenset(t.name for t in program.tensors), machine, bool(program.sizes))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """tile: cycles of the statement with the operand packed so; beside: those of copies, and of what is read again; copy: those
+    of them that make the copy."""
+
+    panels: Panels
+    tile: float
+    beside: float
+    copy: float
+
+    @property
+    def cycles(self) -> float:
+        return self.tile + self.beside
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """unpacked: cycles of a statement as it is, infinite where there are no register tiles; found: what may be packed."""
+
+    unpacked: float
+    found: tuple[_Candidate, ...]
+
+
+def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _Weighed:
+    """What may be packed for a statement next."""
+    fixed, machine = around.fixed, around.machine
     s = program.statement(name)
     accesses = of_statement(program, s)
     shared = coincident_indices(s)
     lanes = lane_width(program, s, machine)
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
-    again = {r: refetch_cycles(program, s, r, plain, lanes, machine) if plain is not None and not sized else 0.0
+    again = {r: refetch_cycles(program, s, r, plain, lanes, machine) if plain is not None and not around.sized else 0.0
              for r in pr.reads(s)}
     unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
     unpacked += sum(again.values())
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
-    best: tuple[float, pr.Read, str, int] | None = None               # cycles, operand, packed along what, panel's width
+    found = list[_Candidate]()
     for place, read in enumerate(pr.reads(s), 1):
         formal = _indices(program, s, read)
         size = _points(s, formal)
-        if not formal or read.tensor not in given:
+        if not formal or read.tensor not in around.given:
             continue
         if read.tensor not in fixed and not again[read] and s.points < REUSE * size:
             times = s.points // max(1, size)
@@ -134,22 +196,44 @@ def _chosen(program: pr.Program, name: str, fixed: frozenset[str], given: frozen
             if _as_it_lies(program, s, read, vector, width):
                 why.declines(name, f"{read.tensor}: it lies as panels of {width} along {vector} would")
                 continue
-            copy = sum(again.values()) - again[read] + (0.0 if read.tensor in fixed else COPY * size)
-            if best is None or tile.cycles + copy < best[0]:
-                best = (tile.cycles + copy, read, vector, width)
+            copy = 0.0 if read.tensor in fixed else COPY * size
+            beside = sum(again.values()) - again[read] + copy
+            found.append(_Candidate(Panels(name, read.tensor, place - 1, vector, width), tile.cycles, beside, copy))
+    return _Weighed(unpacked, tuple(found))
+
+
+def _other_widths(program: pr.Program, x: _Candidate, machine: Machine) -> Iterator[_Candidate]:
+    """The same operand in panels of other whole vectors, where the register tile is as wide."""
+    lanes = lane_width(program, program.statement(x.panels.statement), machine)
+    most = program.statement(x.panels.statement).extents[x.panels.along]
+    widths = range(lanes, min(register_tiles.WIDEST * lanes, most) + 1, lanes) if x.panels.width % lanes == 0 else ()
+    for width in widths:
+        panels = replace(x.panels, width=width)
+        made = _packed(program, panels)
+        s = made.statement(panels.statement)
+        tile = register_tiles.best(s, of_statement(made, s), coincident_indices(s), lanes, machine)
+        if tile is not None and width != x.panels.width:
+            yield replace(x, panels=panels, tile=tile.cycles)
+
+
+def _chosen(program: pr.Program, name: str, around: _Around, why: Reasons) -> Panels | None:
+    """What is to be packed for a statement next."""
+    weighed = _weighed(program, name, around, why)
+    best = min(weighed.found, key=lambda x: x.cycles, default=None)
     if best is None:
         if not any(row.statement == name for row in why.rows):
             why.declines(name, "in panels: no register tile walks along an index that an operand lies across")
         return None
-    gain = GAIN if sized and best[1].tensor not in fixed else 1
-    cycles, read, vector, width = best
+    panels, cycles, unpacked = best.panels, best.cycles, weighed.unpacked
+    variable = panels.tensor not in around.fixed
+    gain = GAIN if around.sized and variable else 1
     part = f"{cycles / unpacked:.2f} of the cycles" if unpacked < float("inf") else "there are no register tiles without"
-    told = f"{read.tensor} in panels of {width} along {vector}: {part}"
-    if cycles > unpacked * gain or (cycles == unpacked and read.tensor not in fixed):
+    told = f"{panels.tensor} in panels of {panels.width} along {panels.along}: {part}"
+    if cycles > unpacked * gain or (cycles == unpacked and variable):
         why.declines(name, told)
         return None
     why.acts(name, told)
-    return Panels(name, read.tensor, pr.reads(s).index(read), vector, width)
+    return panels
 
 
 def _as_it_lies(program: pr.Program, s: pr.Statement, read: pr.Read, vector: str, width: int) -> bool:

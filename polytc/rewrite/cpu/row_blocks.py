@@ -25,7 +25,7 @@ from polytc.program.linear import normalise
 from polytc.program.names import claim, fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu import masked_blocks
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition
 from polytc.schedule.fusion.outer_fusion import Cluster, handed_on, may_swap, shared_rows
 
@@ -95,6 +95,23 @@ def fits(program: pr.Program, machine: Machine, choice: RowBlocks) -> str:
     if isinstance(found, str):
         return found
     return "" if 1 <= choice.block < found.count else f"a block has 1 to {found.count - 1} of the {found.count} rows"
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each chain of products, the rows that may be cut, into whole blocks or into those that polytc takes."""
+    if any(s.where or s.bounds for s in program.statements):
+        return []
+    places = list[list[Option]]()
+    for chain in _chains(partition(program)):
+        whole, own = chain.whole, _rows(program, chain, machine, Reasons())
+        first, blocks = whole.statements[0].name, list[RowBlocks]()
+        for r, row in enumerate(whole.rows):
+            if _cuts(program, whole, r) and whole.ranges[r][0] == 0:
+                sizes = {b for b in range(SMALLEST, LARGEST + 1) if whole.extents[r] % b == 0 and b < whole.extents[r]}
+                sizes |= {own.block} if own is not None and own.index[first] == row[0] else set()
+                blocks += [RowBlocks(first, row[0], b) for b in sorted(sizes, reverse=True)]
+        places.append([Option(), *(Option((b,)) for b in blocks)])
+    return places
 
 
 def _given(program: pr.Program, choice: RowBlocks) -> _Rows | str:

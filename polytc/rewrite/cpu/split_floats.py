@@ -22,7 +22,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F32, I8, I64, U8, U32
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
@@ -55,12 +55,25 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             continue
         if factors[1].tensor not in fixed:
             why.declines(s.name, f"{factors[0].tensor}: {factors[1].tensor} is no constant")
-        elif not _pays(program, s, factors[0], machine):
+        elif not _pays(_costs(program, s, factors[0], machine)):
             why.declines(s.name, f"{factors[0].tensor}: three products on the matrix unit take no fewer cycles than one of f32")
         else:
             why.acts(s.name, f"{factors[0].tensor} as the sum of three bf16, for the matrix unit")
             chosen.append(Parts(s.name))
     return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each contraction that the matrix unit can do in parts, that it does or not."""
+    if not machine.multiplies_tiles("dot_bf16"):
+        return []
+    fixed, places = hoist.constants(program), list[list[Option]]()
+    for s in program.statements:
+        factors = _factors(s)
+        costs = _costs(program, s, factors[0], machine) if factors is not None and factors[1].tensor in fixed else None
+        if costs is not None:
+            places.append([Option((), costs[0]), Option((Parts(s.name),), costs[1])])
+    return places
 
 
 def split(program: pr.Program, decision: Decision) -> pr.Program:
@@ -93,19 +106,25 @@ def _factors(s: pr.Statement) -> tuple[pr.Read, pr.Read] | None:
     return None
 
 
-def _pays(program: pr.Program, s: pr.Statement, wide: pr.Read, machine: Machine) -> bool:
+def _pays(costs: tuple[float, float] | None) -> bool:
     """Do the products of all parts, and the splitting, take fewer cycles than products of f32?"""
+    return costs is not None and costs[1] < costs[0]
+
+
+def _costs(program: pr.Program, s: pr.Statement, wide: pr.Read, machine: Machine) -> tuple[float, float] | None:
+    """Cycles of products of f32, and of the products of all parts with the splitting; None if the unit's tiles are larger than
+    the contraction."""
     extent, reduced = s.extents, reduced_indices(s)
     own = {e.name for sub in wide.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
     rows = max((extent[i] for i in s.indices if i in own and i not in reduced), default=1)
     columns = max((extent[i] for i in s.indices if i not in own), default=1)
     steps = prod(extent[i] for i in reduced)
     if columns < register_tiles.MATRIX or extent[reduced[-1]] < BF16_PAIR * register_tiles.MATRIX:
-        return False
+        return None
     times = s.points // (rows * columns * steps)
     multiplied = register_tiles.matrix_cycles(rows, columns, PARTS * steps // BF16_PAIR) * times
     parts = multiplied + SPLIT * program.tensor(wide.tensor).size
-    return parts < s.points / (machine.lanes(F32.bytes) * machine.fma_ports)
+    return s.points / (machine.lanes(F32.bytes) * machine.fma_ports), parts
 
 
 def _applied(program: pr.Program, s: pr.Statement, wide: pr.Read, narrow: pr.Read) -> pr.Program:

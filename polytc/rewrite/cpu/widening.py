@@ -12,6 +12,7 @@ fixed sizes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import frexp, prod
 
@@ -21,7 +22,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F16, F32, I8, U8
 from polytc.program.sizes import representative
 from polytc.program.words import DOTS
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.facts.fusion_groups import is_contraction
 
@@ -44,22 +45,30 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     typical ones, another tensor only if it is so for all."""
     chosen, why = list[Widened](), Reasons()
     fixed = hoist.constants(program)
+    for s, number, read in _candidates(program, machine):
+        source = program.tensor(read.tensor)
+        always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
+        used = f"{source.name} of {read.dtype}: each element is used {s.points // max(1, source.size)} times"
+        if s.points < REUSE * source.size or not always:
+            why.declines(s.name, f"{used}, and a copy takes {REUSE}")
+            continue
+        why.acts(s.name, f"{used}, and converted once")
+        chosen.append(Widened(s.name, source.name, number))
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each read that may be converted before, that it is or not."""
+    return [[Option(), Option((Widened(s.name, read.tensor, number),))] for s, number, read in _candidates(program, machine)]
+
+
+def _candidates(program: pr.Program, machine: Machine) -> Iterator[tuple[pr.Statement, int, pr.Read]]:
+    """The reads to convert, with their statements and numbers: those that no later step has better instructions for."""
     dots = machine.dots if not program.sizes else ()
     kinds = {F16, BF16} - {t for name in dots for t in (DOTS[name].a, DOTS[name].b)}
     kinds |= set() if dots and machine.multiplies_tiles("dot_bf16") else {I8, U8}
     for s in program.statements:
-        for number, (_, read) in enumerate(_conversions(s)):
-            if read.dtype not in kinds:
-                continue
-            source = program.tensor(read.tensor)
-            always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
-            used = f"{source.name} of {read.dtype}: each element is used {s.points // max(1, source.size)} times"
-            if s.points < REUSE * source.size or not always:
-                why.declines(s.name, f"{used}, and a copy takes {REUSE}")
-                continue
-            why.acts(s.name, f"{used}, and converted once")
-            chosen.append(Widened(s.name, source.name, number))
-    return Decision(machine, tuple(chosen), tuple(why.rows))
+        yield from ((s, number, read) for number, (_, read) in enumerate(_conversions(s)) if read.dtype in kinds)
 
 
 def widen(program: pr.Program, decision: Decision) -> pr.Program:

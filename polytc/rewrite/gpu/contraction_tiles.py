@@ -7,6 +7,7 @@ steps for which tiles of the operands fit local memory. The estimate weighs mult
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
@@ -34,6 +35,8 @@ SHARE = 0.5
 """What the work of all units counts beside that of the busiest."""
 WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
+MOST = 256
+"""Elements of an item at most: each is code of its own."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ class Blocking:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What tiles are chosen for. reads: the subscripts of each operand, and bytes of an element; names, extents: of the indices
-    along the axes; others: iterations of the loops over groups alone; reduced: the extents of the reduced indices; longest: the
-    one with most."""
+    """What tiles are chosen for. rows, lanes: see Blocking; reads: the subscripts of each operand, and bytes of an element;
+    names, extents: of the indices along the axes; others: iterations of the loops over groups alone; reduced: the extents of
+    the reduced indices; longest: the one with most."""
 
     machine: Machine
+    rows: tuple[int, ...]
+    lanes: int
     reads: tuple[tuple[tuple[Linear, ...], int], ...]
     names: tuple[str, ...]
     extents: tuple[int, ...]
@@ -105,6 +110,51 @@ def _element(s: pr.Statement, group: Group, position: int) -> bool:
 
 def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | None:
     """The tiles for a group around one contraction; None if it is no such group, or too small to gain."""
+    scene = _scene(program, group, machine)
+    options = _options(scene) if scene is not None else []
+    if scene is None or not options:
+        return None
+    found = min(options, key=lambda b: _time(b, scene))
+    return replace(found, depth=_depth(scene, found.tile))
+
+
+def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Blocking, float]]:
+    """The tiles that `choose` weighs, the quickest first, and the multiply-adds of an item."""
+    scene = _scene(program, group, machine)
+    if scene is not None:
+        for b in sorted(_options(scene), key=lambda b: _time(b, scene)):
+            yield replace(b, depth=_depth(scene, b.tile)), _time(b, scene)[0]
+
+
+def shaped(program: pr.Program, group: Group, machine: Machine, rows: tuple[int, ...], items: tuple[int, ...],
+           elements: tuple[int, ...], depth: tuple[tuple[str, int], ...]) -> Blocking | str:
+    """The tiles that somebody else wants, or why there are none such."""
+    scene = _scene(program, group, machine) if machine.fast_local_memory else None
+    if scene is None:
+        return "it is no contraction that is large enough for tiles, or the machine's local memory is slow"
+    if rows != scene.rows:
+        return f"`rows` is {','.join(group.rows[r][0] for r in scene.rows)}"
+    each = len(items) == len(elements) == len(rows) and min(elements) >= 1
+    if not each or prod(elements) > MOST or max(elements[2:], default=1) > 1:
+        return f"`items` and `elements` have a number for each of `rows`, the third 1; an item has {MOST} elements at most"
+    if elements[0] % scene.lanes:
+        return f"elements along {group.rows[rows[0]][0]} are a multiple of {scene.lanes}, as they are vectors"
+    if not depth or len(dict(depth)) < len(depth) or any(not 1 <= n <= scene.reduced.get(i, 0) for i, n in depth):
+        return f"`along` and `steps` are some of {', '.join(f'{i} of {n} steps' for i, n in scene.reduced.items())}"
+    found = Blocking(rows, items, elements, scene.lanes, depth)
+    bytes_ = scene.footprint(dict(zip(scene.names, found.tile, strict=True)) | dict(depth))
+    most = machine.local_bytes // 2
+    fits = bytes_ <= most or depth == _depth(scene, found.tile)
+    return found if fits else f"operands of {bytes_} bytes; {most} fit local memory beside those of another group"
+
+
+def _options(scene: _Scene) -> list[Blocking]:
+    return [Blocking(scene.rows, items, elements, scene.lanes, ())
+            for items, elements in _sizes(scene.machine, scene.lanes, scene.extents)]
+
+
+def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None:
+    """What tiles are chosen for; None if a group is not one around a contraction, or too small to gain."""
     at = heavy(group)
     if at is None:
         return None
@@ -130,12 +180,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     subscripts = tuple((tuple(f for sub in r.subscripts if (f := linear(sub)) is not None), max(4, r.dtype.bytes))
                        for r in pr.reads(s))
     longest = max(reduced, key=lambda i: (reduced[i], i))
-    scene = _Scene(machine, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
-    options = [Blocking(rows, items, elements, lanes, ()) for items, elements in _sizes(machine, lanes, extents)]
-    if not options:
-        return None
-    found = min(options, key=lambda b: _time(b, scene))
-    return replace(found, depth=_depth(scene, found.tile))
+    return _Scene(machine, rows, lanes, subscripts, tuple(names[r] for r in rows), extents, others, reduced, longest)
 
 
 def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:

@@ -15,11 +15,10 @@ Code Generation for CUDA, TACO 2013, with a second level of tiles in registers.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from polytc.machine import Machine
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
@@ -28,56 +27,56 @@ from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Undecided
-from polytc.rewrite.gpu import (
-    contraction_tiles,
-    local_transpose,
-    split_reduction,
-    tile_conditions,
-    tile_copies,
-    work_group_shape,
-)
+from polytc.rewrite.gpu import contraction_tiles, split_reduction, tile_conditions, tile_copies, work_group_shape
 from polytc.rewrite.gpu.contraction_tiles import Blocking
+from polytc.rewrite.gpu.division import Cut, Division
 from polytc.rewrite.gpu.enclosing import Enclosing
-from polytc.rewrite.gpu.local_transpose import TransposedGroup
+from polytc.rewrite.gpu.local_transpose import TransposedGroup, TransposedRows
 from polytc.rewrite.gpu.tile_copies import Operand
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, is_ragged, substitute_tiled
 from polytc.rewrite.gpu.work_group_reductions import ReducedGroup
-from polytc.rewrite.step import Reason, Reasons
+from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
 from polytc.schedule.facts.fusion_groups import Group, conditions_on, of_sizes, partition, reduced_indices
 
 AXES = kinds.GROUPS
 
 
-def map_to_work_groups(program: pr.Program, machine: Machine, policy: str = "smart") -> pr.Program:
-    """The program with its contractions cut for the machine. policy: of fusion, see schedule.facts.fusion_groups."""
+def map_to_work_groups(program: pr.Program, division: Division) -> pr.Program:
+    """The program with its contractions, transpositions and reductions divided as somebody decides."""
     if program.sequential or program.dynamic or program.precise:
         return program
-    return without_unused_tensors(map_statements(program, machine, Names.of(program), Enclosing(), policy))
+    return without_unused_tensors(map_statements(program, division, Names.of(program), Enclosing()))
 
 
-def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
-    """How the items of work-groups divide each group of statements, and why."""
-    why = Reasons()
-    map_statements(program, machine, Names.of(program), Enclosing(), why=why)
-    return tuple(why.rows)
+def survey(program: pr.Program, division: Division) -> None:
+    """What of a program can be divided is decided, and nothing is made of it."""
+    if not program.precise:
+        _groups(program, division, Names.of(program))
 
 
-def map_statements(program: pr.Program, machine: Machine, names: Names, around: Enclosing, policy: str = "smart",
-                   why: Reasons | None = None) -> pr.Program:
-    """The program with its contractions, transpositions and reductions divided among the items of work-groups.
-
-    around: the `for` loops and statements that enclose the program.
-    """
-    program, runs = split_reduction.split(program, machine, names)
+def map_statements(program: pr.Program, division: Division, names: Names, around: Enclosing) -> pr.Program:
+    """As map_to_work_groups, but for what is in loops. around: the `for` loops and statements that enclose the program."""
+    program, groups = _groups(program, division, names)
     statements: list[pr.Statement] = []
     tensors = list(program.tensors)
-    typical = numeric(program)
-    for run in runs:
-        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run)), policy):
-            made, new = _divided(program, typical, group, machine, names, around, why or Reasons())
-            statements += made
-            tensors += new
+    for group, whole, cut in groups:
+        made, new = _divided(program, group, whole, cut, names, around)
+        statements += made
+        tensors += new
     return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def _groups(program: pr.Program, division: Division, names: Names
+            ) -> tuple[pr.Program, list[tuple[Group, Group | None, Cut | None]]]:
+    """The program with its long reductions divided, its groups of statements for typical sizes and for all sizes, and how each
+    is divided."""
+    program, runs = split_reduction.split(program, names, division.parts)
+    typical, found = numeric(program), list[tuple[Group, Group | None, Cut | None]]()
+    for run in runs:
+        for group in partition(replace(typical, statements=tuple(typical.statement(s.name) for s in run))):
+            whole = of_sizes(program, group)
+            found.append((group, whole, division.cut(typical, group) if whole is not None else None))
+    return program, found
 
 
 def without_unused_tensors(program: pr.Program) -> pr.Program:
@@ -86,42 +85,31 @@ def without_unused_tensors(program: pr.Program) -> pr.Program:
     return replace(program, tensors=tuple(t for t in program.tensors if t.name in names | set(program.arrays)))
 
 
-def _divided(program: pr.Program, typical: pr.Program, group: Group, machine: Machine, names: Names, around: Enclosing,
-             why: Reasons) -> tuple[list[pr.Statement], list[pr.Tensor]]:
-    """The statements of a group, divided among the items of work-groups where that pays, and the tensors that are new.
+def _divided(program: pr.Program, group: Group, whole: Group | None, cut: Cut | None, names: Names, around: Enclosing
+             ) -> tuple[list[pr.Statement], list[pr.Tensor]]:
+    """The statements of a group, divided among the items of work-groups as is decided, and the tensors that are new.
 
-    typical: the program for the sizes that decide what is fast; group: one of its groups.
+    group, whole: it for the sizes that decide what is fast, and for all sizes.
     """
-    whole = of_sizes(program, group)
-    cut = _cut(typical, group, machine, why) if whole is not None else None
     if whole is not None and cut is not None:
         with suppress(Undecided):
-            made = cut(program, whole, names, around)
+            made = _of_cut(program, whole, cut, names, around)
             return made.statements(), made.tensors
     return [program.statement(s.name) for s in group.statements], []
 
 
-def _cut(program: pr.Program, group: Group, machine: Machine, why: Reasons
-         ) -> Callable[[pr.Program, Group, Names, Enclosing], _TiledContraction | TransposedGroup | ReducedGroup] | None:
-    """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
-    told = ", ".join(s.name for s in group.statements)
-    tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
-    if tiles is not None:
-        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
-        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
-        return lambda p, g, names, around: _TiledContraction(p, g, tiles, names, around)
-    turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
-    if turn is not None:
-        why.acts(told, "transposed through local memory: no index walks along all that it touches")
-        return lambda p, g, names, around: TransposedGroup(p, g, turn, names, around)
-    shape = work_group_shape.choose(program, group, machine)
-    rows = work_group_shape.row_tensors(group) if shape is not None else None
-    if shape is None or rows is None:
-        slow = "" if machine.fast_local_memory else "; this device's local memory is no faster than its caches"
-        why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
-        return None
-    why.acts(told, "the items of a group reduce together")
-    return lambda p, g, names, around: ReducedGroup(p, g, shape, rows, names, around)
+def _of_cut(program: pr.Program, group: Group, cut: Cut, names: Names, around: Enclosing
+            ) -> _TiledContraction | TransposedGroup | ReducedGroup:
+    """What a group becomes."""
+    match cut:
+        case Blocking():
+            return _TiledContraction(program, group, cut, names, around)
+        case TransposedRows():
+            return TransposedGroup(program, group, cut, names, around)
+        case WorkGroupShape():
+            rows = work_group_shape.row_tensors(group)
+            assert rows is not None, "local tiles: a reduction without results"
+            return ReducedGroup(program, group, cut, rows, names, around)
 
 
 class _TiledContraction:

@@ -18,6 +18,7 @@ Groups cannot wait for each other inside of a kernel. Results do not vary: the o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -46,12 +47,14 @@ TILE = 64 * 64
 """Results of a contraction that a group computes, about."""
 STEPS = 128
 """Of a contraction, that a group keeps at least."""
+MOST = 1 << 16
+"""Parts of an index of an open size at most."""
 PARTS = 16
 """Partial results of one element of a contraction at most: an item adds them up by itself."""
 
 
 @dataclass(frozen=True)
-class _Split:
+class Parts:
     """index: what the groups divide; count: of them; each: iterations that a group takes at once of an open size; first: their
     partial results lie apart, not side by side."""
 
@@ -61,14 +64,18 @@ class _Split:
     first: bool
 
 
-def split(program: pr.Program, machine: Machine, names: Names) -> tuple[pr.Program, list[tuple[pr.Statement, ...]]]:
-    """The program with partial results for the reductions that would leave most of the machine idle; and its statements in
-    runs: those that make partial results alone, so that they are not fused with what puts them together."""
+Decide = Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
+"""How a reduction is divided, of the program and its statement for typical sizes, and the indices of other extents."""
+
+
+def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program, list[tuple[pr.Statement, ...]]]:
+    """The program with partial results for reductions; and its statements in runs: those that make partial results alone, so
+    that they are not fused with what puts them together."""
     tensors, runs = list(program.tensors), list[tuple[pr.Statement, ...]]()
     run: list[pr.Statement] = []
     typical = numeric(program)
     for s in program.statements:
-        found = _split(typical, typical.statement(s.name), machine, {r.index for r in s.ranges if isinstance(r.extent, Size)})
+        found = decide(typical, typical.statement(s.name), {r.index for r in s.ranges if isinstance(r.extent, Size)})
         if found is None:
             run.append(s)
             continue
@@ -91,17 +98,14 @@ def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
     return None if moved & {s.target, *(r.tensor for r in pr.reads(run[at]))} else run.pop(at)
 
 
-def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> _Split | None:
-    """open_: the indices of the statement whose extents are other ones too."""
-    reduced = {i: s.by_index[i] for i in reduced_indices(s)}
-    results = [s.extents[i] for i in coincident_indices(s)]
-    own = any(r.tensor == s.target for r in pr.reads(s))
-    at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
-    if not reduced or own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
+def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> Parts | None:
+    """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
+    other ones too."""
+    reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
+    if not reduced:
         return None
-    if is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL:
-        fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
-        return _of_contraction(reduced, prod(results), machine) if fixed else None
+    if _has_tiles(s):
+        return _of_contraction(reduced, prod(results), machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
@@ -112,21 +116,53 @@ def _split(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
     count = count if index.index in open_ else min(wanted, index.extent // 2)
-    each = 1 if outer and walked in reduced else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
-    return _Split(index.index, count, each, walked not in reduced) if count > 1 else None
+    return parts(program, s, index.index, count) if count > 1 else None
 
 
-def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine) -> _Split | None:
+def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:
+    """The indices along which groups can divide a reduction, and into how many parts."""
+    most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
+    return {i: n for i, n in most.items() if n > 1}
+
+
+def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts:
+    """So many parts along an index."""
+    if _has_tiles(s):
+        return Parts(index, count, 1, True)
+    reduced = {i: s.extents[i] for i in reduced_indices(s)}
+    walked = fastest_index(program, s, reduced)
+    each = 1 if walked in reduced and index != walked else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
+    return Parts(index, count, each, walked not in reduced)
+
+
+def _divisible(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, pr.Range]:
+    """The ranges that a statement reduces over, if groups can divide them."""
+    reduced = {i: s.by_index[i] for i in reduced_indices(s)}
+    own = any(r.tensor == s.target for r in pr.reads(s))
+    at = {e.name for sub in s.subscripts for e in pr.walk(sub) if isinstance(e, pr.Index)}
+    if own or s.bounds or s.loops or pr.scatters(s) or at & reduced.keys():
+        return {}
+    fixed = not open_ and not s.where and not program.tensor(s.target).dtype.is_half
+    return reduced if fixed or not _has_tiles(s) else {}
+
+
+def _has_tiles(s: pr.Statement) -> bool:
+    """Is it a contraction whose results are divided in tiles?"""
+    results = [s.extents[i] for i in coincident_indices(s)]
+    return is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
+
+
+def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine) -> Parts | None:
     """Along the longest reduced index in equal parts, as many as leave no compute unit without a tile, and of whole steps."""
     longest = max(reduced.values(), key=lambda r: r.extent)
     most = min(PARTS, machine.cores * TILE // results, prod(r.extent for r in reduced.values()) // STEPS)
     sizes = {n: longest.extent // n for n in range(2, most + 1) if longest.extent % n == 0}
     counts = [n for n, size in sizes.items()
               if size % DEPTHS[0] == 0 and (size <= MAX_WORK_GROUP or size % MAX_WORK_GROUP == 0)]
-    return _Split(longest.index, max(counts), 1, True) if counts else None
+    return Parts(longest.index, max(counts), 1, True) if counts else None
 
 
-def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
+def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
            ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
     """The tensor of partial results, the statements that make them, and what takes the place of `s`."""
     assert s.op is not None
@@ -150,7 +186,7 @@ def _parts(program: pr.Program, s: pr.Statement, by: _Split, names: Names
     return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
 
 
-def _pieces(r: pr.Range, by: _Split, names: Names
+def _pieces(r: pr.Range, by: Parts, names: Names
             ) -> tuple[pr.Range, tuple[pr.Range, ...], tuple[tuple[pr.Range, int], ...]]:
     """The index over the groups that divide a range, those over what each does, and all as the parts of the range's index."""
     part, turn, at = (names.index(f"{r.index}_{name}") for name in ("part", "turn", "at"))

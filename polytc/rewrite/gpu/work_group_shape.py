@@ -7,6 +7,7 @@ are short share a group.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -21,6 +22,8 @@ MIN_ITERATIONS = 16
 """Iterations of a reduction that are worth dividing."""
 ELEMENTS_PER_ITEM = 4
 """Elements of an item before more items share a row: each then has several reads under way."""
+FEWEST = 32
+"""Items of a group at least that there are to choose from: those of a warp."""
 COLUMNS = 32
 """Items along the results of a reduction that does not walk memory: whole lines of the caches."""
 
@@ -44,6 +47,70 @@ class WorkGroupShape:
 
 def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShape | None:
     """The shape of the work-groups for a group of statements around reductions; None if one item a row does as well."""
+    found = _reduction(program, group)
+    if found is None:
+        return None
+    most = min(MAX_WORK_GROUP, machine.max_work_group)
+    if found.axis == 0:
+        if found.extent < MIN_ITERATIONS:
+            return None
+        size = _items_for(found.extent, most)
+        beside = 1 if found.row is None else min(most // size, _power(group.extents[found.row]))
+    else:
+        if found.extent < 2 * MIN_ITERATIONS or prod(group.extents) >= GROUPS_PER_UNIT * machine.cores * most:
+            return None
+        beside = min(COLUMNS, found.beside(group))
+        size = _items_for(found.extent, most // beside)
+    return found.shape(program, group, size, beside)
+
+
+def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[WorkGroupShape]:
+    """The shapes that there are to choose from, those of large groups first."""
+    found, most = _reduction(program, group), min(MAX_WORK_GROUP, machine.max_work_group)
+    if found is not None:
+        sides = [1 << n for n in range(most.bit_length())]
+        pairs = [(size, beside) for size in sides for beside in sides if 1 < size <= _power(found.extent)
+                 and beside <= found.beside(group) and FEWEST <= size * beside <= most]
+        yield from (found.shape(program, group, *p) for p in sorted(pairs, key=lambda p: (-prod(p), -p[0])))
+
+
+def shaped(program: pr.Program, group: Group, rows: tuple[int, ...], items: tuple[int, ...]) -> WorkGroupShape | str:
+    """The shape that somebody else wants, or why there is none such."""
+    found = _reduction(program, group)
+    if found is None or row_tensors(group) is None:
+        return "it is no group of statements around reductions that items can divide"
+    if len(items) != 2 or any(n & (n - 1) for n in items) or items[found.axis] < 2:
+        return f"`items` is two powers of two, those that reduce together along axis {found.axis}"
+    beside = items[1 - found.axis]
+    wanted = (found.row,) if beside > 1 and found.row is not None else ()
+    if beside > found.beside(group) or rows != wanted:
+        row = "no row" if found.row is None else group.rows[found.row][0]
+        return f"the other axis has up to {found.beside(group)} items, along {row}; without `rows` there is 1"
+    return found.shape(program, group, items[found.axis], beside)
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """The reduction of a group that its items divide. axis: see WorkGroupShape; extent: of what they divide; row: what the
+    other axis walks, None where there is nothing."""
+
+    axis: int
+    extent: int
+    row: int | None
+
+    def beside(self, group: Group) -> int:
+        """Items of the other axis at most."""
+        return 1 if self.row is None else _power(group.extents[self.row])
+
+    def shape(self, program: pr.Program, group: Group, size: int, beside: int) -> WorkGroupShape:
+        """The shape with so many items along both axes."""
+        dealt = tuple(_dealt(program, x, group, n, self.axis) for n, x in enumerate(group.statements))
+        items = (size, beside) if self.axis == 0 else (beside, size)
+        return WorkGroupShape(self.axis, items, self.row if beside > 1 else None, dealt)
+
+
+def _reduction(program: pr.Program, group: Group) -> _Reduction | None:
+    """The heaviest reduction of a group of which items can divide all."""
     reductions = [n for n, s in enumerate(group.statements) if reduced_indices(s)]
     if not reductions or not all(_fits(s, group, n) for n, s in enumerate(group.statements)):
         return None
@@ -51,24 +118,10 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
     s = group.statements[at]
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
-    rows = {row[at]: r for r, row in enumerate(group.rows)}
-    most = min(MAX_WORK_GROUP, machine.max_work_group)
     if walked in reduced:
-        if reduced[walked] < MIN_ITERATIONS:
-            return None
-        size = _items_for(reduced[walked], most)
-        row = max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None)
-        beside = 1 if row is None else min(most // size, _power(group.extents[row]))
-        items, axis = (size, beside), 0
-    else:
-        longest = max(reduced.values())
-        if longest < 2 * MIN_ITERATIONS or prod(group.extents) >= GROUPS_PER_UNIT * machine.cores * most:
-            return None
-        row = rows[walked]
-        beside = min(COLUMNS, _power(group.extents[row]))
-        items, axis = (beside, _items_for(longest, most // beside)), 1
-    dealt = tuple(_dealt(program, x, group, n, axis) for n, x in enumerate(group.statements))
-    return WorkGroupShape(axis, items, row if beside > 1 else None, dealt)
+        return _Reduction(0, reduced[walked], max(range(len(group.rows)), key=lambda r: (group.extents[r], r), default=None))
+    rows = {row[at]: r for r, row in enumerate(group.rows)}
+    return _Reduction(1, max(reduced.values()), rows[walked])
 
 
 def _fits(s: pr.Statement, group: Group, position: int) -> bool:

@@ -26,50 +26,43 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
 from polytc.rewrite.gpu import local_tiles
+from polytc.rewrite.gpu.division import Division
 from polytc.rewrite.gpu.enclosing import Enclosing
-from polytc.rewrite.step import Reason, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.schedule.gpu import kernel_loops, launches
 from polytc.schedule.gpu import strategy as gpu
 
 
-def reasons(program: pr.Program, machine: Machine) -> tuple[Reason, ...]:
-    """How work-items divide what each loop holds, or why they do not."""
-    why = Reasons()
-    map_to_work_groups(program, machine, why)
-    return tuple(why.rows)
-
-
-def map_to_work_groups(program: pr.Program, machine: Machine, why: Reasons | None = None) -> pr.Program:
-    """The program with what its loops hold cut for the machine. why: is told of each loop and statement."""
-    why = why or Reasons()
+def map_to_work_groups(program: pr.Program, division: Division, machine: Machine) -> pr.Program:
+    """The program with what its loops hold cut as somebody decides. machine: tells whether that pays, where the decision weighs
+    it."""
     if program.dynamic or program.precise:
-        why.declines("", "divided: " + ("precise: operations keep the order of the text" if program.precise else
-                                        "ranges in memory tell how much there is to do"))
+        division.why.declines("", "divided: " + ("precise: operations keep the order of the text" if program.precise else
+                                                 "ranges in memory tell how much there is to do"))
         return program
     names, tensors, statements = Names.of(program), program.tensors, list[pr.Statement]()
     for x in pr.stretches(program.statements):
         before = x.statements if isinstance(x, pr.Loop) else x
-        within = Reasons()
-        cut = _cut(replace(program, tensors=tensors), before, machine, names, within)
-        if isinstance(x, pr.Loop) and (kept := _kept(program, before, cut, machine)):
-            why.declines(x.label, kept)
+        told, chosen = len(division.why.rows), len(division.choices)
+        cut = _cut(replace(program, tensors=tensors), before, division, names)
+        if isinstance(x, pr.Loop) and division.weighs and (kept := _kept(program, before, cut, machine)):
+            del division.why.rows[told:], division.choices[chosen:]
+            division.why.declines(x.label, kept)
             statements += before
         else:
-            why.rows += within.rows
             statements += cut.statements
             tensors = cut.tensors
     return local_tiles.without_unused_tensors(replace(program, tensors=tensors, statements=tuple(statements)))
 
 
-def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], machine: Machine, names: Names, why: Reasons) -> pr.Program:
+def _cut(program: pr.Program, chosen: tuple[pr.Statement, ...], division: Division, names: Names) -> pr.Program:
     """The program of neighbouring statements alone, cut where they can be."""
     tensors, statements = program.tensors, list[pr.Statement]()
     for around, run in _runs(chosen):
         others = tuple(s for s in program.statements if s not in run)
         inside = tuple(_inside(s) for s in run)
         alone = replace(program, tensors=tensors, statements=inside)
-        made = local_tiles.map_statements(alone, machine, names, Enclosing(around, others), why=why)
+        made = local_tiles.map_statements(alone, division, names, Enclosing(around, others))
         if any(gpu.is_cut(s) for s in made.statements):
             tensors = made.tensors
             run = tuple(replace(s, ranges=(*around, *s.ranges), loops=run[0].loops) for s in made.statements)

@@ -53,6 +53,26 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
 
     accesses: of the statement, target first. shared: the indices that may be vectorised or unrolled.
     """
+    found = _tiles(s, accesses, shared, lanes, machine, every=False)
+    chosen = min(found, key=lambda t: _order(accesses[0], t), default=None)
+    steps = prod(s.extents[i] for i in reduced_indices(s))
+    scalar = steps * prod(s.extents[i] for i in shared) * (1 + LOAD * len(accesses))
+    return chosen if chosen is not None and chosen.cycles < scalar else None
+
+
+def candidates(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
+               machine: Machine) -> list[RegisterTile]:
+    """All tiles that `best` weighs, the cheapest first."""
+    return sorted(_tiles(s, accesses, shared, lanes, machine, every=True), key=lambda t: _order(accesses[0], t))
+
+
+def _order(target: AccessStrides, t: RegisterTile) -> tuple[float, int, str]:
+    return t.cycles, _apart(target, t), t.jam or ""
+
+
+def _tiles(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int, machine: Machine,
+           every: bool) -> list[RegisterTile]:
+    """Tiles over the shared loops. every: all shapes for each pair of loops, not the best one alone."""
     extent = s.extents
     reduced = reduced_indices(s)
     steps = prod(extent[i] for i in reduced)
@@ -64,18 +84,17 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
         for jam in (None, *(i for i in shared if i != vector and extent[i] > 1 and _reused(accesses, i))):
             grid = (extent[jam] if jam is not None else 1, -(-extent[vector] // lanes))
             sides = _heights(s, jam), _widths(s, vector, lanes)
-            rows, width, cycles = _shape(accesses, (vector, jam, reduced), grid, sides, steps, lanes, machine)
-            found.append(RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]))
+            shapes = _shapes(accesses, (vector, jam, reduced), grid, sides, steps, lanes, machine)
+            if not every:
+                shapes = [min(shapes, key=lambda x: (round(x[2], 3), x[0] + x[1], -x[1]))]
+            found += (RegisterTile(vector, jam, rows, width, cycles * outer / grid[0]) for rows, width, cycles in shapes)
         if 1 < steps <= SHORT:
             box = tuple((i, extent[i]) for i in reduced)
             free = [(i, extent[i]) for i in shared if i != vector and panel_width(s, i) is None]
             for depth in {len(box), 1}:
                 found += _straight(accesses, vector, free, (box[len(box) - depth:], steps), lanes,
                                    -(-extent[vector] // lanes), outer, machine)
-    found += _on_matrix_unit(s, accesses, shared, lanes, machine)
-    chosen = min(found, key=lambda t: (t.cycles, _apart(accesses[0], t), t.jam or ""), default=None)
-    scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
-    return chosen if chosen is not None and chosen.cycles < scalar else None
+    return found + _on_matrix_unit(s, accesses, shared, lanes, machine)
 
 
 def _on_matrix_unit(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], lanes: int,
@@ -158,10 +177,10 @@ def _heights(s: pr.Statement, jam: str | None) -> range:
     return range(1, 17) if panel is None or panel > 16 else range(panel, panel + 1)
 
 
-def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
-           sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
-    """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
-    reduced indices; sides: how many rows and vectors there may be."""
+def _shapes(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
+            sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> list[tuple[int, int, float]]:
+    """(rows, width, cycles) of the tiles that there may be for a grid of iterations of `jam` times vectors. loops: vector, jam
+    and the reduced indices; sides: how many rows and vectors there may be."""
     vector, jam, reduced = loops
     last = reduced[-1] if reduced else None
     high, wide = grid
@@ -186,8 +205,7 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
     shapes = [(m, n) for m in heights for n in widths
               if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
     shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
-    m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
-    return m, n, whole(m, n)
+    return [(m, n, whole(m, n)) for m, n in shapes]
 
 
 def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]],

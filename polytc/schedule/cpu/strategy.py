@@ -14,6 +14,7 @@ streamed once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -24,7 +25,7 @@ from polytc.program import program as pr
 from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
-from polytc.schedule.decisions import Decisions, Threaded
+from polytc.schedule.decisions import Decisions, Priced, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
 from polytc.schedule.fusion.outer_fusion import Cluster, clusters
@@ -32,6 +33,8 @@ from polytc.schedule.fusion.policies import Fusion
 
 SQUARE = 16
 """Lanes of a square tile at most: its rows should fit the registers."""
+VECTORS = (1, 2, 4, 8)
+"""Vectors side by side of element-wise work that there are to choose from."""
 
 
 def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusion | None = None,
@@ -41,7 +44,7 @@ def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusio
     made = made or Decisions()
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
-    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
+    found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine, made=made)
     parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, made), 1, made)
                   for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
@@ -55,7 +58,7 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     if not whole.rows:
         return _group(program, cluster.groups[0], machine, name, kind, made)
     count = around * prod(whole.extents)
-    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count)
+    inner = clusters(program, tuple(cluster.part(n) for n in range(len(cluster.groups))), machine, count, made)
     parts = tuple(_cluster(program, c, machine, f"{name}.{n}", "sequential", count, made) for n, c in enumerate(inner))
     rows = (tuple((s.name, isl.name(i)) for s, i in zip(whole.statements, row, strict=True)) for row in whole.rows)
     members = tuple(Member(row, kind, coincident=True) for row in rows)
@@ -68,14 +71,15 @@ def _kind(program: pr.Program, groups: tuple[Group, ...], made: Decisions) -> st
         return "parallel" if work >= parallel_profitability.SHARED else "sequential"
     first = groups[0].statements[0].name
     return made.take("threads", first, own, lambda kind: Threaded(first, "yes" if kind == "parallel" else "no"),
-                     given_tiles.kind)
+                     given_tiles.kind, options=lambda: [("parallel", None), ("sequential", None)] if groups[0].rows else ())
 
 
 def _group(program: pr.Program, group: Group, machine: Machine, name: str, kind: str, made: Decisions) -> Nest:
     """kind: of the group's outermost loops."""
     tile = choose_tile(program, group, machine) if not group.rows else made.take(
         "tile", group.statements[0].name, lambda: choose_tile(program, group, machine),
-        lambda tile: given_tiles.written(group, tile), lambda given: given_tiles.read(group, given))
+        lambda tile: given_tiles.written(group, tile), lambda given: given_tiles.read(group, given),
+        options=lambda: tile_options(program, group, machine))
     cut = tile.block.depth if tile.block is not None else len(tile.order)
     parts: list[Nest] = []
     for n, s in enumerate(group.statements):
@@ -176,13 +180,14 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     flat = Tile((1,) * len(group.rows), None, tuple(rows))
     if not group.rows or any(s.bounds for s in group.statements):
         return flat
-    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
-    s = group.statements[heavy]
+    s, index = _heaviest(group)
     accesses = of_statement(program, s)
-    index = [group.rows[r][heavy] for r in rows]
     lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
-        return _register_tile(program, s, group, accesses, index, lanes, machine)
+        chosen = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+        if chosen is not None:
+            return _register_tile(program, s, group, index, lanes, chosen, machine)
+        return _unrolled(s, group, accesses, index, machine)[0] if is_contraction(s) and not s.where else flat
     wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
     crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
     scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
@@ -197,6 +202,34 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
     return _streaming(group, vector, panel or 2 * lanes)
+
+
+def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterator[Priced[Tile]]:
+    """What `choose_tile` weighs, with its cycles where it counts them, and its own tile with other orders of the loops over
+    tiles."""
+    if not group.rows or any(s.bounds for s in group.statements):
+        return
+    s, index = _heaviest(group)
+    accesses, lanes = of_statement(program, s), lane_width(program, s, machine)
+    if s.op is not None and reduced_indices(s):
+        first = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+        for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):
+            yield _register_tile(program, s, group, index, lanes, chosen, machine), chosen.cycles
+        yield from ((tile, None) for tile in (_unrolled(s, group, accesses, index, machine) if first is None else ()))
+    else:
+        for row in sorted(range(len(index)), key=lambda r: -vector_score(accesses, index[r])):
+            panel = panel_width(s, index[row])
+            yield from ((_streaming(group, row, n), None) for n in (panel, *(lanes * v for v in VECTORS)) if n is not None)
+    own = choose_tile(program, group, machine)
+    yield from ((replace(own, order=(row, *(r for r in own.order if r != row))), None) for row in own.order)
+    yield replace(own, block=None, caches=()), None
+    yield Tile((1,) * len(index), None, tuple(range(len(index)))), None
+
+
+def _heaviest(group: Group) -> tuple[pr.Statement, list[str]]:
+    """The statement of most instances, for which tiles are chosen, and its indices of the shared loops."""
+    heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
+    return group.statements[heavy], [row[heavy] for row in group.rows]
 
 
 def _chains(group: Group, flat: Tile, machine: Machine) -> Tile:
@@ -240,14 +273,9 @@ def _streaming(group: Group, vector: int, width: int) -> Tile:
     return Tile(sizes, vector, tuple(range(len(group.rows))))
 
 
-def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str],
-                   lanes: int, machine: Machine) -> Tile:
-    """The tile of schedule.cost.register_tiles; for a contraction without one, whose vectors are its own lanes, two unrolled
-    loops."""
-    chosen = register_tiles.best(s, accesses, tuple(index), lanes, machine)
-    if chosen is None:
-        flat = Tile((1,) * len(index), None, tuple(range(len(index))))
-        return _unrolled(s, group, accesses, index, machine) if is_contraction(s) and not s.where else flat
+def _register_tile(program: pr.Program, s: pr.Statement, group: Group, index: list[str], lanes: int,
+                   chosen: register_tiles.RegisterTile, machine: Machine) -> Tile:
+    """A tile of schedule.cost.register_tiles, with the order of loops and the blocks that go with it."""
     vector, jam = index.index(chosen.vector), index.index(chosen.jam) if chosen.jam is not None else None
     sizes = [1] * len(index)
     panel = panel_width(s, chosen.vector)
@@ -264,17 +292,19 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
     return Tile(tuple(sizes), vector, rows, block, straight)
 
 
-def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine) -> Tile:
+def _unrolled(s: pr.Statement, group: Group, accesses: tuple[AccessStrides, ...], index: list[str], machine: Machine
+              ) -> list[Tile]:
     """A contraction whose vectors are its own lanes of partial sums: unroll the two loops with reuse, so that the accumulators
-    fit the registers."""
+    fit the registers. The best comes first."""
     reused = [r for r in range(len(index)) if group.extents[r] > 1 and any(a.stride(index[r]) == 0 for a in accesses[1:])]
     chosen = sorted(reused, key=lambda r: -group.extents[r])[:2]
-    sizes = [1] * len(index)
+    shapes: list[tuple[int, ...]] = [()]
     if len(chosen) == 2:
         high, wide = (group.extents[r] for r in chosen)
         shapes = [(m, n) for m in range(1, 9) for n in range(1, 9)
                   if m * n + n + 1 <= machine.vector_registers and m <= high and n <= wide]
-        sizes[chosen[0]], sizes[chosen[1]] = max(shapes, key=lambda t: (t[0] * t[1] / (t[0] + t[1] + 2), t[1]))
+        shapes.sort(key=lambda t: (t[0] * t[1] / (t[0] + t[1] + 2), t[1]), reverse=True)
     elif chosen:
-        sizes[chosen[0]] = min(group.extents[chosen[0]], 4)
-    return Tile(tuple(sizes), None, tuple(range(len(index))))
+        shapes = [(min(group.extents[chosen[0]], 4),)]
+    named = (dict(zip(chosen, shape, strict=True)) for shape in shapes)
+    return [Tile(tuple(sizes.get(r, 1) for r in range(len(index))), None, tuple(range(len(index)))) for sizes in named]

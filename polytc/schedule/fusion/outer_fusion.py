@@ -13,12 +13,14 @@ operand.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.scalars import I64
+from polytc.schedule.decisions import Decisions, Misfit, Outer
 from polytc.schedule.facts.fusion_groups import Group, aligned, hides_conflict, is_contraction
 from polytc.schedule.facts.strides import of_statement
 
@@ -26,6 +28,8 @@ FEWEST = 8
 """Iterations of a loop that give an operand enough reuse, and shared iterations that a cluster keeps at least for threads."""
 LARGEST = 96
 """Statements of a cluster."""
+ALONE = "none"
+"""What a group joins that shares no outer loops with those before it."""
 
 
 @dataclass(frozen=True)
@@ -69,34 +73,83 @@ def _fixed(s: pr.Statement, values: dict[str, int]) -> pr.Statement:
                    ranges=tuple(r for r in s.ranges if r.index not in values))
 
 
-def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, around: int = 1) -> tuple[Cluster, ...]:
-    """Neighbouring groups joined greedily, in order. around: iterations of the loops that the groups share already."""
+def clusters(program: pr.Program, groups: tuple[Group, ...], machine: Machine, around: int = 1,
+             made: Decisions | None = None) -> tuple[Cluster, ...]:
+    """Neighbouring groups joined greedily, in order. around: iterations of the loops that the groups share already; made: where
+    decisions are noted, and given ones found."""
     found: list[Cluster] = []
     for group in groups:
-        choices = _choices(program, found[-2:], group, machine, around)
-        if choices:
-            gains = [_gain(program, c[-1]) for c in choices]
-            found[-2:] = choices[gains.index(max(gains))]
-        else:
-            found.append(Cluster((group,)))
+        found[-2:] = _decided(program, found[-2:], group, machine, around, made)
     return tuple(found)
 
 
-def _choices(program: pr.Program, last: list[Cluster], group: Group, machine: Machine, around: int) -> list[list[Cluster]]:
-    """What may take the place of the last clusters to take the group in: it joins the last one, or that before it, if the last
-    one may run before that, or leads the last group of the last one away from a cluster in which it gained less."""
-    choices: list[list[Cluster]] = []
-    near = _join(program, last[-1], group, machine, around) if last else None
-    if near is not None:
-        choices.append([*last[:-1], near])
+def _decided(program: pr.Program, last: list[Cluster], group: Group, machine: Machine, around: int, made: Decisions | None
+             ) -> list[Cluster]:
+    """What takes the place of the last clusters to take the group in."""
+    alone, places = [*last, Cluster((group,))], _places(last)
+    joins = [(p, [Cluster((*p.cluster.groups, group), rows) for rows in _depths(program, p.cluster, group)]) for p in places]
+
+    def own() -> list[Cluster]:
+        found, joins_last = list[list[Cluster]](), False
+        for place, candidates in joins:
+            if place.leads_away and joins_last:
+                continue
+            joined = next((c for c in candidates if _pays(program, place.cluster, c, machine, around)), None)
+            if joined is not None and not (place.leads_away and _gain(program, joined) <= _gain(program, last[-1])):
+                found.append([*place.before, joined])
+                joins_last |= place.cluster is last[-1]
+        return max(found, key=lambda c: _gain(program, c[-1]), default=alone)
+
+    if made is None or not any(candidates for _, candidates in joins):
+        return own()
+    options = ([*place.before, c] for place, candidates in joins for c in candidates)
+    return made.take("outer", group.statements[0].name, own, lambda tail: _written(tail[-1]),
+                     lambda given: _read(last, group, given), options=lambda: ((tail, None) for tail in (*options, alone)))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A cluster that the next group may join, and what comes before it then. leads_away: from the last cluster its last
+    group."""
+
+    before: tuple[Cluster, ...]
+    cluster: Cluster
+    leads_away: bool = False
+
+
+def _places(last: list[Cluster]) -> list[_Place]:
+    """The last cluster; that before it, if the last one may run before that; and the last group of the last one, which leaves
+    the others."""
+    found = [_Place(tuple(last[:-1]), last[-1])] if last else []
     if len(last) == 2 and may_swap(_with_rows(last[0]).whole, _with_rows(last[1]).whole):
-        far = _join(program, last[0], group, machine, around)
-        choices += [[last[1], far]] if far is not None else []
-    if near is None and last and last[-1].rows:
-        apart = _join(program, Cluster(last[-1].groups[-1:]), group, machine, around)
-        if apart is not None and _gain(program, apart) > _gain(program, last[-1]):
-            choices.append([*last[:-1], last[-1].without_last, apart])
-    return choices
+        found.append(_Place((last[1],), last[0]))
+    if last and last[-1].rows:
+        found.append(_Place((*last[:-1], last[-1].without_last), Cluster(last[-1].groups[-1:]), leads_away=True))
+    return found
+
+
+def _written(cluster: Cluster) -> Outer:
+    """The line of the last group of a cluster."""
+    first = cluster.groups[0]
+    if len(cluster.groups) == 1:
+        return Outer(first.statements[0].name, ALONE)
+    rows = tuple(first.rows[row[0]][0] for row in cluster.rows)
+    return Outer(cluster.groups[-1].statements[0].name, first.statements[0].name, rows)
+
+
+def _read(last: list[Cluster], group: Group, given: Outer) -> list[Cluster]:
+    """What a line says of a group. Raises Misfit."""
+    possible = {p.cluster.groups[0].statements[0].name: p for p in _places(last)}
+    if given.joins == ALONE and not given.rows:
+        return [*last, Cluster((group,))]
+    if given.joins not in possible:
+        raise Misfit(f"it can join {', '.join(possible)} or {ALONE}")
+    place, joined = possible[given.joins], possible[given.joins].cluster
+    names = {joined.groups[0].rows[row[0]][0]: row for row in shared_rows(joined, group)}
+    rows = tuple(names[i] for i in given.rows if i in names)
+    if not rows or tuple(sorted(rows, key=list(names.values()).index)) != rows or len(rows) != len(given.rows):
+        raise Misfit(f"the loops that it can share with {given.joins} are {', '.join(names) or 'none'}, in this order")
+    return [*place.before, Cluster((*joined.groups, group), rows)]
 
 
 def _gain(program: pr.Program, joined: Cluster) -> int:
@@ -142,13 +195,12 @@ def shared_rows(cluster: Cluster, new: Group) -> tuple[tuple[int, ...], ...]:
     return tuple(shared)
 
 
-def _join(program: pr.Program, cluster: Cluster, new: Group, machine: Machine, around: int) -> Cluster | None:
-    """The cluster with one group more, under as many shared loops as pay."""
+def _depths(program: pr.Program, cluster: Cluster, new: Group) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """The rows of the cluster with one group more: as many shared loops as there may be, then fewer."""
     whole = _with_rows(cluster).whole
     along = {row for r, row in enumerate(_with_rows(cluster).rows) if _along_memory(program, whole, r)}
     shared = [row for row in shared_rows(cluster, new) if row[:-1] not in along]
-    candidates = (Cluster((*cluster.groups, new), tuple(shared[:depth])) for depth in range(len(shared), 0, -1))
-    return next((c for c in candidates if _pays(program, cluster, c, machine, around)), None)
+    return (tuple(shared[:depth]) for depth in range(len(shared), 0, -1))
 
 
 def _along_memory(program: pr.Program, whole: Group, row: int) -> bool:

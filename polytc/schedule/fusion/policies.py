@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -20,7 +21,7 @@ from polytc import decisions
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.schedule.cost import footprints
-from polytc.schedule.decisions import Decisions, Fused, Misfit, SharedBy
+from polytc.schedule.decisions import Decisions, Fused, Misfit, Priced, SharedBy
 from polytc.schedule.facts.fusion_groups import (
     Group,
     is_contraction,
@@ -99,7 +100,19 @@ def decide(program: pr.Program, machine: Machine, policy: str | None, made: Deci
             raise Misfit(f"{given.policy!r} is none of {', '.join(POLICIES)}")
         return choose(program, machine, policy or given.policy)
     first = program.statements[0].name if program.statements else ""
-    return made.take("fusion", first, lambda: choose(program, machine, policy), lambda f: Fused(first, f.policy), read)
+    return made.take("fusion", first, lambda: choose(program, machine, policy), lambda f: Fused(first, f.policy), read,
+                     options=lambda: _options(program, machine, policy))
+
+
+def _options(program: pr.Program, machine: Machine, policy: str | None) -> Iterator[Priced[Fusion]]:
+    """The policies that make a difference, polytc's own first."""
+    own, seen = choose(program, machine, policy), list[list[list[str]]]()
+    for p in sorted(POLICIES, key=lambda p: (p != own.policy, own.cycles[p])):
+        found = choose(program, machine, p)
+        names = _names(_together(program, found.groups, machine, p))
+        if names not in seen:
+            seen.append(names)
+            yield found, own.cycles[p]
 
 
 def _of_lines(program: pr.Program, lines: tuple[SharedBy, ...], made: Decisions) -> Fusion:

@@ -99,7 +99,8 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
             raise Misfit(f"the loop {loop.label} can be mapped by {', '.join(possible)}")
         return possible[given.by]
     best = made.take("loop", first, lambda: min(found, key=lambda title: found[title].micros),
-                     lambda title: LoopMapped(first, by[title]), read)
+                     lambda title: LoopMapped(first, by[title]), read,
+                     options=lambda: sorted(((t, p.micros) for t, p in found.items()), key=lambda x: x[1]))
     estimates = ", ".join(f"{title} {p.micros:.2g}" for title, p in found.items())
     return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, microseconds estimated: {estimates}", *notes))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import abc
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from math import prod
 
 from polytc.machine import Machine
@@ -20,7 +20,7 @@ from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
-from polytc.schedule.decisions import Decisions, Items, Misfit
+from polytc.schedule.decisions import Decisions, Items, Misfit, Priced
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
 from polytc.schedule.facts.strides import of_statement, vector_score
 from polytc.schedule.fusion import policies
@@ -28,6 +28,8 @@ from polytc.schedule.gpu import vector_accesses
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
+SIDES, FEWEST = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), 32
+"""Work-items along a loop that there are to choose from, and of a group at least: those of a warp."""
 
 
 def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, vectors: bool = True, prefix: str = "",
@@ -116,7 +118,8 @@ def _group(program: pr.Program, group: Group, machine: Machine, name: str, vecto
     if not group.rows:
         return body
     axes, lanes = made.take("items", group.statements[0].name, lambda: mapping(program, group, machine, vectors),
-                            lambda found: _written(group, *found), lambda given: _read(group, given, machine))
+                            lambda found: _written(group, *found), lambda given: _read(group, given, machine),
+                            options=lambda: _options(program, group, machine, vectors))
     sizes = dict(axes)
     order = [r for r in range(len(group.rows)) if r not in sizes] + [r for r, _ in reversed(axes)]
     fastest = {r: axis for axis, (r, _) in enumerate(axes)}
@@ -145,6 +148,19 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
     counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]
     return list(zip(mapped, items(counts, machine), strict=True)), lanes
+
+
+def _options(program: pr.Program, group: Group, machine: Machine, vectors: bool
+             ) -> abc.Iterator[Priced[tuple[list[tuple[int, int]], int]]]:
+    """The loops of polytc's own mapping, and these the other way round, in work-groups of other shapes."""
+    own, lanes = mapping(program, group, machine, vectors)
+    rows, most = [r for r, _ in own], machine.max_work_group or 256
+    for order in dict.fromkeys((tuple(rows), tuple(reversed(rows)))):
+        whole = [_power_of_two(group.extents[r]) for r in order]
+        sizes = [[n for n in SIDES if n <= w] for w in whole]
+        shapes = (s for s in product(*sizes) if min(FEWEST, prod(whole)) <= prod(s) <= most)
+        each = lanes if order[0] == rows[0] else 1
+        yield from (((list(zip(order, s, strict=True)), each), None) for s in sorted(shapes, key=prod, reverse=True))
 
 
 def _written(group: Group, axes: list[tuple[int, int]], lanes: int) -> Items:

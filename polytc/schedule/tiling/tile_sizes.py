@@ -44,7 +44,19 @@ class Plan:
 
 def plan(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows]) -> Plan:
     """The cheapest way found to run a band. fixed: rows outside that stand still."""
+    return _best(_Model.of(scene, band, fixed))
+
+
+def candidates(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows]) -> list[Plan]:
+    """All ways that `plan` weighs, the cheapest first."""
     model = _Model.of(scene, band, fixed)
+    best = _best(model)
+    return [best, *sorted((p for p in model.plans.values() if p is not best), key=lambda p: p.cycles)]
+
+
+def _best(model: _Model) -> Plan:
+    """The cheapest way that is found from some sizes by improving one after another."""
+    band = model.band
     whole: tuple[int | None, ...] = (None,) * len(band.loops)
     best = model.plan(whole)
     if not tileable(band):

@@ -12,7 +12,8 @@ from polytc import api, compiler
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
-from polytc.rewrite.gpu import local_tiles
+from polytc.rewrite import staging
+from polytc.rewrite.gpu import division, local_tiles
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -245,7 +246,7 @@ def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
 def test_reasons_tell_of_each_group() -> None:
     def told(text: str) -> str:
         program = api.build(text, {n: (512, 512) for n in "AB" if n in text})
-        return " | ".join(map(str, local_tiles.reasons(program, DEVICES["nvidia-sm90"])))
+        return " | ".join(map(str, staging.STRAIGHT.decide(program, DEVICES["nvidia-sm90"]).reasons))
     assert "S1_parts: tiles of 64 x 64 results by 16 x 16 items, operands in local memory" in told(MATMUL)
     assert told("S[i] += A[i,k]") == "S1_init, S1: the items of a group reduce together"
     assert "not divided" in told("C[i,j] = A[i,j]*2")
@@ -253,6 +254,6 @@ def test_reasons_tell_of_each_group() -> None:
 
 def test_tensors_that_nothing_uses_go() -> None:
     program = api.build(MATMUL, {"A": (64, 64), "B": (64, 64)})
-    staged = local_tiles.map_to_work_groups(program, GENERIC_GPU)
+    staged = local_tiles.map_to_work_groups(program, division.own(GENERIC_GPU))
     assert {"C_acc", "A_tile", "B_tile"} <= {t.name for t in staged.tensors}
     assert local_tiles.without_unused_tensors(staged) == staged

@@ -7,7 +7,7 @@ import pytest
 from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
-from polytc.rewrite.gpu import split_reduction
+from polytc.rewrite.gpu import division, split_reduction
 from tests.rewrite.equal import same_results
 
 GPU = DEVICES["nvidia-sm90"]
@@ -18,7 +18,7 @@ GPU = DEVICES["nvidia-sm90"]
     ("C[i,j] += A[i,k]*B[k,j]", {"A": (16, 2048), "B": (2048, 16)})])
 def test_few_results_are_made_in_parts(text: str, shapes: dict) -> None:
     before = build(text, shapes)
-    after, runs = split_reduction.split(before, GPU, Names.of(before))
+    after, runs = split_reduction.split(before, Names.of(before), division.own(GPU).parts)
     assert [s.name for s in runs[0]] == ["S1_parts_init", "S1_parts"], "groups cannot wait for each other"
     assert [s.name for s in runs[-1]] == ["S1_init", "S1"]
     parts = after.statement("S1").ranges[-1].extent
@@ -30,6 +30,6 @@ def test_few_results_are_made_in_parts(text: str, shapes: dict) -> None:
                                               ("s[0] += x[k]", {"x": (500,)})])
 def test_others_stay_whole(text: str, shapes: dict) -> None:
     program = build(text, shapes)
-    after, runs = split_reduction.split(program, GENERIC_GPU, Names.of(program))
+    after, runs = split_reduction.split(program, Names.of(program), division.own(GENERIC_GPU).parts)
     assert after == program
     assert [s for run in runs for s in run] == list(program.statements)

@@ -11,7 +11,7 @@ import polytc
 from polytc import api, compiler
 from polytc.codegen.target import Target
 from polytc.machine import GENERIC_GPU
-from polytc.rewrite.gpu import work_groups_in_loops
+from polytc.rewrite import staging
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import families
@@ -130,7 +130,7 @@ def test_a_few_iterations_stay_in_one_group() -> None:
 
 def told(text: str, **shapes: tuple[int, ...]) -> str:
     p = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
-    return "\n".join(map(str, work_groups_in_loops.reasons(p, GENERIC_GPU)))
+    return "\n".join(map(str, staging.IN_LOOPS.decide(p, GENERIC_GPU).reasons))
 
 
 def test_reasons() -> None:
@@ -145,7 +145,7 @@ def test_reasons() -> None:
 def test_precise_sums_keep_their_order() -> None:
     text = "precise def f(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
     p = api.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})
-    assert work_groups_in_loops.map_to_work_groups(p, GENERIC_GPU) == p
+    assert staging.IN_LOOPS.decide(p, GENERIC_GPU).choices == ()
 
 
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt"])

@@ -131,3 +131,52 @@ def test_what_flows_from_group_to_group() -> None:
     assert handed_on(program, (u, y)) == {"U"}
     assert handed_on(program, (u,)) == set(), "an update reads its own target"
     assert handed_on(program, (t, u2)) == set()
+
+
+HEAD = "polytc decisions 1\n"
+
+
+def given(name: str, lines: str) -> polytc.compiler.Lowered:
+    return polytc.lower(TEXTS[name], LLVMTarget(AVX2), shapes=SHAPES[name], decisions=HEAD + lines)
+
+
+def test_groups_share_the_outer_loops_that_a_record_says() -> None:
+    """The copy is whole where its readers run after it, and a slice where they run in its loop."""
+    own = given("depthwise", "")
+    assert "outer S1_init: joins=S1_I_pad rows=x0" in [str(e) for e in own.decisions.entries]
+    apart = given("depthwise", "outer S1_init: joins=none\n")
+    assert [b.name for b in apart.loops.scratch] == ["I_pad"]
+    assert not own.loops.scratch
+    rng = np.random.default_rng(0)
+    arrays = {n: rng.standard_normal(s).astype("f4") for n, s in SHAPES["depthwise"].items()}
+    for record in (own.decisions, apart.decisions):
+        found = polytc.compile(DEPTHWISE, shapes=SHAPES["depthwise"], decisions=record)(**arrays)
+        np.testing.assert_allclose(found, polytc.evaluate(DEPTHWISE, **arrays), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("outer S1_init: joins=S7 rows=c", "it can join S1_I_pad or none"),
+    ("outer S1_init: joins=S1_I_pad", "the loops that it can share with S1_I_pad are x0, in this order"),
+    ("outer S1_init: joins=S1_I_pad rows=x0,x1", "the loops that it can share with S1_I_pad are x0, in this order"),
+    ("outer S1_I_pad: joins=none", "`outer` lines are about S1_init"),
+    ("outer S1_init: joins=none\nouter S1_init: joins=S1_I_pad rows=x0\nfusion: policy=min", "the schedule has no `outer`"),
+])
+def test_outer_loops_that_do_not_fit_are_told(line: str, words: str) -> None:
+    with pytest.raises(polytc.CompileError) as raised:
+        given("depthwise", line)
+    assert raised.value.code == "E710"
+    assert words in str(raised.value)
+
+
+def test_a_group_has_a_line_for_each_level() -> None:
+    """The second line of a statement is about the loops inside of those that the first one shares."""
+    text = "S[i,j] += Q[i,d]*K[j,d]; E[i,j] = exp(S[i,j]/8); Z[i] += E[i,j]; Y[i,d] += E[i,j]*V[j,d]/Z[i]"
+    shapes = dict.fromkeys("QKV", (2048, 64))
+    own = polytc.lower(text, LLVMTarget(AVX2), shapes=shapes)
+    names = [e.statement for e in own.decisions.entries if e.step == "outer"]
+    twice = next(n for n in names if names.count(n) == 2)
+    again = polytc.lower(text, LLVMTarget(AVX2), shapes=shapes, decisions=str(own.decisions))
+    assert again.source.text == own.source.text
+    lines = [e for e in again.decisions.entries if (e.step, e.statement) == ("outer", twice)]
+    assert [dict(e.values)["joins"] for e in lines] == [dict(e.values)["joins"] for e in own.decisions.entries
+                                                       if (e.step, e.statement) == ("outer", twice)]

@@ -10,7 +10,7 @@ import pytest
 from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.poly import nest
-from polytc.rewrite.gpu import local_tiles
+from polytc.rewrite.gpu import division, local_tiles
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.schedule.gpu import strategy
 
@@ -37,7 +37,7 @@ def test_neighbouring_items_touch_neighbouring_words(text: str, first: int) -> N
 def test_statements_that_are_cut_are_one_launch() -> None:
     program = build("C[i,j] += A[i,k]*B[k,j]", {"A": (64, 64), "B": (64, 64)})
     assert not any(map(strategy.is_cut, program.statements))
-    staged = local_tiles.map_to_work_groups(program, GENERIC_GPU)
+    staged = local_tiles.map_to_work_groups(program, division.own(GENERIC_GPU))
     launches = list(strategy.kernels(staged.statements))
     assert [s for launch in launches for s in launch] == list(staged.statements)
     assert any(all(map(strategy.is_cut, launch)) and len(launch) > 2 for launch in launches)

@@ -16,7 +16,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.rewrite.cpu.winograd import convolution as winograd
 from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
-from polytc.rewrite.step import Decision, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.strides import AccessStrides
@@ -61,6 +61,18 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     return Decision(machine, tuple(chosen), tuple(why.rows))
 
 
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each convolution, the sums as written and the tiles that are tried."""
+    fixed, places = hoist.constants(program), list[list[Option]]()
+    for s in program.statements:
+        found = winograd.recognise(program, s)
+        if found is not None:
+            costs = _costs(found, found.weights.tensor in fixed, machine)
+            places.append([Option((), direct_cycles(found, machine)),
+                           *(Option((Tiles(s.name, c.results, c.block),), cost) for c, cost in costs.items())])
+    return places
+
+
 def rewrite(program: pr.Program, decision: Decision) -> pr.Program:
     """The program with the chosen convolutions in Winograd's way."""
     chosen = {tiles.statement: Choice(tiles.results, tiles.block) for tiles in decision.choices}
@@ -80,9 +92,8 @@ def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
 
 def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reasons | None = None) -> Choice | None:
     """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
-    choices = [Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine)]
-    costs = {choice: cycles(convolution, choice, constant, machine) for choice in choices}
-    best = min(choices, key=lambda choice: costs[choice])
+    costs = _costs(convolution, constant, machine)
+    best = min(costs, key=lambda choice: costs[choice])
     part, why = costs[best] / direct_cycles(convolution, machine), why or Reasons()
     told = f"tiles of {best.results} x {best.results} results, {best.block} at a time: {part:.2f} of the cycles"
     if part > GAIN:
@@ -90,6 +101,12 @@ def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reas
         return None
     why.acts(convolution.statement.name, told)
     return best
+
+
+def _costs(convolution: Convolution, constant: bool, machine: Machine) -> dict[Choice, float]:
+    """The tiles that are tried, and their cycles."""
+    choices = (Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine))
+    return {choice: cycles(convolution, choice, constant, machine) for choice in choices}
 
 
 def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[int]:

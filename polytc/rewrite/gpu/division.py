@@ -1,0 +1,203 @@
+"""How the items of work-groups divide groups of statements: what there is to choose from, polytc's choice, lines of a record.
+
+    local_tiles S1: by=blocks                                                       # a long sum, for its accuracy
+    local_tiles S1: by=parts along=k steps=2                                        # groups divide the sum, too
+    local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
+    local_tiles S2_init: by=reduction rows=i items=64,4
+    local_tiles S3: by=transposition rows=j,i
+
+A line is called after the first statement of its group, as it is when sums have their blocks and parts. What no line is about
+stays as it is: each instance is an item's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.rewrite.gpu import contraction_tiles, local_transpose, split_reduction, work_group_shape
+from polytc.rewrite.gpu.contraction_tiles import Blocking
+from polytc.rewrite.gpu.local_transpose import TransposedRows
+from polytc.rewrite.gpu.split_reduction import Parts
+from polytc.rewrite.gpu.work_group_shape import WorkGroupShape
+from polytc.rewrite.step import Reasons
+from polytc.schedule.decisions import Misfit
+from polytc.schedule.facts.fusion_groups import Group
+
+BLOCKS, PARTS, TILES, REDUCTION, TRANSPOSITION = WAYS = ("blocks", "parts", "tiles", "reduction", "transposition")
+"""What a line may say that is done."""
+
+Cut = Blocking | TransposedRows | WorkGroupShape
+
+
+@dataclass(frozen=True)
+class Divided:
+    """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
+    items: of a group along each axis; elements: of an item along each. along, steps: of tiles, the reduced indices, by those of
+    the contraction, that run between two barriers, and how far; of parts, the index that is divided, and into how many."""
+
+    statement: str
+    by: str
+    rows: tuple[str, ...] = ()
+    items: tuple[int, ...] = ()
+    elements: tuple[int, ...] = ()
+    along: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+@dataclass
+class Division:
+    """Who decides. parts: how groups divide a reduction, of (program, statement, the indices whose extents stay open); cut: how
+    items divide a group, of (program, group), both for typical sizes; weighs: whether `for` loops stay as they are where
+    launches take longer. choices, why: collected meanwhile."""
+
+    parts: Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
+    cut: Callable[[pr.Program, Group], Cut | None]
+    weighs: bool = False
+    choices: list[Divided] = field(default_factory=list)
+    why: Reasons = field(default_factory=Reasons)
+
+
+def own(machine: Machine) -> Division:
+    """polytc decides."""
+    division = Division(lambda program, s, open_: _noted(split_reduction.choose(program, s, machine, open_), s),
+                        lambda program, group: _cut(program, group), weighs=True)
+
+    def _noted(parts: Parts | None, s: pr.Statement) -> Parts | None:
+        if parts is not None:
+            division.choices.append(of_parts(s, parts))
+        return parts
+
+    def _cut(program: pr.Program, group: Group) -> Cut | None:
+        cut = choose(program, group, machine, division.why)
+        if cut is not None:
+            division.choices.append(written(group, cut))
+        return cut
+    return division
+
+
+@dataclass
+class Given:
+    """What lines say. met: those about what is there; misfits: those that do not fit, and why."""
+
+    machine: Machine
+    lines: tuple[Divided, ...]
+    met: set[Divided] = field(default_factory=set)
+    misfits: dict[Divided, str] = field(default_factory=dict)
+
+    @property
+    def division(self) -> Division:
+        return Division(self.parts, self.cut)
+
+    def parts(self, program: pr.Program, s: pr.Statement, open_: set[str]) -> Parts | None:
+        line = self._line(s, PARTS)
+        try:
+            return _read_parts(program, s, line, open_) if line is not None else None
+        except Misfit as why:
+            assert line is not None
+            self.misfits[line] = str(why)
+            return None
+
+    def cut(self, program: pr.Program, group: Group) -> Cut | None:
+        line = self._line(group.statements[0], TILES, REDUCTION, TRANSPOSITION)
+        try:
+            return read(program, group, self.machine, line) if line is not None else None
+        except Misfit as why:
+            assert line is not None
+            self.misfits[line] = str(why)
+            return None
+
+    def _line(self, s: pr.Statement, *ways: str) -> Divided | None:
+        found = next((x for x in self.lines if x.statement == s.name and x.by in ways), None)
+        self.met |= {found} if found is not None else set()
+        return found
+
+
+def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) -> Cut | None:
+    """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
+    told = ", ".join(s.name for s in group.statements)
+    tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
+    if tiles is not None:
+        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
+        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
+        return tiles
+    turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+    if turn is not None:
+        why.acts(told, "transposed through local memory: no index walks along all that it touches")
+        return turn
+    shape = work_group_shape.choose(program, group, machine)
+    if shape is None or work_group_shape.row_tensors(group) is None:
+        slow = "" if machine.fast_local_memory else "; this device's local memory is no faster than its caches"
+        why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
+        return None
+    why.acts(told, "the items of a group reduce together")
+    return shape
+
+
+def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:
+    """The ways in which items may divide a group, with the multiply-adds of an item where these are counted."""
+    if machine.fast_local_memory:
+        yield from contraction_tiles.candidates(program, group, machine)
+        turn = local_transpose.choose(program, group, machine)
+        yield from ((x, None) for x in (turn,) if x is not None)
+    if work_group_shape.row_tensors(group) is not None:
+        yield from ((shape, None) for shape in work_group_shape.candidates(program, group, machine))
+
+
+# ---- lines
+
+def of_parts(s: pr.Statement, parts: Parts) -> Divided:
+    """The line of a reduction that groups divide."""
+    return Divided(s.name, PARTS, along=(parts.index,), steps=(parts.count,))
+
+
+def written(group: Group, cut: Cut) -> Divided:
+    """The line of a group."""
+    name = group.statements[0].name
+    match cut:
+        case Blocking():
+            rows, (along, steps) = tuple(group.rows[r][0] for r in cut.rows), zip(*cut.depth, strict=True)
+            return Divided(name, TILES, rows, cut.items, cut.elements, along, steps)
+        case TransposedRows():
+            return Divided(name, TRANSPOSITION, (group.rows[cut.x][0], group.rows[cut.y][0]))
+        case WorkGroupShape():
+            return Divided(name, REDUCTION, (group.rows[cut.row][0],) if cut.row is not None else (), cut.items)
+
+
+def _read_parts(program: pr.Program, s: pr.Statement, line: Divided, open_: set[str]) -> Parts:
+    """The parts that a line says. Raises Misfit."""
+    possible = split_reduction.indices(program, s, open_)
+    if len(line.along) != 1 or len(line.steps) != 1 or line.along[0] not in possible:
+        raise Misfit(f"groups may divide {s.name} along {' or '.join(possible) or 'no index'}")
+    if not 2 <= line.steps[0] <= possible[line.along[0]]:
+        raise Misfit(f"there may be 2 to {possible[line.along[0]]} parts along {line.along[0]}")
+    return split_reduction.parts(program, s, line.along[0], line.steps[0])
+
+
+def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> Cut:
+    """The division that a line says. Raises Misfit."""
+    at = {row[0]: r for r, row in enumerate(group.rows)}
+    if any(name not in at for name in line.rows):
+        raise Misfit(f"the shared loops are {', '.join(at) or 'none'}")
+    rows = tuple(at[name] for name in line.rows)
+    if line.by == TRANSPOSITION:
+        turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+        if turn is None or (turn.x, turn.y) != rows:
+            raise Misfit("there is nothing to transpose" if turn is None else
+                         f"`rows` is {group.rows[turn.x][0]},{group.rows[turn.y][0]}")
+        return turn
+    if min(line.items, default=0) < 1 or prod(line.items) > machine.max_work_group:
+        raise Misfit(f"`items` are 1 to {machine.max_work_group} in all")
+    if line.by == REDUCTION:
+        shape = work_group_shape.shaped(program, group, rows, line.items)
+        if isinstance(shape, str):
+            raise Misfit(shape)
+        return shape
+    found = contraction_tiles.shaped(program, group, machine, rows, line.items, line.elements,
+                                     tuple(zip(line.along, line.steps, strict=False)))
+    if isinstance(found, str):
+        raise Misfit(found)
+    return found
