@@ -14,7 +14,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, reduced_indices
-from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement, vector_score
 
 MIN_ITERATIONS = 16
@@ -62,7 +62,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
         items, axis = (size, beside), 0
     else:
         longest = max(reduced.values())
-        if longest < 2 * MIN_ITERATIONS or prod(group.extents) >= GROUPS_PER_UNIT * machine.cores * most:
+        if longest < 2 * MIN_ITERATIONS or prod(group.extents) >= machine.costs.groups.per_unit * machine.cores * most:
             return None
         row = rows[walked]
         beside = min(COLUMNS, _power(group.extents[row]))

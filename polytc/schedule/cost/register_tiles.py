@@ -18,10 +18,6 @@ from polytc.program import program as pr
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, panel_width
 
-LOAD = 0.25
-"""Cycles that a load costs beside arithmetic that hides it."""
-MISS = 1.0
-"""Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
 SHORT = 64
 """Steps of a reduction that may be unrolled."""
 STRAIGHT = 256
@@ -74,7 +70,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
                                    -(-extent[vector] // lanes), outer, machine)
     found += _on_matrix_unit(s, accesses, shared, lanes, machine)
     chosen = min(found, key=lambda t: (t.cycles, _apart(accesses[0], t), t.jam or ""), default=None)
-    scalar = steps * prod(extent[i] for i in shared) * (1 + LOAD * len(accesses))
+    scalar = steps * prod(extent[i] for i in shared) * (1 + machine.costs.accesses.load * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
 
 
@@ -163,6 +159,7 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
     """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
     reduced indices; sides: how many rows and vectors there may be."""
     vector, jam, reduced = loops
+    costs = machine.costs.accesses
     last = reduced[-1] if reduced else None
     high, wide = grid
     far = [_far(a, last, steps, machine) for a in accesses[1:]]
@@ -172,9 +169,9 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
         loads = [(m if jam is not None and a.stride(jam) != 0 else 1) * (n if a.stride(vector) != 0 else 1)
                  for a in accesses[1:]]
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
-        misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
-        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * LOAD + misses
-        store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+        misses = sum(x * costs.miss for x, scattered in zip(loads, far, strict=True) if scattered)
+        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
+        store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
         return steps * step + m * n * store
 
     def whole(m: int, n: int) -> float:
@@ -201,9 +198,10 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
     next tile, independent, is within the processor's reach.
     """
     box, whole = reduction
+    costs = machine.costs.accesses
     steps = prod(n for _, n in box)
     times = whole // steps
-    store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+    store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
 
     single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
 
@@ -213,7 +211,8 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
         kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
         again = max(0, kept - machine.vector_registers)
         wait = steps * machine.fma_latency if times > 1 else 0
-        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + (sum(vectors) + 8 * again) * LOAD) + m * n * store
+        loads = (sum(vectors) + costs.spill * again) * costs.load
+        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + loads) + m * n * store
 
     found: list[RegisterTile] = []
     for jam, high in (*jams, (None, 1)):
@@ -254,6 +253,6 @@ def _single(a: AccessStrides, vector: str, reduced: tuple[str, ...], lanes: int,
             shifted = any((stride := a.stride(i)) is None or stride % lanes for i in reduced)
             return 1.0 + (machine.vector_bytes / machine.caches[0].line if shifted else 0.0)
         case 2:
-            return 3.0
+            return machine.costs.accesses.pair
         case _:
-            return 2.0 * lanes
+            return machine.costs.accesses.gather * lanes

@@ -42,7 +42,7 @@ def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusio
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
     found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine)
-    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, made), 1, made)
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, machine, made), 1, made)
                   for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
@@ -62,10 +62,10 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
 
-def _kind(program: pr.Program, groups: tuple[Group, ...], made: Decisions) -> str:
+def _kind(program: pr.Program, groups: tuple[Group, ...], machine: Machine, made: Decisions) -> str:
     def own() -> str:
-        work = parallel_profitability.work(program, (s for g in groups for s in g.statements))
-        return "parallel" if work >= parallel_profitability.SHARED else "sequential"
+        work = parallel_profitability.work(program, (s for g in groups for s in g.statements), machine)
+        return "parallel" if parallel_profitability.pays(work, machine) else "sequential"
     first = groups[0].statements[0].name
     return made.take("threads", first, own, lambda kind: Threaded(first, "yes" if kind == "parallel" else "no"),
                      given_tiles.kind)

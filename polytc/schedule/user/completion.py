@@ -168,8 +168,8 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
         return s
     loop = loops[depth]
     typical = numeric(s.program)
-    work = parallel_profitability.work(typical, (typical.statement(r.statement) for r in loop.rows))
-    if loop.kind != "sequential" or work // around < parallel_profitability.SHARED:
+    work = parallel_profitability.work(typical, (typical.statement(r.statement) for r in loop.rows), machine)
+    if loop.kind != "sequential" or not parallel_profitability.pays(work // around, machine):
         return s
     made = _attempt(s, lambda s: s.parallel(name, loop.name(name)))
     trips = _trips(s, loop)
