@@ -15,6 +15,7 @@ from polytc.arguments import (
     Options,
     check_dtypes,
     check_entry,
+    check_machine,
     check_names,
     check_schedule,
     check_shapes,
@@ -73,6 +74,8 @@ def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, 
     estimate says (see docs/schedules.md).
     decisions: what `op.decisions` or `polytc emit --stage decisions` gave, perhaps edited: what is decided of rewrites, fusion,
     tiles and threads. polytc decides what it is silent about; a schedule takes the place of what it says of schedules.
+    machine: what code is made for, in place of what is known of the device that is here: a Machine, the path of a record that
+    `polytc devices --measure` wrote, or the name of one of polytc.machine.DEVICES. Its costs decide, see docs/machines.md.
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
@@ -127,7 +130,7 @@ def lower(text: str, target: str | Target = "cpu", **options: Unpack[LowerOption
     dtypes: f32 where nothing is said. checked: each gather and scatter adds an output, see docs/language.md. For the others see
     `compile`. Raises CompileError.
     """
-    check_target(target)
+    target = check_machine(target, options.get("machine"))
     program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
                     options.get("entry"), check_checked(options.get("checked")))
     program = program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))

@@ -1,4 +1,4 @@
-"""Numbers by which decisions are made are fields of machines; what stays a constant beside the code is listed, with the reason."""
+"""Numbers by which decisions are made are fields of machines; what stays beside the code is listed, with the reason."""
 
 from __future__ import annotations
 

@@ -33,7 +33,6 @@ from polytc.program.names import fresh
 from polytc.program.sizes import Size
 
 
-
 @dataclass(frozen=True)
 class _Level:
     """A loop around an access: its node, to tell loops of one name apart, the interval of its variable, and whether the host
