@@ -10,7 +10,7 @@ import pytest
 import polytc
 from polytc import cli, keys
 from polytc.errors import CompileError
-from polytc.machine import AVX2, DEVICES, GENERIC_CPU, Machine, record_files
+from polytc.machine import AVX2, AVX512, DEVICES, GENERIC_CPU, Machine, record_files
 from polytc.targets import registry
 from polytc.targets.llvm.target import LLVMTarget
 
@@ -40,11 +40,11 @@ def test_its_costs_decide() -> None:
         return "parallel" in str(polytc.lower("Y[i,j] = X[i,j]*2", shapes={"X": (50, 100)}, machine=machine).loops)
 
     def packed(machine: Machine) -> bool:
-        return "B_packed" in str(polytc.lower(TEXT, shapes={"A": (256, 256), "B": (256, 256)}, machine=machine).rewritten)
+        return "B_packed" in str(polytc.lower(TEXT, shapes={"A": (512, 512), "B": (512, 512)}, machine=machine).rewritten)
     assert not parallel(AVX2)
     assert parallel(AVX2.costing({"threads.elements": 100}))
-    assert packed(AVX2)
-    assert not packed(AVX2.costing({"copies.pack": 1e6}))
+    assert packed(AVX512)
+    assert not packed(AVX512.costing({"copies.pack": 1e6}))
 
 
 def test_machines_that_differ_in_a_cost_have_keys_of_their_own() -> None:
@@ -62,7 +62,7 @@ def test_described_devices_have_names(target: str) -> None:
 
 
 def test_the_target_c_stays_plain() -> None:
-    low = polytc.lower(TEXT, "c", shapes=SHAPES, machine=AVX2.costing({"copies.pack": 1e6}))
+    low = polytc.lower(TEXT, "c", shapes=SHAPES, machine=AVX512.costing({"copies.pack": 1e6}))
     assert low.target.machine.dots == ()
     assert "B_packed" not in str(low.rewritten)
 
