@@ -266,7 +266,7 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("tiles", [0.0, 1e12])
 @pytest.mark.parametrize("name", ["seidel", "subsequence"])
 def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
-    monkeypatch.setattr(tile_wavefronts, "_micros", lambda *_: tiles)
+    monkeypatch.setattr(tile_wavefronts, "_time", lambda *_: Estimate(launches=tiles))
     shapes: dict[str, tuple[str, ...]] = {"w": ("T",), "A": ("N", "N")} if name == "seidel" else {
         "a": ("N",), "b": ("M",), "L": ("N1", "M1")}
     dtype = "f64" if name == "seidel" else "i32"
