@@ -43,7 +43,8 @@ class Loop:
             "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]",
             *(f"  %{name} = phi {t} [ {first}, %entry ], [ %{name}.next, %loop ]" for t, name, first in self.carried),
             *(f"  {line}" for line in self.body),
-            f"  %k.next = add i64 %k, {self.step}", "  %more = icmp slt i64 %k.next, %n", "  br i1 %more, label %loop, label %end",
+            f"  %k.next = add i64 %k, {self.step}", "  %more = icmp slt i64 %k.next, %n",
+            "  br i1 %more, label %loop, label %end",
             "end:", *(f"  %sink{n} = getelementptr i8, ptr %sink, i64 {64 * n}" for n, _, _ in sinks),
             *(f"  store {t} %{name}.next, ptr %sink{n}" for n, t, name in sinks), "  ret void", "}", ""])
 

@@ -141,7 +141,8 @@ def horizontal(here: Core) -> Loop:
     reduce = f"llvm.vector.reduce.fadd.v{here.lanes}f32"
     return Loop((("float", "a", "0.0"),), (
         f"%v = load {here.vector}, ptr %p", f"%b = insertelement {here.vector} %v, float %a, i32 0",
-        f"%a.next = call reassoc float @{reduce}(float -0.0, {here.vector} %b)"), declared=(f"float @{reduce}(float, {here.vector})",))
+        f"%a.next = call reassoc float @{reduce}(float -0.0, {here.vector} %b)"),
+        declared=(f"float @{reduce}(float, {here.vector})",))
 
 
 def products(here: Core) -> Loop:
@@ -180,6 +181,7 @@ def scattered(here: Core) -> Loop:
     """A vector that is stored to places that lie apart."""
     body = [f"%v = load {here.vector}, ptr %p", "%m = and i64 %k, 15", "%at = getelementptr float, ptr %p, i64 %m"]
     for n in range(here.lanes):
-        body += [f"%e{n} = extractelement {here.vector} %v, i32 {n}", f"%q{n} = getelementptr i8, ptr %at, i64 {260 * n + 4096}",
+        body += [f"%e{n} = extractelement {here.vector} %v, i32 {n}",
+                 f"%q{n} = getelementptr i8, ptr %at, i64 {260 * n + 4096}",
                  f"store volatile float %e{n}, ptr %q{n}"]
     return Loop((), tuple(body))
