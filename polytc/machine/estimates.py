@@ -50,7 +50,7 @@ class Estimate:
     def __str__(self) -> str:
         whole = self.seconds
         scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")) if whole >= s), (1e-9, "ns"))
-        parts = [f"{n} {v / scale:.2g}" for n, v in zip(_NAMES, _values(self), strict=True) if v >= 0.005 * whole > 0]
+        parts = [f"{n} {_short(v / scale)}" for n, v in zip(_NAMES, _values(self), strict=True) if v >= 0.005 * whole > 0]
         return f"{_short(whole / scale)} {unit}{': ' if parts else ''}{', '.join(parts)}"
 
 

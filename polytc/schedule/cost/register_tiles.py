@@ -10,6 +10,7 @@ share what they read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -158,6 +159,19 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
            sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> tuple[int, int, float]:
     """(rows, width, cycles) of the best tile for a grid of iterations of `jam` times vectors. loops: vector, jam and the
     reduced indices; sides: how many rows and vectors there may be."""
+    high, wide = grid
+    whole = _counted(accesses, loops, grid, steps, lanes, machine)
+    heights, widths = sides
+    shapes = [(m, n) for m in heights for n in widths
+              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
+    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
+    m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
+    return m, n, whole(m, n)
+
+
+def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
+             steps: int, lanes: int, machine: Machine) -> Callable[[int, int], float]:
+    """The function that counts the cycles of a grid in tiles of so many rows and vectors: see `_shape`."""
     vector, jam, reduced = loops
     costs = machine.costs.accesses
     last = reduced[-1] if reduced else None
@@ -178,13 +192,23 @@ def _shape(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tu
         return sum(count * times * tile(rows, columns)
                    for count, rows in ((high // m, m), (1, high % m)) for times, columns in ((wide // n, n), (1, wide % n))
                    if count and rows and times and columns)
+    return whole
 
-    heights, widths = sides
-    shapes = [(m, n) for m in heights for n in widths
-              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
-    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
-    m, n = min(shapes, key=lambda t: (round(whole(*t), 3), t[0] + t[1], -t[1]))
-    return m, n, whole(m, n)
+
+def given(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], tile: RegisterTile, lanes: int,
+          machine: Machine) -> float:
+    """Cycles of the statement in a tile that somebody else chose: what registers have no room for is stored and loaded again in
+    each step. The tile's own cycles mean nothing."""
+    extent, reduced = s.extents, reduced_indices(s)
+    steps = prod(extent[i] for i in reduced)
+    grid = (extent[tile.jam] if tile.jam is not None else 1, -(-extent[tile.vector] // lanes))
+    outer = prod(extent[i] for i in shared if i not in (tile.vector, tile.jam))
+    counted = _counted(accesses, (tile.vector, tile.jam, reduced), grid, steps, lanes, machine)(
+        min(tile.rows, grid[0]), min(tile.width, grid[1]))
+    beyond = max(0, tile.rows * tile.width + tile.width + 1 - machine.vector_registers)
+    tiles = grid[0] * grid[1] / (tile.rows * tile.width)
+    spilled = beyond * steps * tiles * machine.costs.accesses.spill * machine.costs.accesses.load
+    return (counted + spilled) * outer
 
 
 def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]],
