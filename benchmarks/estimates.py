@@ -1,9 +1,9 @@
 """Do estimates order candidates as time does? `python benchmarks/estimates.py [--only NAME] [--machine FILE] [--count N]`
 
-For 60 programs of the tables in benchmarks/versus, of each of the sets those in even distances: the candidates that a record
-of decisions allows (tiles, fusion, packing, Winograd), the five best by estimate, each compiled from its record and timed on one
-thread, in turns. Printed are the time of the first by estimate, that of the best, their ratio (regret), and the rank correlation
-of estimates and times (Spearman). With --machine once more by the costs of that record: before, and after.
+For 60 programs of the tables in benchmarks/versus, of each set those in even distances: the candidates that a record of
+decisions allows (tiles, fusion, packing, Winograd), the five best by estimate, each compiled from its record and timed on one
+thread, in turns. Printed are the time of the first by estimate, that of the best, their ratio (regret), and the rank
+correlation of estimates and times (Spearman). With --machine once more by the costs of that record: before, and after.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def summary(name: str, rows: Sequence[Row]) -> str:
     known = [r.correlation for r in rows if not math.isnan(r.correlation)]
     regret = math.exp(statistics.fmean(math.log(r.regret) for r in rows)) if rows else math.nan
     mean, worst = statistics.fmean(known) if known else math.nan, max(rows, key=lambda r: r.regret)
-    return (f"{name}: {len(rows)} programs, rank correlation {mean:.2f} in the mean of {len(known)}, regret {regret:.3f} (geometric mean), worst {worst.regret:.2f} ({worst.name})")
+    return (f"{name}: {len(rows)} programs, rank correlation {mean:.2f} in the mean of {len(known)}, "
+            f"regret {regret:.3f} (geometric mean), worst {worst.regret:.2f} ({worst.name})")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -77,7 +77,7 @@ def _groups(program: pr.Program, record: Record) -> tuple[Group, ...]:
 def _placed(group: Group, position: int, tile: Tiled | None) -> _Placed:
     """The first statement's indices are the names of rows in a tile."""
     s, own = group.statements[position], {row[0]: row[position] for row in group.rows}
-    if tile is None:
+    if tile is None or set(tile.rows) != set(own):            # another group has the loops, under common outer ones
         return _Placed(s, None, dict.fromkeys(own.values(), 1), None)
     sizes = dict(zip(tile.rows, tile.sizes, strict=True))
     return _Placed(s, tile, {own[r]: sizes[r] for r in tile.order}, own.get(tile.vector))

@@ -21,12 +21,12 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order
+from polytc.schedule.cost import parallel_profitability, tile_order, vector_loops
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Decisions, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width
 from polytc.schedule.fusion.outer_fusion import Cluster, clusters
 from polytc.schedule.fusion.policies import Fusion
 
@@ -162,12 +162,8 @@ def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, .
     free = set(coincident_indices(s))
     usable = [r for r in inner if r.extent >= 4 and (r.index in free or r.index in reduced) and (r.index not in reduced or
                                                      (not program.precise and accesses[0].stride(r.index) == 0))]
-    best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
-    return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
-
-
-def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str]) -> int:
-    return vector_score(accesses[1:] if index in reduced else accesses, index)
+    place, score = vector_loops.best(accesses, [r.index for r in usable], reduced)
+    return usable[place] if place is not None and score > 0 else None
 
 
 def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
@@ -185,10 +181,11 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
         return _register_tile(program, s, group, accesses, index, lanes, machine)
     wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
     crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
-    scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
-    vector = max(wide, key=lambda r: (scores[r], r), default=None)
-    if vector is None or scores[vector] <= 0:
+    turned = {index[r]: crossing[r] for r in wide}
+    place, score = vector_loops.best(accesses, list(turned), later=True, turned=turned)
+    if place is None or score <= 0:
         return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
+    vector = wide[place]
     panel = panel_width(s, index[vector])
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
@@ -244,7 +241,7 @@ def _register_tile(program: pr.Program, s: pr.Statement, group: Group, accesses:
                    lanes: int, machine: Machine) -> Tile:
     """The tile of schedule.cost.register_tiles; for a contraction without one, whose vectors are its own lanes, two unrolled
     loops."""
-    chosen = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+    chosen = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
     if chosen is None:
         flat = Tile((1,) * len(index), None, tuple(range(len(index))))
         return _unrolled(s, group, accesses, index, machine) if is_contraction(s) and not s.where else flat

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from polytc.machine import Costs, Machine
+from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Leaf, Sequence
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear
+from polytc.schedule.cost import vector_loops
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import Conflicts, Rows, reduced
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
@@ -236,7 +237,8 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops 
     elif strides[0] == 0:
         return None
     costs = scene.machine.costs
-    cycles = _operations(s) * costs.arithmetic.scalar / lanes + sum(_access(stride, lanes, costs) for stride in strides)
+    moved = sum(vector_loops.access_cycles(stride, lanes, costs) for stride in strides)
+    cycles = _operations(s) * costs.arithmetic.scalar / lanes + moved
     tile = None
     if kind == "vector":
         tile = contraction_nests.tile_of_inner_loops(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
@@ -244,19 +246,6 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops 
         loops = (*loops[:-1], Affine(0, ((index, 1),)))
     return OwnLoops(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
                     costs.arithmetic.loop + (costs.arithmetic.horizontal if kind == "reduce" else 0.0), lanes, tile)
-
-
-def _access(stride: int | None, lanes: int, costs: Costs) -> float:
-    """Cycles an instance for one access of a vector loop."""
-    match stride:
-        case 0:
-            return 0.0
-        case 1:
-            return costs.arithmetic.scalar / lanes
-        case -1:
-            return 2 * costs.arithmetic.scalar / lanes
-        case _:
-            return costs.accesses.scattered
 
 
 def _free(conflicts: Conflicts, statement: str, loops: Rows, fixed: Rows) -> tuple[bool, ...]:
