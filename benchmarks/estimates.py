@@ -153,7 +153,7 @@ def times(case: Case, found: Sequence[Candidate], seconds: float) -> list[float]
         asked: Mapping[str, Any] = {"threads": 1, "decisions": c.record, "dtypes": types}
         op: Any = polytc.compile(case.text, constants=constants, **asked) if constants else \
             polytc.compile(case.text, shapes=shapes, **asked)
-        given = [a for n, a in arrays.items() if n not in constants]
+        given = [arrays[n] for n in op.inputs]
         out = op(*given)
         calls[str(k)] = lambda op=op, given=given, out=out: op(*given, out=out)
     taken = interleaved(calls, seconds)
