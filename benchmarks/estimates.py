@@ -2,8 +2,9 @@
 
 For 60 programs of the tables in benchmarks/versus, of each set those in even distances: the candidates that a record of
 decisions allows (tiles, fusion, packing, Winograd), the five best by estimate, each compiled from its record and timed on one
-thread, in turns. Printed are the time of the first by estimate, that of the best, their ratio (regret), and the rank
-correlation of estimates and times (Spearman). With --machine once more by the costs of that record: before, and after.
+thread, in turns, beside what polytc decides. Printed are the time of the first by estimate, that of the best, their ratio
+(regret), and the rank correlation of estimates and times (Spearman). With --machine once more by the costs of that record:
+before, and after.
 """
 
 from __future__ import annotations
@@ -172,15 +173,16 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def measured(case: Case, machines: Mapping[str, Machine], seconds: float) -> dict[str, Row]:
-    """A row for each machine: the candidates that any of them has among its best are timed together."""
+    """A row for each machine: the candidates that any of them has among its best, and what polytc
+    decides, the first of them, are timed together."""
     found = candidates(case, next(iter(machines.values())))
     by = {name: estimates(found, m) for name, m in machines.items()}
     chosen = {name: sorted(range(len(found)), key=lambda k: each[k])[:BEST] for name, each in by.items()}
-    timed = sorted({k for best in chosen.values() for k in best})
+    timed = sorted({0, *(k for best in chosen.values() for k in best)})
     taken = dict(zip(timed, times(case, [found[k] for k in timed], seconds), strict=True))
     rows = {}
     for name, best in chosen.items():
-        rows[name] = Row(case.name, by[name][best[0]], taken[best[0]], min(taken[k] for k in best),
+        rows[name] = Row(case.name, by[name][best[0]], taken[best[0]], min(taken[0], *(taken[k] for k in best)),
                          spearman([by[name][k] for k in best], [taken[k] for k in best]))
     return rows
 

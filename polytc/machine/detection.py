@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from polytc import processors
@@ -28,6 +29,24 @@ def detect_caches() -> tuple[Cache, ...]:
     return tuple(found[level] for level in sorted(found)) or GENERIC_CPU.caches
 
 
+def detect_clock(root: Path = Path("/")) -> tuple[float, str]:
+    """Cycles a second, and who says so: Linux's highest frequency of core 0, or the name of the processor ('... @ 2.10GHz');
+    that of GENERIC_CPU, a guess, where neither does. What changes from moment to moment would change keys of compiled code."""
+    try:
+        highest = int((root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text())
+        if highest > 0:
+            return highest * 1e3, "documented: Linux, cpuinfo_max_freq"
+    except (OSError, ValueError):
+        pass
+    try:
+        found = re.search(r"^model name.*@ *([0-9.]+) *GHz", (root / "proc/cpuinfo").read_text(), re.M)
+        if found is not None and float(found[1]) > 0:
+            return float(found[1]) * 1e9, "documented: the name of the processor"
+    except (OSError, ValueError):
+        pass
+    return GENERIC_CPU.clock, "guess: the system does not tell it"
+
+
 def detect(cpu: str, features: str) -> Machine:
     """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
     if "+amx-tile" in features and not processors.allow_tiles():
@@ -36,5 +55,6 @@ def detect(cpu: str, features: str) -> Machine:
     vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
     registers = 32 if is_arm() or "avx512f" in have else 16
     ports = 1 if cpu in DOUBLE_PUMPED else 2
+    clock, told = detect_clock()
     return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
-                   masked="avx512vl" in have, cpu=cpu, features=features)
+                   masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))
