@@ -30,7 +30,7 @@ from polytc.targets.llvm.target import LLVMTarget
 from versus.case import Case
 from versus.sets import SETS
 
-SHARES = {"gemm": 14, "conv": 16, "ansor": 8, "memory": 12, "dtypes": 4, "tc": 6}
+SHARES = {"gemm": 10, "conv": 16, "ansor": 10, "memory": 14, "dtypes": 4, "tc": 6}
 """Programs of each set."""
 LARGEST_FLOPS, LARGEST_BYTES = 4e8, 16 << 20
 BEST = 5
