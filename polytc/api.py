@@ -15,6 +15,7 @@ from polytc.arguments import (
     Options,
     check_dtypes,
     check_entry,
+    check_machine,
     check_names,
     check_record,
     check_schedule,
@@ -76,6 +77,8 @@ def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, 
     estimate says (see docs/schedules.md).
     decisions: what `op.decisions` or `polytc emit --stage decisions` gave, perhaps edited: what is decided of rewrites, fusion,
     tiles and threads. polytc decides what it is silent about; a schedule takes the place of what it says of schedules.
+    machine: what code is made for, in place of what is known of the device that is here: a Machine, the path of a record that
+    `polytc devices --measure` wrote, or the name of one of polytc.machine.DEVICES. Its costs decide, see docs/machines.md.
     algebra: 'direct' keeps the products that are written; 'fast', the default, may take an algorithm with fewer of them where
     that is faster, whose rounding errors are larger (Winograd's convolutions, see docs/accuracy.md). `precise` programs and
     POLYTC_ALGEBRA=direct forbid it too.
@@ -130,7 +133,7 @@ def lower(text: str, target: str | Target = "cpu", **options: Unpack[LowerOption
     dtypes: f32 where nothing is said. checked: each gather and scatter adds an output, see docs/language.md. For the others see
     `compile`. Raises CompileError.
     """
-    check_target(target)
+    target = check_machine(target, options.get("machine"))
     program = _licensed(text, options)
     wanted = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
     if isinstance(wanted, Recipe):

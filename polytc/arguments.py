@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, cast
@@ -15,7 +16,7 @@ from polytc.codegen.target import Loader, Target
 from polytc.decisions import Record
 from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
-from polytc.machine import Machine
+from polytc.machine import Machine, record_files
 from polytc.program.scalars import DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.schedule.fusion.policies import POLICIES
@@ -40,6 +41,7 @@ class LowerOptions(TypedDict, total=False):
     schedule: str | Recipe | None
     fusion: str | None
     decisions: str | Record | None
+    machine: str | os.PathLike[str] | Machine | None
     algebra: str | None
     fast: bool
     checked: bool | None
@@ -93,12 +95,29 @@ def check_target(target: Any) -> str | Target:
     return target
 
 
+def check_machine(target: Any, machine: Any) -> str | Target:
+    """The target for a machine: a Machine, the name of one of machine.DEVICES, or the path of a record; without a machine the
+    target as it is. Raises E410, E502, E540 and E541."""
+    target = check_target(target)
+    if machine is None:
+        return target
+    if target == "evaluate":
+        raise errors.fail("E541", "'evaluate' makes no code, for any machine", kind=errors.TargetError,
+                          notes=["leave out machine="])
+    if isinstance(machine, str | os.PathLike):
+        machine = record_files.named(os.fspath(machine))
+    if not isinstance(machine, Machine):
+        raise argument_error("E410", f"machine= takes a Machine or a file, not a {type(machine).__name__}",
+                             "polytc devices --measure --output FILE writes one")
+    return registry.described(target, machine)
+
+
 def _check_target_object(target: Any, known: Sequence[str]) -> Target:
     """A Target that can be told from others: what is compiled is kept by it."""
     if isinstance(target, type) and issubclass(target, Loader):
         cure = f"{target.__name__} is a class: {target.__name__}() is a target"
     elif isinstance(target, Machine):
-        cure = "a Machine is what a target is made for: OpenCLTarget(machine), LLVMTarget(machine)"
+        cure = "a Machine is what a target is made for: target=\"cpu\", machine=machine"
     elif isinstance(target, Target):
         return target
     elif isinstance(target, Loader) and type(target).__hash__ is None:

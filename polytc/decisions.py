@@ -96,7 +96,8 @@ class Way:
     cost: float | None = None
 
 
-COSTS = {"loop": "microseconds", **dict.fromkeys(("local_tiles", "work_groups_in_loops"), "multiply-adds of an item")}
+COSTS = {**dict.fromkeys(("winograd", "fusion", "band", "loop"), "seconds"),
+         **dict.fromkeys(("local_tiles", "work_groups_in_loops"), "multiply-adds of an item")}
 """Unit of the estimates of a step; the others count cycles."""
 
 

@@ -17,10 +17,10 @@ from polytc.arguments import (
     Shapes,
     check_dtypes,
     check_entry,
+    check_machine,
     check_names,
     check_schedule,
     check_shapes,
-    check_target,
     check_text,
     named_target,
     open_shapes,
@@ -64,7 +64,7 @@ class Op:
 
     @with_options
     def __init__(self, text: str, target: str | Target = "cpu", **options: Unpack[Options]) -> None:
-        text, target = check_text(text), check_target(target)
+        text, target = check_text(text), check_machine(target, options.get("machine"))
         shapes, attrs, scalars = options.get("shapes"), options.get("attrs"), options.get("scalars")
         symbolic, typical, entry = options.get("symbolic", False), options.get("typical"), options.get("entry")
         signature = lang.signature(text, check_entry(entry))

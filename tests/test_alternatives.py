@@ -135,5 +135,5 @@ def test_a_step_of_others_without_options_is_done_or_not() -> None:
 def test_an_alternative_prints_as_lines_of_a_record() -> None:
     entries = (Entry("loop", "S1", "", (("by", "isl"),), "why"), Entry("loop", "S2", "", (("by", "text"),)))
     lines = str(Alternative(entries, 12.0, Record())).splitlines()
-    assert lines == ["loop S1: by=isl  # 12 microseconds, why", "loop S2: by=text  # 12 microseconds"]
+    assert lines == ["loop S1: by=isl  # 12 seconds, why", "loop S2: by=text  # 12 seconds"]
     assert str(Alternative(entries[1:], None, Record())) == "loop S2: by=text"

@@ -12,10 +12,12 @@ import typer
 from rich.table import Table
 
 import polytc
+from polytc.arguments import check_machine
 from polytc.cli import inputs, options, peers, tables
 from polytc.cli.model import feeds_for
 from polytc.cli.run import Input, Seed, prepare
 from polytc.cli.timing import Times, duration, interleaved
+from polytc.codegen.target import Target
 from polytc.graph.comparison import largest_error
 
 Measured = Annotated[str, typer.Argument(metavar="FILE|TEXT|MODEL.onnx",
@@ -27,18 +29,19 @@ def bench(program: Measured, input: Input = None, random: Seed = 0,
           target: options.Target = "cpu", threads: options.Threads = None,
           shape: options.OpenShape = None, size: options.Size = None, dtype: options.DType = None,
           attr: options.Attr = None, scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
-          symbolic: options.Symbolic = False,
+          symbolic: options.Symbolic = False, machine: options.Machine = None,
           vs: Against = "",
           seconds: Annotated[float, typer.Option(min=0.01, help="How long to repeat the call.")] = 1.0) -> None:
     """Time a program or a model: the first call, which compiles, and the calls after it."""
     if program.endswith(".onnx") and Path(program).is_file():
         feeds = (options.shapes(shape), inputs.load(input), random)
-        _model(Path(program), feeds, target, threads, algebra, fast, symbolic, peers.chosen(vs), seconds)
+        made_for = check_machine(target, machine)
+        _model(Path(program), feeds, made_for, threads, algebra, fast, symbolic, peers.chosen(vs), seconds)
         return
     if vs:
         raise typer.BadParameter("--vs compares ONNX models; see benchmarks/run.py for programs")
     op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, size, dtype, attr, scalar, algebra,
-                         fast)
+                         fast, machine)
     ordered = tuple(arrays.values())
     start = time.perf_counter()
     op(*ordered)
@@ -49,7 +52,7 @@ def bench(program: Measured, input: Input = None, random: Seed = 0,
     tables.console().print(table)
 
 
-def _model(path: Path, given: tuple[Mapping[str, tuple[int, ...]], Mapping[str, np.ndarray], int], target: str,
+def _model(path: Path, given: tuple[Mapping[str, tuple[int, ...]], Mapping[str, np.ndarray], int], target: str | Target,
            threads: int | None, algebra: str | None, fast: bool, symbolic: bool, against: list[str], seconds: float) -> None:
     """Time a model and its peers in turns. given: shapes, arrays and the seed for the inputs."""
     graph = polytc.load_onnx(path)

@@ -47,12 +47,12 @@ def emit(program: options.Source,
          shape: options.OpenShape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
          algebra: options.Algebra = None, fast: options.Fast = False,
          schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
-         decisions: options.Decisions = None,
+         decisions: options.Decisions = None, machine: options.Machine = None,
          kernel: Kernel = None,
          output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None) -> None:
     """Print a stage of the compilation. No device is needed."""
     if is_model(program):
-        refuse_for_models(dtype, attr, scalar, schedule, decisions)
+        refuse_for_models(dtype, attr, scalar, schedule, decisions, machine)
         printed = "\n\n".join(f"{title}\n{_of_program(made, target, stage, schedule)}" for title, made in chosen(
             program, options.shapes(shape), target, check_licence(algebra, fast), kernel))
         _write(printed, output)
@@ -69,7 +69,7 @@ def emit(program: options.Source,
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast,
-                                      decisions=decided), stage)
+                                      decisions=decided, machine=machine), stage)
     _write(printed, output)
 
 

@@ -25,7 +25,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
             scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
             threads: options.Threads = None,
             schedule: Annotated[str | None, typer.Option(metavar="FILE|WORD", help="Or min, smart, max, isl, program.")] = None,
-            decisions: options.Decisions = None,
+            decisions: options.Decisions = None, machine: options.Machine = None,
             kernel: Kernel = None,
             html: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
             roofline: Annotated[bool, typer.Option(help="Measure this machine's two roofs.")] = True) -> None:
@@ -36,7 +36,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
     if is_model(program):
         if html is not None or target in static.CHECKS:
             raise typer.BadParameter("of a model explain prints text, for targets that run here")
-        refuse_for_models(dtype, attr, scalar, schedule, decisions)
+        refuse_for_models(dtype, attr, scalar, schedule, decisions, machine)
         for title, of_kernel in chosen(program, options.shapes(shape), target, check_licence(algebra, fast), kernel):
             lowered = compiler.lower_program(of_kernel, target, schedule)
             cores = threads or default_threads(lowered.target.machine.cores)
@@ -54,7 +54,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
                            dtypes=options.pairs(dtype, "--dtype"), attrs=options.values(attr, "--attr"),
                            scalars=options.values(scalar, "--scalar"), schedule=recipe, algebra=algebra, fast=fast,
                            decisions=decisions.read_text(encoding="utf-8") if decisions is not None else None,
-                           threads=threads, roofline=roofline)
+                           threads=threads, machine=machine, roofline=roofline)
     if html is None:
         print(found)
     else:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import polytc
+from polytc.arguments import check_machine
 from polytc.cli import options
 from polytc.cli.model import fixed_shapes, progress
 from polytc.codegen.target import Target
@@ -18,7 +19,6 @@ from polytc.graph import ahead
 from polytc.machine import DEVICES
 from polytc.options import Licence, check_licence
 from polytc.targets import registry
-from polytc.targets.opencl.target import OpenCLTarget
 
 
 class Language(str, Enum):
@@ -34,7 +34,7 @@ def export(language: Language, what: Annotated[str, typer.Argument(
            name: Annotated[str, typer.Option(help="Of the files and functions; else the program's or the model's.")] = "",
            shape: options.Shape = None, dtype: options.DType = None, attr: options.Attr = None, scalar: options.Scalar = None,
            algebra: options.Algebra = None, fast: options.Fast = False, machine: Annotated[str | None, typer.Option(
-               metavar="NAME", help="Sizes of tiles for that OpenCL device: " + ", ".join(DEVICES) + ".")] = None) -> None:
+               metavar="FILE|NAME", help="A record of a machine, or " + ", ".join(DEVICES) + ".")] = None) -> None:
     """Write kernels as readable source with host code. No device is needed."""
     target = _target(language, machine)
     if what.endswith(".onnx"):
@@ -49,12 +49,10 @@ def export(language: Language, what: Annotated[str, typer.Argument(
 
 
 def _target(language: Language, machine: str | None) -> Target:
-    """The target, for a device of machine.DEVICES if one is named."""
-    if machine is None:
-        return registry.target(language.value)
-    if language is not Language.opencl or machine not in DEVICES:
-        raise typer.BadParameter(f"--machine {machine}: the devices of OpenCL are {', '.join(DEVICES)}")
-    return OpenCLTarget(DEVICES[machine])
+    """The target, for a machine if one is named."""
+    if machine is not None and machine not in DEVICES and not Path(machine).is_file():
+        raise typer.BadParameter(f"--machine {machine}: no file, and the described devices are {', '.join(DEVICES)}")
+    return registry.target(check_machine(language.value, machine))
 
 
 def _program(what: str, target: Target, name: str, licence: Licence, **arguments: Any) -> Bundle:

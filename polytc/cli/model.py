@@ -29,7 +29,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.onnx", exists=True, di
 
 def compile_model(model: ModelFile, target: options.Target = "cpu", threads: options.Threads = None,
                   algebra: options.Algebra = None, fast: options.Fast = False, shape: options.Shape = None,
-                  symbolic: options.Symbolic = False,
+                  symbolic: options.Symbolic = False, machine: options.Machine = None,
                   input: Input = None, random: Seed = 0,
                   output: Annotated[Path | None, typer.Option(
                       "--output", "-o", help="A .npz for the outputs, or a folder for the model compiled for C.")] = None,
@@ -54,7 +54,7 @@ def compile_model(model: ModelFile, target: options.Target = "cpu", threads: opt
     start = time.perf_counter()
     with progress(f"compiling {model.name}") as advance:
         compiled = graph.compile(target=target, threads=threads, shapes={n: a.shape for n, a in feeds.items()},
-                                 progress=advance, algebra=algebra, fast=fast, symbolic=symbolic)
+                                 progress=advance, algebra=algebra, fast=fast, symbolic=symbolic, machine=machine)
     seconds = time.perf_counter() - start
     results = dict(zip((v.name for v in graph.outputs), compiled.run(None, feeds)))
     if output is not None:

@@ -29,6 +29,8 @@ Algebra = Annotated[str | None, typer.Option(metavar="fast|direct", help="direct
 Fast = Annotated[bool, typer.Option("--fast", help="Float operations may be reassociated, divisions be products.")]
 Decisions = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False,
                                                 help="What --stage decisions printed, perhaps edited.")]
+Machine = Annotated[str | None, typer.Option(metavar="FILE|NAME", help="What code is made for: a record that polytc devices "
+                                             "--measure wrote, or a described device.")]
 Threads = Annotated[int | None, typer.Option(min=1, max=THREADS, help="How many threads; all of the machine's if not said.")]
 
 

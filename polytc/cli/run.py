@@ -25,11 +25,12 @@ def run(program: options.Program, input: Input = None, random: Seed = 0,
         target: options.Target = "cpu", threads: options.Threads = None,
         shape: options.OpenShape = None, size: options.Size = None, dtype: options.DType = None,
         attr: options.Attr = None, scalar: options.Scalar = None, algebra: options.Algebra = None, fast: options.Fast = False,
+        machine: options.Machine = None,
         output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the results to this .npz or .npy.")] = None,
         check: Annotated[bool, typer.Option("--check", help="Compare with the reference evaluator.")] = False) -> None:
     """Run a program on arrays from files, or on random ones of the shapes given."""
     op, arrays = prepare(options.read_text(program), input, random, target, threads, shape, size, dtype, attr, scalar, algebra,
-                         fast)
+                         fast, machine)
     start = time.perf_counter()
     results = named(op, op(**arrays))
     first = time.perf_counter() - start
@@ -43,15 +44,15 @@ def run(program: options.Program, input: Input = None, random: Seed = 0,
 
 def prepare(text: str, files: list[str] | None, seed: int, target: str, threads: int | None, shape: list[str] | None,
             size: list[str] | None, dtype: list[str] | None, attr: list[str] | None, scalar: list[str] | None,
-            algebra: str | None = None, fast: bool = False
+            algebra: str | None = None, fast: bool = False, machine: str | None = None
             ) -> tuple[Op, dict[str, Any]]:
     """The operator, with the sizes open that the shapes name, and an array for each of its inputs."""
     given = options.open_shapes(shape)
     named = {n: s for n, s in given.items() if any(isinstance(d, str) for d in s)}
     types = options.pairs(dtype, "--dtype")
     op = polytc.compile(text, target, threads=threads, attrs=options.values(attr, "--attr"),
-                        scalars=options.values(scalar, "--scalar"), algebra=algebra, fast=fast, shapes=named or None,
-                        dtypes={n: t for n, t in types.items() if n in named} or None)
+                        scalars=options.values(scalar, "--scalar"), algebra=algebra, fast=fast, machine=machine,
+                        shapes=named or None, dtypes={n: t for n, t in types.items() if n in named} or None)
     checks.check_dtypes(types, op.inputs)
     checks.check_shapes({n: s for n, s in given.items() if n not in named}, op.inputs)
     arrays = inputs.load(files)

@@ -164,6 +164,15 @@ class BoundRun:
 
 
 @runtime_checkable
+class DescribedTarget(Protocol):
+    """A target that makes code for machines which are described."""
+
+    def described(self, machine: Machine) -> Target:
+        """The target for that machine. Raises TargetError E541 where it has none for such a machine."""
+        ...
+
+
+@runtime_checkable
 class Loader(Protocol):
     """What makes binaries run."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from polytc.graph.compiled import Compiled
     from polytc.graph.parts import PartitionedModel, Ready
     from polytc.graph.running.profiling import Profile
+    from polytc.machine import Machine
     from polytc.runtime.lru_cache import LRUCache
 
 errors.register(E610="inputs or outputs of a model's run", E611="shape of a model's input")
@@ -273,7 +275,8 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
                   shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
                   fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
                   layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None,
-                  fast: bool = False, checked: bool | None = None) -> Model:
+                  fast: bool = False, checked: bool | None = None, machine: str | os.PathLike[str] | Machine | None = None
+                  ) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'c', 'interp', 'evaluate' (the slow reference), or a Target (see polytc.compile).
@@ -287,7 +290,12 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
     refuse, with E605 or E608, whatever onnx's evaluator would have to run. layouts: False stores inner values as the model
     says, with channels first, too. checked: indices that leave the axis they are for raise IndexOutOfBounds, an IndexError that
     names node, input and element, when the run is over; None is what POLYTC_CHECK_INDICES says (see docs/onnx.md).
+    machine: what kernels are made for, as in polytc.compile.
     """
+    if machine is not None:
+        from polytc.arguments import check_machine  # the compiler is large, as above
+
+        target = check_machine(target, machine)
     choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
                       check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress)
     model = Model(graph, choices)

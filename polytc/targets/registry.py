@@ -7,7 +7,8 @@ import importlib
 from typing import Any
 
 from polytc import errors, extensions
-from polytc.codegen.target import MultiDeviceTarget, Target
+from polytc.codegen.target import DescribedTarget, MultiDeviceTarget, Target
+from polytc.machine import Machine
 
 errors.register(E502="unknown target")
 
@@ -57,6 +58,16 @@ def here(wanted: str | Target) -> Target:
     if isinstance(wanted, str):
         return target(wanted).here()
     return wanted.driven() if isinstance(wanted, MultiDeviceTarget) else wanted
+
+
+def described(wanted: str | Target, machine: Machine) -> Target:
+    """The target of that name, or the one that is given, for a machine that is described. Raises TargetError E541 where it
+    takes none."""
+    found = target(wanted)
+    if isinstance(found, DescribedTarget):
+        return found.described(machine)
+    raise errors.fail("E541", f"the target {found.name!r} makes code for no other machine than its own",
+                      kind=errors.TargetError, notes=["leave out machine="])
 
 
 @functools.cache

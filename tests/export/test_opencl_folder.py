@@ -19,9 +19,10 @@ import polytc
 from polytc import cli, compiler
 from polytc.export import bundle, formula, opencl
 from polytc.graph import ahead
+from polytc.machine import GENERIC_GPU, Machine
 from polytc.program.sizes import Size, at
-from polytc.schedule.gpu import launches
 from polytc.targets import registry
+from polytc.targets.opencl.target import OpenCLTarget
 from tests.export import exported
 
 CONV = "O[n,m,h,w] += (I[n,c,h+r-1,w+s-1] else 0) * W[m,c,r,s] where h in 0:14, w in 0:14"
@@ -33,8 +34,8 @@ LAYERNORM = """def layernorm(f32[B,N] X, f32[N] G) -> (Y) {
 }"""
 
 
-def write(text: str, to: Path, name: str = "", **arguments: Any) -> Path:
-    target = registry.target("opencl")
+def write(text: str, to: Path, name: str = "", machine: Machine = GENERIC_GPU, **arguments: Any) -> Path:
+    target = OpenCLTarget(machine)
     opencl.write(bundle.of_program(polytc.build(text, **arguments), target, name), target.machine, to)
     return to
 
@@ -297,11 +298,11 @@ def times(c: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("open_", [False, True])
-def test_the_hosts_run_loops_of_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_: bool) -> None:
-    monkeypatch.setattr(launches, "LAUNCH", 0.0)
+def test_the_hosts_run_loops_of_launches(tmp_path: Path, open_: bool) -> None:
+    machine = GENERIC_GPU.costing({"launches.launch": 0.0})
     c, start = random(5), random(41, seed=1)
     shapes = {"c": ("T",), "start": ("N",)} if open_ else {"c": c.shape, "start": start.shape}
-    folder = write(TIMES, tmp_path, shapes=shapes)
+    folder = write(TIMES, tmp_path, machine=machine, shapes=shapes)
     rows = json.loads((folder / "times.json").read_text())["launches"]
     outer = next(row for row in rows if "for" in row)
     (inner,) = outer["launches"]

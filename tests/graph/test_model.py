@@ -10,9 +10,11 @@ from onnx import helper
 
 import polytc
 from polytc import compiler
-from polytc.errors import ArgumentError
+from polytc.errors import ArgumentError, CompileError
+from polytc.machine import record_files
 from polytc.runtime.packages import Rearranged
 from polytc.runtime.pending import Pending
+from polytc.targets import registry
 
 R = np.random.default_rng(5)
 
@@ -226,3 +228,16 @@ def test_who_interrupts_compiling_does_not_wait_for_what_was_begun(small_cnn, mo
     x = image(1, 3, 9, 9)
     (found,), (expected,) = (graph.compile(target=t, shapes=shapes).run(None, {"x": x}) for t in ("cpu", "evaluate"))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_for_a_machine(small_cnn, tmp_path) -> None:
+    """Its kernels are made for the machine of a record; what no machine says is refused as anywhere."""
+    graph, x = polytc.load_onnx(small_cnn), image(1, 3, 16, 16)
+    path = tmp_path / "here.toml"
+    path.write_text(record_files.write(registry.target("cpu").machine.costing({"copies.pack": 1e6})))
+    feeds = {graph.inputs[0].name: x}
+    expected = graph.compile().run(None, feeds)
+    for found, wanted in zip(graph.compile(machine=path).run(None, feeds), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    with pytest.raises(CompileError, match="E541"):
+        graph.compile(machine="mali")

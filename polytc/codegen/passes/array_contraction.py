@@ -32,9 +32,6 @@ from polytc.machine import Machine
 from polytc.program.names import fresh
 from polytc.program.sizes import Size
 
-PRIVATE_BYTES = 1 << 10
-"""The largest slice that one of many work-items may keep for itself."""
-
 
 @dataclass(frozen=True)
 class _Level:
@@ -108,7 +105,7 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     result: dict[str, _Slice] = {}
     for b in buffers:
         name = b.name if work_items.has_phases(k) else fresh(f"{b.name}_slice", taken)
-        small = _own(b, name, accesses[b.name], groups, axes)
+        small = _own(b, name, accesses[b.name], (groups, axes), machine)
         if small is None:
             small = _common(b, name, accesses[b.name], groups, axes)
             size = small.buffer.size * b.dtype.bytes if small is not None else 0
@@ -120,8 +117,10 @@ def _slices(k: loops.Kernel, buffers: list[loops.Buffer], accesses: dict[str, li
     return result
 
 
-def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:
-    """The slice that an item of a group keeps for itself, if each has its own and it is small."""
+def _own(b: loops.Buffer, name: str, accesses: list[_Access], mapped: tuple[set[str], frozenset[str]], machine: Machine
+         ) -> _Slice | None:
+    """The slice that an item of a group keeps for itself, if each has its own and it is small. mapped: groups, axes."""
+    groups, axes = mapped
     found = _contracted(b, accesses, whole=bool(axes)) if groups or axes else None
     if found is None or not groups <= set(found[1]):
         return None
@@ -134,7 +133,7 @@ def _own(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], 
     if left and not owned:
         return None
     size = small.buffer.size // prod(small.buffer.shape[d] for d in owned) * b.dtype.bytes
-    return small if size <= PRIVATE_BYTES else None
+    return small if size <= machine.costs.groups.private else None
 
 
 def _common(b: loops.Buffer, name: str, accesses: list[_Access], groups: set[str], axes: frozenset[str]) -> _Slice | None:

@@ -26,8 +26,6 @@ from polytc.codegen.intervals import Interval, interval
 from polytc.codegen.passes import work_items
 from polytc.machine import Machine
 
-BANKS = 32
-"""Banks of local memory, each of words of four bytes."""
 GAIN = 0.95
 """Longer rows must bring the turns that accesses wait for to this part."""
 SOME = 16
@@ -58,7 +56,7 @@ def pad_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     room = machine.local_bytes - sum(b.size * b.dtype.bytes for b in own)
     longer: dict[loops.Buffer, loops.Buffer] = {}
     for b in own:
-        more = _longer(b, used.get(b.name, []), warp, room)
+        more = _longer(b, used.get(b.name, []), warp, room, machine.costs.groups.banks)
         if more != b:
             longer[b] = more
             room -= (more.size - b.size) * b.dtype.bytes
@@ -84,33 +82,34 @@ def _numbers(kernel: loops.Kernel) -> Iterator[dict[str, int]]:
         yield dict(zip(names, numbers, strict=True))
 
 
-def _longer(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], room: int) -> loops.Buffer:
+def _longer(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], room: int, banks: int
+            ) -> loops.Buffer:
     """The buffer with the rows that cost the fewest turns, of those that fit `room` more bytes."""
     if len(b.shape) < 2 or not used:
         return b
     whole = max(a.lanes for a in used)
-    turns = {b: _turns(b, used, warp)}
+    turns = {b: _turns(b, used, warp, banks)}
     for extra in (whole, 2 * whole):
         more = replace(b, shape=(*b.shape[:-1], b.shape[-1] + extra))
         if (more.size - b.size) * b.dtype.bytes <= room:
-            turns[more] = _turns(more, used, warp)
+            turns[more] = _turns(more, used, warp, banks)
     best = min(turns, key=lambda x: turns[x])
     return best if turns[best] <= GAIN * turns[b] else b
 
 
-def _turns(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...]) -> int:
+def _turns(b: loops.Buffer, used: list[_Access], warp: tuple[dict[str, int], ...], banks: int) -> int:
     """How often the banks must serve the accesses of a warp: as often as the one with the most words, for each access."""
-    return sum(a.times * _most(b, a, warp) for a in used)
+    return sum(a.times * _most(b, a, warp, banks) for a in used)
 
 
-def _most(b: loops.Buffer, a: _Access, warp: tuple[dict[str, int], ...]) -> int:
+def _most(b: loops.Buffer, a: _Access, warp: tuple[dict[str, int], ...], banks: int) -> int:
     """Words of one bank that a warp wants at once, in turns of so many items that their vectors are as many words as banks."""
     firsts = [_element(b, a, numbers) for numbers in warp]
-    together = max(1, BANKS // a.lanes)
+    together = max(1, banks // a.lanes)
     worst = 0
     for start in range(0, len(firsts), together):
         words = {(first + k) * b.dtype.bytes // 4 for first in firsts[start:start + together] for k in range(a.lanes)}
-        worst += max(Counter(w % BANKS for w in words).values())
+        worst += max(Counter(w % banks for w in words).values())
     return worst
 
 

@@ -23,8 +23,6 @@ ENOUGH = 64
 """Iterations of the outer loop that make collapsing needless."""
 BLOCKS = 32
 """Blocks of the inner loop, where these come first, at least; fewer where it has fewer iterations."""
-DIRTY = 2
-"""Times that a byte takes which another thread has written, in those of one that nobody writes."""
 PART = 4
 """What all blocks use again should take this part of the second cache at most."""
 
@@ -83,7 +81,8 @@ def _deals_inner(outer: loops.For, inner: loops.For, machine: Machine) -> bool:
     if machine.kind != "cpu" or len(machine.caches) < 2:
         return False
     shared, other = _shared(inner.body, inner.var), _shared(inner.body, outer.var)
-    return shared <= DIRTY * other and shared <= machine.caches[1].bytes // PART and other >= machine.caches[0].bytes
+    first, second = machine.caches[0].bytes, machine.caches[1].bytes
+    return shared <= machine.costs.traffic.dirty * other and shared <= second // PART and other >= first
 
 
 def _shared(body: loops.Stmt, var: str) -> int:

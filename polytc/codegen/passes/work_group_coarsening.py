@@ -13,12 +13,6 @@ from polytc.codegen.passes import work_estimate
 from polytc.machine import Machine
 from polytc.program.scalars import I64
 
-WORK = 1 << 15
-"""Elements that a work-group stores at least, some microseconds' work. PoCL deals out groups in an order of its own: what
-neighbours share, it would bring to both cores."""
-GROUPS = 32
-"""Work-groups for each core at least, so that cores that are late can be helped."""
-
 
 def coarsen(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel whose outermost parallel loops, if their bounds are constant, have fewer iterations of more work each."""
@@ -43,7 +37,7 @@ def _nest(s: loops.For, around: int, machine: Machine) -> loops.For:
     if isinstance(s.body, loops.For) and s.body.kind == "parallel":
         return replace(s, body=_nest(s.body, around * count, machine))
     stored = max(1, _stored(s.body, {s.var: intervals.of_loop(s, {})}))
-    size = min(-(-WORK // stored), around * count // (GROUPS * machine.cores))
+    size = min(-(-machine.costs.groups.coarse // stored), around * count // (machine.costs.groups.per_core * machine.cores))
     return _cut(s, count, size) if size > 1 else s
 
 

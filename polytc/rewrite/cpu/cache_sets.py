@@ -16,9 +16,6 @@ from polytc.schedule.cost.register_tiles import RegisterTile
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
 from polytc.schedule.facts.strides import of_access
 
-FAR = 12.0
-"""Cycles to fetch a line from behind the second cache, when many are under way."""
-
 
 def refetch_cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: RegisterTile, lanes: int, machine: Machine
                    ) -> float:
@@ -35,7 +32,7 @@ def refetch_cycles(program: pr.Program, s: pr.Statement, read: pr.Read, tile: Re
     passes = -(-extent[tile.jam] // tile.rows) - 1
     panels = prod(extent[i] for i in coincident_indices(s) if i not in (tile.jam, tile.vector))
     lines = extent[steps[0]] * -(-extent[tile.vector] * access.width // cache.line)
-    return FAR * passes * panels * lines
+    return machine.costs.traffic.line * passes * panels * lines
 
 
 def resident_lines(cache: Cache, stride: int, row: int) -> int:

@@ -33,8 +33,6 @@ from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost.register_tiles import MATRIX
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
-REUSE = 8
-"""Times that each number of a variable factor must be used before it is put into words."""
 TOP_BITS = 0x80808080
 """The top bit of each of four bytes."""
 
@@ -138,10 +136,10 @@ def _plan(program: pr.Program, s: pr.Statement, fixed: frozenset[str], machine: 
     if factors is None:
         return None
     seldom = next((f.read.tensor for f in factors if f.read.tensor not in fixed
-                   and s.points < REUSE * program.tensor(f.read.tensor).size), None)
+                   and s.points < machine.costs.copies.word_uses * program.tensor(f.read.tensor).size), None)
     if seldom is not None:
         why.declines(s.name, f"{seldom} in words: each of its numbers is used {s.points // program.tensor(seldom).size} times, "
-                             f"and words take {REUSE}")
+                             f"and words take {machine.costs.copies.word_uses}")
         return None
     return min(_plans(program, s, machine), key=lambda p: (-p.dot.group, _corrections(s, p, fixed)), default=None)
 

@@ -24,9 +24,7 @@ from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
-ACCUMULATORS = 4
-"""Vectors of partial results of a plain reduction: enough to hide the latency of one operation."""
-VECTORS = (1, 2, ACCUMULATORS, 8)
+VECTORS = (1, 2, 4, 8)
 """Vectors of partial results that there are to choose from."""
 
 
@@ -48,8 +46,8 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
-        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * ACCUMULATORS * lanes
-        chosen.append(Lanes(s.name, reduced.index, lanes * (ACCUMULATORS if many else 1)))
+        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * machine.costs.arithmetic.in_flight * lanes
+        chosen.append(Lanes(s.name, reduced.index, lanes * (machine.costs.arithmetic.in_flight if many else 1)))
         why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
 

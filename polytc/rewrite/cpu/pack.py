@@ -35,17 +35,10 @@ from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statemen
 
 PANEL = 16
 """The stride that stands for `next row of a panel`: neither the same element nor the next one, and near."""
-COPY = 2.0
-"""Cycles to pack one element."""
-DOT = 0.8
-"""Cycles of one vector multiply-add where both operands are loaded for it: dot products in lanes (rewrite.cpu.lanes)."""
 GROWTH = 1.25
 """Largest size of a packed copy, in sizes of the tensor."""
 GAIN = 0.75
 """Cycles with a packed copy, in those without, at most, where the sizes are open: it costs much where they are small."""
-REUSE = 64
-"""Times that each element of a variable operand must be used before packing it is considered, unless it does not stay in the
-second cache as it lies."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +159,14 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
     fixed, machine = around.fixed, around.machine
     s = program.statement(name)
     accesses = of_statement(program, s)
-    shared = coincident_indices(s)
+    shared, costs = coincident_indices(s), machine.costs.copies
     lanes = lane_width(program, s, machine)
     plain = register_tiles.best(s, accesses, shared, lanes, machine)
     reduced = along(program, s, lanes)
     again = {r: refetch_cycles(program, s, r, plain, lanes, machine) if plain is not None and not around.sized else 0.0
              for r in pr.reads(s)}
-    unpacked = plain.cycles if plain is not None else s.points / lanes * DOT if reduced is not None else float("inf")
+    dots = s.points / lanes * machine.costs.arithmetic.dot if reduced is not None else float("inf")
+    unpacked = plain.cycles if plain is not None else dots
     unpacked += sum(again.values())
     each = len(accesses) == 1 + len(pr.reads(s))  # not those that are put side by side into words
     found = list[_Candidate]()
@@ -181,9 +175,9 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
         size = _points(s, formal)
         if not formal or read.tensor not in around.given:
             continue
-        if read.tensor not in fixed and not again[read] and s.points < REUSE * size:
+        if read.tensor not in fixed and not again[read] and s.points < costs.pack_uses * size:
             times = s.points // max(1, size)
-            why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {REUSE}")
+            why.declines(name, f"{read.tensor}: each element is used {times} times, and a copy takes {costs.pack_uses}")
             continue
         same = {place} if each else {n for n, a in enumerate(accesses) if not a.write and a.tensor == read.tensor}
         for vector in (i for i in shared if i in formal and s.box[i][0] == 0 and s.extents[i] >= lanes):
@@ -196,7 +190,7 @@ def _weighed(program: pr.Program, name: str, around: _Around, why: Reasons) -> _
             if _as_it_lies(program, s, read, vector, width):
                 why.declines(name, f"{read.tensor}: it lies as panels of {width} along {vector} would")
                 continue
-            copy = 0.0 if read.tensor in fixed else COPY * size
+            copy = 0.0 if read.tensor in fixed else costs.pack * size
             beside = sum(again.values()) - again[read] + copy
             found.append(_Candidate(Panels(name, read.tensor, place - 1, vector, width), tile.cycles, beside, copy))
     return _Weighed(unpacked, tuple(found))

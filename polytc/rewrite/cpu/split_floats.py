@@ -33,8 +33,6 @@ LARGEST = 3.3895313892515355e38
 """Of the bf16."""
 BF16_PAIR = U32.bits // BF16.bits
 """bf16 in a word."""
-SPLIT = 1.0
-"""Cycles to split one number and to put its parts into words."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _costs(program: pr.Program, s: pr.Statement, wide: pr.Read, machine: Machine
         return None
     times = s.points // (rows * columns * steps)
     multiplied = register_tiles.matrix_cycles(rows, columns, PARTS * steps // BF16_PAIR) * times
-    parts = multiplied + SPLIT * program.tensor(wide.tensor).size
+    parts = multiplied + machine.costs.copies.split * program.tensor(wide.tensor).size
     return s.points / (machine.lanes(F32.bytes) * machine.fma_ports), parts
 
 

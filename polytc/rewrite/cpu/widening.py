@@ -26,10 +26,6 @@ from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.facts.fusion_groups import is_contraction
 
-REUSE = 16
-"""Times that each element must be used: elements that are used less often come from memory in half the time as halves or less,
-and the arithmetic does not wait for their conversion."""
-
 
 @dataclass(frozen=True)
 class Widened:
@@ -44,13 +40,13 @@ def decide(program: pr.Program, machine: Machine) -> Decision:
     """The halves and bytes that contractions use often. Where sizes are open, a constant is chosen if it is used often for the
     typical ones, another tensor only if it is so for all."""
     chosen, why = list[Widened](), Reasons()
-    fixed = hoist.constants(program)
+    fixed, uses = hoist.constants(program), machine.costs.copies.convert_uses
     for s, number, read in _candidates(program, machine):
         source = program.tensor(read.tensor)
-        always = not program.sizes or source.name in fixed or _repeats(s, read) >= REUSE
+        always = not program.sizes or source.name in fixed or _repeats(s, read) >= uses
         used = f"{source.name} of {read.dtype}: each element is used {s.points // max(1, source.size)} times"
-        if s.points < REUSE * source.size or not always:
-            why.declines(s.name, f"{used}, and a copy takes {REUSE}")
+        if s.points < uses * source.size or not always:
+            why.declines(s.name, f"{used}, and a copy takes {uses}")
             continue
         why.acts(s.name, f"{used}, and converted once")
         chosen.append(Widened(s.name, source.name, number))

@@ -13,6 +13,7 @@ from itertools import product
 from math import ceil, prod
 
 from polytc.machine import Machine
+from polytc.machine.device_costs import Groups
 from polytc.program import program as pr
 from polytc.program.affine import Linear
 from polytc.program.linear import linear
@@ -21,18 +22,10 @@ from polytc.schedule.facts.fusion_groups import Group, conditions_on, is_contrac
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import AccessStrides, of_statement, vector_score
 
-MIN_WORK_GROUP = 128
-"""Work-items of a group at least: fewer would copy too much each, and fill no wave of AMD's."""
 DEPTHS = (16, 32, 24, 20, 12, 8)
 """Steps of the reduction between two barriers, by preference; the first that divides its extent, else the first."""
 SMALL = 6
 """Iterations of loops along one axis or two, or steps of the reduction, below which tiles gain nothing."""
-SECTOR = 8
-"""Elements that memory delivers at once."""
-COPY, DIVISION = 2, 5
-"""What copying an element costs, in multiply-adds, and each division for finding its place."""
-SHARE = 0.5
-"""What the work of all units counts beside that of the busiest."""
 WINDOW = 64
 """Steps of the other reduction loops that run between two barriers at most."""
 MOST = 256
@@ -193,7 +186,7 @@ def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple
     most = min(MAX_WORK_GROUP, machine.max_work_group)
     few = (1, 2, 4, 8, 16)
     axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
-    items = [i for i in product(*axes) if min(MIN_WORK_GROUP, most) <= prod(i) <= most]
+    items = [i for i in product(*axes) if min(machine.costs.groups.smallest, most) <= prod(i) <= most]
     ones = (1,) * (len(extents) - 2)
     elements = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
               if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
@@ -208,19 +201,19 @@ def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
     steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
     sizes = dict(zip(scene.names, tile, strict=True)) | steps
-    copies = sum(_copying(box) for box in scene.boxes(sizes)) / (items * prod(steps.values()))
+    copies = sum(_copying(box, scene.machine.costs.groups) for box in scene.boxes(sizes)) / (items * prod(steps.values()))
     each = prod(elements) + sum(elements[:2]) + copies
     cores = scene.machine.cores
-    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + SHARE * groups * items / cores
+    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + scene.machine.costs.groups.idle * groups * items / cores
     return busiest * each, abs(prod(tile) // tile[1] - tile[1])
 
 
-def _copying(box: tuple[int, ...]) -> float:
+def _copying(box: tuple[int, ...], costs: Groups) -> float:
     """Of an operand's tile of that size to local memory. Rows that are no power of two begin anywhere, and the place of an
     element among them is found by divisions."""
     odd = [n for n in box if n & (n - 1)]
-    beyond = (box[-1] + SECTOR - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
-    return prod(box) * (COPY + DIVISION * len(odd)) * beyond
+    beyond = (box[-1] + costs.sector - 1) / box[-1] if box[-1:] and box[-1] in odd else 1
+    return prod(box) * (costs.copy + costs.division * len(odd)) * beyond
 
 
 def _depth(scene: _Scene, tile: tuple[int, ...]) -> tuple[tuple[str, int], ...]:

@@ -39,10 +39,8 @@ from polytc.schedule.facts.fusion_groups import (
     is_contraction,
     reduced_indices,
 )
-from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
-MIN_ELEMENTS = 2048
-"""Elements of a group: fewer are not worth a second kernel."""
 TILE = 64 * 64
 """Results of a contraction that a group computes, about."""
 STEPS = 128
@@ -110,9 +108,9 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
     if groups >= MINIMAL_PARALLELISM:
         return None
-    count = -(-GROUPS_PER_UNIT * machine.cores // groups)
+    count = -(-machine.costs.groups.per_unit * machine.cores // groups)
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    wanted = count if open_ & reduced.keys() else min(count, elements // MIN_ELEMENTS)
+    wanted = count if open_ & reduced.keys() else min(count, elements // machine.costs.groups.pieces)
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
     count = count if index.index in open_ else min(wanted, index.extent // 2)

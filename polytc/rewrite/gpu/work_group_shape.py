@@ -15,7 +15,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, reduced_indices
-from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement, vector_score
 
 MIN_ITERATIONS = 16
@@ -57,7 +57,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> WorkGroupShap
         size = _items_for(found.extent, most)
         beside = 1 if found.row is None else min(most // size, _power(group.extents[found.row]))
     else:
-        if found.extent < 2 * MIN_ITERATIONS or prod(group.extents) >= GROUPS_PER_UNIT * machine.cores * most:
+        if found.extent < 2 * MIN_ITERATIONS or prod(group.extents) >= machine.costs.groups.per_unit * machine.cores * most:
             return None
         beside = min(COLUMNS, found.beside(group))
         size = _items_for(found.extent, most // beside)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import groupby
 from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.names import Names
@@ -86,27 +86,28 @@ def _kept(program: pr.Program, before: tuple[pr.Statement, ...], cut: pr.Program
     By the loops of the text; of an open size there are no single groups."""
     typical = numeric(replace(program, statements=before)).statements
     host, divided = _launched(typical, machine), _launched(numeric(cut).statements, machine)
-    if not program.sizes and _in_one_group(typical, machine) <= min(host, divided):
-        return f"divided: one group takes {_in_one_group(typical, machine):.3g} us, launches {divided:.3g} us"
-    return "" if divided < host else f"divided: launches take {divided:.3g} us with its statements cut, {host:.3g} us without"
+    if not program.sizes and _in_one_group(typical, machine).seconds <= min(host.seconds, divided.seconds):
+        return f"divided: one group takes {_in_one_group(typical, machine)}; launches {divided}"
+    return "" if divided.seconds < host.seconds else f"divided: launches take {divided} with its statements cut; {host} without"
 
 
-def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
-    """Microseconds with a launch for each statement, or for those that are cut together."""
-    total = 0.0
+def _launched(statements: tuple[pr.Statement, ...], machine: Machine) -> Estimate:
+    """The time with a launch for each statement, or for those that are cut together."""
+    total, costs = Estimate(), machine.costs.launches
     for around, run in _runs(statements):
-        trips, most = prod(r.extent for r in around), launches.ITEMS * machine.cores
+        trips, most = prod(r.extent for r in around), costs.items * machine.cores
         for kernel in gpu.kernels(run):
             cut = gpu.is_cut(kernel[0])
             waits = [launches.serialized_instances(s, most) / trips if cut else _waits(s, most) for s in kernel]
-            total += trips * (launches.STEP * sum(waits) + launches.LAUNCH * (1 if cut else len(kernel)))
+            total += trips * Estimate(arithmetic=costs.step * sum(waits), launches=costs.launch * (1 if cut else len(kernel)))
     return total
 
 
-def _in_one_group(statements: tuple[pr.Statement, ...], machine: Machine) -> float:
-    """Microseconds of one group for all."""
-    return launches.LAUNCH + sum(prod(r.extent for r in s.ranges[:s.depth]) * (
-        kernel_loops.BARRIER + kernel_loops.STEP * _waits(s, machine.max_work_group)) for s in statements)
+def _in_one_group(statements: tuple[pr.Statement, ...], machine: Machine) -> Estimate:
+    """The time of one group for all."""
+    phases = (prod(r.extent for r in s.ranges[:s.depth]) * kernel_loops.phase_time(machine, _waits(s, machine.max_work_group))
+              for s in statements)
+    return sum(phases, Estimate(launches=machine.costs.launches.launch))
 
 
 def _waits(s: pr.Statement, busy: int) -> float:

@@ -13,15 +13,13 @@ from functools import cached_property
 from math import ceil, prod
 from typing import TypeVar
 
-from polytc.machine import Machine
+from polytc.machine import Machine, estimates
 from polytc.poly import isl
 from polytc.program import program as pr
 from polytc.program.affine import Linear, interval
 from polytc.program.linear import linear
 
 K = TypeVar("K")
-RATES = (0.0, 1 / 24, 1 / 4, 1 / 3)
-"""Cycles a byte takes from the first, second, third cache and from memory."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,4 @@ def touched(parts: Sequence[tuple[Reach, dict[str, int]]]) -> int:
 
 def rate(machine: Machine, size: float) -> float:
     """Cycles a byte takes from the smallest memory that holds so many bytes."""
-    for level, cache in enumerate(machine.caches):
-        if size <= cache.bytes:
-            return RATES[min(level, len(RATES) - 1)]
-    return RATES[-1]
+    return machine.costs.of_byte(estimates.level_of(machine, size), len(machine.caches))

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from polytc.machine import Machine
+from polytc.machine.costs import Arithmetic
 from polytc.program import program as pr
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
-SHARED = 25_000
-"""Elements moved, from which several threads are faster: some three microseconds of one."""
-REUSE, REDUCTION = 16, 4
-"""Multiply-adds of a register tile, and steps of another reduction, that take as long as moving an element."""
-ELEMENTARY = 8
-"""Elements that could be moved in the time of one exp."""
 CHEAP = frozenset({"min", "max", "abs", "floor", "ceil", "round", "trunc", "fma", "sqrt", "clamp", "isnan", "word"})
 """Calls that are one or two instructions."""
 
 
-def work(program: pr.Program, statements: Iterable[pr.Statement]) -> float:
+def pays(moved: float, machine: Machine) -> bool:
+    """Are several threads faster for so many elements moved?"""
+    return moved >= machine.costs.threads.elements
+
+
+def work(program: pr.Program, statements: Iterable[pr.Statement], machine: Machine) -> float:
     """Elements that one thread could move in the time of these statements."""
-    return sum(_work(program, s) for s in statements)
+    return sum(_work(program, s, machine.costs.arithmetic) for s in statements)
 
 
-def _work(program: pr.Program, s: pr.Statement) -> float:
+def _work(program: pr.Program, s: pr.Statement, costs: Arithmetic) -> float:
     touched = [s.target, *{r.tensor for r in pr.reads(s)}]
     moved = sum(min(s.points, program.tensor(n).size) for n in touched)
-    arithmetic = s.points / (REUSE if is_contraction(s) else REDUCTION if reduced_indices(s) else 1)
+    arithmetic = s.points / (costs.reuse if is_contraction(s) else costs.reduction if reduced_indices(s) else 1)
     calls = sum(isinstance(e, pr.Call) and e.fn not in CHEAP and not e.fn.startswith("dot_") for e in pr.walk(s.value))
-    return max(moved, arithmetic) + calls * s.points * ELEMENTARY
+    return max(moved, arithmetic) + calls * s.points * costs.elementary

@@ -10,6 +10,7 @@ share what they read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -18,10 +19,6 @@ from polytc.program import program as pr
 from polytc.schedule.facts.fusion_groups import reduced_indices
 from polytc.schedule.facts.strides import AccessStrides, panel_width
 
-LOAD = 0.25
-"""Cycles that a load costs beside arithmetic that hides it."""
-MISS = 1.0
-"""Further cycles of a load of an operand that the reduction walks in long strides: its lines do not stay in the first cache."""
 SHORT = 64
 """Steps of a reduction that may be unrolled."""
 STRAIGHT = 256
@@ -56,7 +53,7 @@ def best(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str
     found = _tiles(s, accesses, shared, lanes, machine, every=False)
     chosen = min(found, key=lambda t: _order(accesses[0], t), default=None)
     steps = prod(s.extents[i] for i in reduced_indices(s))
-    scalar = steps * prod(s.extents[i] for i in shared) * (1 + LOAD * len(accesses))
+    scalar = steps * prod(s.extents[i] for i in shared) * (1 + machine.costs.accesses.load * len(accesses))
     return chosen if chosen is not None and chosen.cycles < scalar else None
 
 
@@ -181,7 +178,20 @@ def _shapes(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, t
             sides: tuple[range, range], steps: int, lanes: int, machine: Machine) -> list[tuple[int, int, float]]:
     """(rows, width, cycles) of the tiles that there may be for a grid of iterations of `jam` times vectors. loops: vector, jam
     and the reduced indices; sides: how many rows and vectors there may be."""
+    high, wide = grid
+    whole = _counted(accesses, loops, grid, steps, lanes, machine)
+    heights, widths = sides
+    shapes = [(m, n) for m in heights for n in widths
+              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
+    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
+    return [(m, n, whole(m, n)) for m, n in shapes]
+
+
+def _counted(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, tuple[str, ...]], grid: tuple[int, int],
+             steps: int, lanes: int, machine: Machine) -> Callable[[int, int], float]:
+    """The function that counts the cycles of a grid in tiles of so many rows and vectors: see `_shapes`."""
     vector, jam, reduced = loops
+    costs = machine.costs.accesses
     last = reduced[-1] if reduced else None
     high, wide = grid
     far = [_far(a, last, steps, machine) for a in accesses[1:]]
@@ -191,21 +201,32 @@ def _shapes(accesses: tuple[AccessStrides, ...], loops: tuple[str, str | None, t
         loads = [(m if jam is not None and a.stride(jam) != 0 else 1) * (n if a.stride(vector) != 0 else 1)
                  for a in accesses[1:]]
         busy = sum(x * c for x, c in zip(loads, single, strict=True)) / machine.load_ports
-        misses = sum(x * MISS for x, scattered in zip(loads, far, strict=True) if scattered)
-        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * LOAD + misses
-        store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+        misses = sum(x * costs.miss for x, scattered in zip(loads, far, strict=True) if scattered)
+        step = max(m * n / machine.fma_ports, machine.fma_latency, busy) + sum(loads) * costs.load + misses
+        store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
         return steps * step + m * n * store
 
     def whole(m: int, n: int) -> float:
         return sum(count * times * tile(rows, columns)
                    for count, rows in ((high // m, m), (1, high % m)) for times, columns in ((wide // n, n), (1, wide % n))
                    if count and rows and times and columns)
+    return whole
 
-    heights, widths = sides
-    shapes = [(m, n) for m in heights for n in widths
-              if m <= high and n <= wide and (m * n + n + 1 <= machine.vector_registers or (m, len(widths)) == (1, 1))]
-    shapes = shapes or [(1, min(widths[0], wide))]  # the panel is wider than the loop
-    return [(m, n, whole(m, n)) for m, n in shapes]
+
+def given(s: pr.Statement, accesses: tuple[AccessStrides, ...], shared: tuple[str, ...], tile: RegisterTile, lanes: int,
+          machine: Machine) -> float:
+    """Cycles of the statement in a tile that somebody else chose: what registers have no room for is stored and loaded again in
+    each step. The tile's own cycles mean nothing."""
+    extent, reduced = s.extents, reduced_indices(s)
+    steps = prod(extent[i] for i in reduced)
+    grid = (extent[tile.jam] if tile.jam is not None else 1, -(-extent[tile.vector] // lanes))
+    outer = prod(extent[i] for i in shared if i not in (tile.vector, tile.jam))
+    counted = _counted(accesses, (tile.vector, tile.jam, reduced), grid, steps, lanes, machine)(
+        min(tile.rows, grid[0]), min(tile.width, grid[1]))
+    beyond = max(0, tile.rows * tile.width + tile.width + 1 - machine.vector_registers)
+    tiles = grid[0] * grid[1] / (tile.rows * tile.width)
+    spilled = beyond * steps * tiles * machine.costs.accesses.spill * machine.costs.accesses.load
+    return (counted + spilled) * outer
 
 
 def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple[str, int]],
@@ -219,9 +240,10 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
     next tile, independent, is within the processor's reach.
     """
     box, whole = reduction
+    costs = machine.costs.accesses
     steps = prod(n for _, n in box)
     times = whole // steps
-    store = 1 if accesses[0].stride(vector) == 1 else 4 * lanes
+    store = 1 if accesses[0].stride(vector) == 1 else costs.scatter * lanes
 
     single = [_single(a, vector, tuple(i for i, _ in box), lanes, machine) for a in accesses[1:]]
 
@@ -231,7 +253,8 @@ def _straight(accesses: tuple[AccessStrides, ...], vector: str, jams: list[tuple
         kept = m * n + sum(v for v, a in zip(vectors, accesses[1:], strict=True) if a.stride(vector) != 0)
         again = max(0, kept - machine.vector_registers)
         wait = steps * machine.fma_latency if times > 1 else 0
-        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + (sum(vectors) + 8 * again) * LOAD) + m * n * store
+        loads = (sum(vectors) + costs.spill * again) * costs.load
+        return times * (max(m * n * steps / machine.fma_ports, busy, wait) + loads) + m * n * store
 
     found: list[RegisterTile] = []
     for jam, high in (*jams, (None, 1)):
@@ -272,6 +295,6 @@ def _single(a: AccessStrides, vector: str, reduced: tuple[str, ...], lanes: int,
             shifted = any((stride := a.stride(i)) is None or stride % lanes for i in reduced)
             return 1.0 + (machine.vector_bytes / machine.caches[0].line if shifted else 0.0)
         case 2:
-            return 3.0
+            return machine.costs.accesses.pair
         case _:
-            return 2.0 * lanes
+            return machine.costs.accesses.gather * lanes

@@ -19,8 +19,6 @@ from polytc.schedule.facts.strides import of_access, panel
 
 SMALLEST_BLOCK = 16
 """Steps of a reduction below which loading and storing the accumulators for each block would show."""
-PAGE = 4096
-"""Bytes of the smallest pages of memory."""
 GAIN = 0.5
 """The outermost loop is moved there if that makes at most this part of the traffic."""
 
@@ -99,7 +97,7 @@ def stream(program: pr.Program, s: pr.Statement, sizes: dict[str, int], machine:
     stride = of_access(program, large[0]).stride(reduced[0])
     extent = s.extents[reduced[0]]
     width = program.tensor(large[0].tensor).dtype.bytes
-    if stride is None or 4 * abs(stride) * width < PAGE or any(_plain_target(s, i) for i in reduced):
+    if stride is None or 4 * abs(stride) * width < machine.costs.traffic.page or any(_plain_target(s, i) for i in reduced):
         return None
     size = max((d for d in range(1, 2 * SMALLEST_BLOCK) if extent % d == 0), default=1)
     return Block(s.name, reduced[0], size, 0) if 2 * size >= SMALLEST_BLOCK else None

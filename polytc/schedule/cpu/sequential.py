@@ -64,7 +64,7 @@ def _with_given(choose: Choice, made: Decisions) -> Choice:
             return tile_sizes.given(scene, band, fixed, [n or None for n in given.sizes])
         return made.take("band", first, lambda: choose(scene, band, fixed),
                          lambda plan: BandTiled(first, tuple(n or 0 for n in plan.sizes)), read,
-                         options=lambda: ((p, p.cycles) for p in tile_sizes.candidates(scene, band, fixed)))
+                         options=lambda: ((p, p.time.seconds) for p in tile_sizes.candidates(scene, band, fixed)))
     return chosen
 
 

@@ -22,12 +22,12 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
-from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order
+from polytc.schedule.cost import parallel_profitability, register_tiles, tile_order, vector_loops
 from polytc.schedule.cpu import given_tiles
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.decisions import Decisions, Priced, Threaded
 from polytc.schedule.facts.fusion_groups import Group, coincident_indices, is_contraction, partition, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width, vector_score
+from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, panel_width
 from polytc.schedule.fusion.outer_fusion import Cluster, clusters
 from polytc.schedule.fusion.policies import Fusion
 
@@ -45,7 +45,7 @@ def nest(program: pr.Program, machine: Machine, prefix: str = "G", fusion: Fusio
     groups = fusion.groups if fusion is not None else partition(program)
     alone = fusion is not None and fusion.policy == "min"
     found = tuple(map(Cluster, ((g,) for g in groups))) if alone else clusters(program, groups, machine, made=made)
-    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, made), 1, made)
+    parts = tuple(_cluster(program, c, machine, f"{prefix}{n}", _kind(program, c.groups, machine, made), 1, made)
                   for n, c in enumerate(found))
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
@@ -65,10 +65,10 @@ def _cluster(program: pr.Program, cluster: Cluster, machine: Machine, name: str,
     return Band(name, members, parts[0] if len(parts) == 1 else Sequence(parts), permutable=True)
 
 
-def _kind(program: pr.Program, groups: tuple[Group, ...], made: Decisions) -> str:
+def _kind(program: pr.Program, groups: tuple[Group, ...], machine: Machine, made: Decisions) -> str:
     def own() -> str:
-        work = parallel_profitability.work(program, (s for g in groups for s in g.statements))
-        return "parallel" if work >= parallel_profitability.SHARED else "sequential"
+        work = parallel_profitability.work(program, (s for g in groups for s in g.statements), machine)
+        return "parallel" if parallel_profitability.pays(work, machine) else "sequential"
     first = groups[0].statements[0].name
     return made.take("threads", first, own, lambda kind: Threaded(first, "yes" if kind == "parallel" else "no"),
                      given_tiles.kind, options=lambda: [("parallel", None), ("sequential", None)] if groups[0].rows else ())
@@ -166,12 +166,8 @@ def _inner_vector(program: pr.Program, s: pr.Statement, inner: tuple[pr.Range, .
     free = set(coincident_indices(s))
     usable = [r for r in inner if r.extent >= 4 and (r.index in free or r.index in reduced) and (r.index not in reduced or
                                                      (not program.precise and accesses[0].stride(r.index) == 0))]
-    best = max(usable, key=lambda r: _own_score(accesses, r.index, reduced), default=None)
-    return best if best is not None and _own_score(accesses, best.index, reduced) > 0 else None
-
-
-def _own_score(accesses: tuple[AccessStrides, ...], index: str, reduced: set[str]) -> int:
-    return vector_score(accesses[1:] if index in reduced else accesses, index)
+    place, score = vector_loops.best(accesses, [r.index for r in usable], reduced)
+    return usable[place] if place is not None and score > 0 else None
 
 
 def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
@@ -184,16 +180,17 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     accesses = of_statement(program, s)
     lanes = lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
-        chosen = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+        chosen = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         if chosen is not None:
             return _register_tile(program, s, group, index, lanes, chosen, machine)
         return _unrolled(s, group, accesses, index, machine)[0] if is_contraction(s) and not s.where else flat
     wide = [r for r in rows if group.extents[r] >= min(4, lanes)]
     crossing = {r: _crossing(accesses, index, r, wide) for r in wide}
-    scores = {r: vector_score(tuple(a for a in accesses if a not in crossing[r]), index[r]) for r in wide}
-    vector = max(wide, key=lambda r: (scores[r], r), default=None)
-    if vector is None or scores[vector] <= 0:
+    turned = {index[r]: crossing[r] for r in wide}
+    place, score = vector_loops.best(accesses, list(turned), later=True, turned=turned)
+    if place is None or score <= 0:
         return flat if set(s.indices) <= set(coincident_indices(s)) else _chains(group, flat, machine)
+    vector = wide[place]
     panel = panel_width(s, index[vector])
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
@@ -212,12 +209,12 @@ def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterato
     s, index = _heaviest(group)
     accesses, lanes = of_statement(program, s), lane_width(program, s, machine)
     if s.op is not None and reduced_indices(s):
-        first = register_tiles.best(s, accesses, tuple(index), lanes, machine)
+        first = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):
             yield _register_tile(program, s, group, index, lanes, chosen, machine), chosen.cycles
         yield from ((tile, None) for tile in (_unrolled(s, group, accesses, index, machine) if first is None else ()))
     else:
-        for row in sorted(range(len(index)), key=lambda r: -vector_score(accesses, index[r])):
+        for row in sorted(range(len(index)), key=lambda r: -vector_loops.score(accesses, index[r])):
             panel = panel_width(s, index[row])
             yield from ((_streaming(group, row, n), None) for n in (panel, *(lanes * v for v in VECTORS)) if n is not None)
     own = choose_tile(program, group, machine)

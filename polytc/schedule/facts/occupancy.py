@@ -4,5 +4,3 @@ from __future__ import annotations
 
 MAX_WORK_GROUP = 256
 """Work-items of a group at most: more share too few registers."""
-GROUPS_PER_UNIT = 2
-"""Groups of one compute unit that hide each other's waiting."""

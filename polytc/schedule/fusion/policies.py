@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from polytc import decisions
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
-from polytc.schedule.cost import footprints
 from polytc.schedule.decisions import Decisions, Fused, Misfit, Priced, SharedBy
 from polytc.schedule.facts.fusion_groups import (
     Group,
@@ -31,39 +30,30 @@ from polytc.schedule.facts.fusion_groups import (
     together,
 )
 from polytc.schedule.fusion.outer_fusion import clusters
-from polytc.schedule.tiling.tile_sizes import PARALLEL_REGION
 
 POLICIES = ("min", "smart", "max")
 DEFAULT = "smart"
 BETTER = 0.7
-"""Cycles of another policy, in those of the default one, below which it is taken: the estimate leaves out much."""
-OPERATION = 0.6
-"""Cycles of a vector operation, load or store."""
-UNTILED = 3.0
-"""Cycles of a step of a contraction without its register tile, in cycles of one with it."""
-STRIDED = 1.5
-"""Cycles of an instance that moves one element, not a vector, beyond those of its arithmetic."""
+"""Time of another policy, in that of the default one, below which it is taken: the estimate leaves out much."""
 LONG = 240
 """Characters of a list of groups that is counted instead."""
-SMALL = 50_000
-"""Instances below which a group runs on one thread."""
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """groups: the statements that share loops; cycles: estimated for each policy; asked: the policy was asked for."""
+    """groups: the statements that share loops; times: estimated for each policy; asked: the policy was asked for."""
 
     policy: str
     groups: tuple[Group, ...]
-    cycles: dict[str, float]
+    times: dict[str, Estimate]
     asked: bool
 
     def __str__(self) -> str:
         groups = " ".join("{" + ", ".join(s.name for s in g.statements) + "}" for g in self.groups)
         if len(groups) > LONG:
             groups = f"{sum(len(g.statements) for g in self.groups)} statements in {len(self.groups)} groups"
-        estimates = ", ".join(f"{p} {c:.2g}" for p, c in self.cycles.items())
-        return f"fusion {self.policy}{', as asked' if self.asked else ''}: {groups}, cycles estimated: {estimates}"
+        estimates = "; ".join(f"{p} {t}" for p, t in self.times.items())
+        return f"fusion {self.policy}{', as asked' if self.asked else ''}: {groups}, estimated: {estimates}"
 
 
 def choose(program: pr.Program, machine: Machine, policy: str | None = None) -> Fusion:
@@ -75,17 +65,19 @@ def choose(program: pr.Program, machine: Machine, policy: str | None = None) -> 
     for s in program.statements:
         for n in _touched(s):
             users[n].add(s.name)
-    cycles: dict[str, float] = {}
+    times: dict[str, Estimate] = {}
     for p, groups in found.items():
-        same = next((q for q in cycles if q != "min" and _names(found[q]) == _names(groups)), None)
-        cycles[p] = cycles[same] if same is not None else sum(
-            _cycles(g, tensors, users, machine) for g in _together(program, groups, machine, p)) + sum(
-            _lost(g, tensors, machine) for g in groups)
+        same = next((q for q in times if q != "min" and _names(found[q]) == _names(groups)), None)
+        if same is not None:
+            times[p] = times[same]
+            continue
+        lost = estimates.arithmetic(machine, sum(_lost(g, tensors, machine) for g in groups))
+        times[p] = sum((_time(g, tensors, users, machine) for g in _together(program, groups, machine, p)), lost)
     if policy is not None:
-        return Fusion(policy, found[policy], cycles, True)
-    best = min(POLICIES, key=lambda p: (cycles[p], p != DEFAULT))
-    best = best if cycles[best] < BETTER * cycles[DEFAULT] else DEFAULT
-    return Fusion(best, found[best], cycles, False)
+        return Fusion(policy, found[policy], times, True)
+    best = min(POLICIES, key=lambda p: (times[p].seconds, p != DEFAULT))
+    best = best if times[best].seconds < BETTER * times[DEFAULT].seconds else DEFAULT
+    return Fusion(best, found[best], times, False)
 
 
 def decide(program: pr.Program, machine: Machine, policy: str | None, made: Decisions) -> Fusion:
@@ -107,12 +99,12 @@ def decide(program: pr.Program, machine: Machine, policy: str | None, made: Deci
 def _options(program: pr.Program, machine: Machine, policy: str | None) -> Iterator[Priced[Fusion]]:
     """The policies that make a difference, polytc's own first."""
     own, seen = choose(program, machine, policy), list[list[list[str]]]()
-    for p in sorted(POLICIES, key=lambda p: (p != own.policy, own.cycles[p])):
+    for p in sorted(POLICIES, key=lambda p: (p != own.policy, own.times[p].seconds)):
         found = choose(program, machine, p)
         names = _names(_together(program, found.groups, machine, p))
         if names not in seen:
             seen.append(names)
-            yield found, own.cycles[p]
+            yield found, own.times[p].seconds
 
 
 def _of_lines(program: pr.Program, lines: tuple[SharedBy, ...], made: Decisions) -> Fusion:
@@ -148,33 +140,35 @@ def _together(program: pr.Program, groups: tuple[Group, ...], machine: Machine, 
 
 
 def _arithmetic(s: pr.Statement, tensors: dict[str, pr.Tensor], machine: Machine) -> float:
-    return OPERATION * s.points * (2 + len(pr.reads(s))) / machine.lanes(tensors[s.target].dtype.bytes)
+    """Cycles of all instances as vectors."""
+    return machine.costs.arithmetic.vector * s.points * (2 + len(pr.reads(s))) / machine.lanes(tensors[s.target].dtype.bytes)
 
 
 def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> float:
-    """What statements take longer if the group leaves out loops that belong around register tiles of contractions, or into
+    """Cycles more for statements if the group leaves out loops that belong around register tiles of contractions, or into
     square tiles."""
     shared = [{row[n] for row in group.rows} for n in range(len(group.statements))]
-    strided = sum(STRIDED * s.points for s, kept in zip(group.statements, shared, strict=True) if splits_transposition(s, kept))
+    turned = [s.points for s, kept in zip(group.statements, shared, strict=True) if splits_transposition(s, kept)]
+    strided = sum(machine.costs.accesses.strided * points for points in turned)
     if not loses_register_tile(group):
         return strided
-    return strided + sum((UNTILED - 1) * _arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
+    tiled = sum(_arithmetic(s, tensors, machine) for s in group.statements if is_contraction(s))
+    return strided + (machine.costs.arithmetic.untiled - 1) * tiled
 
 
-def _cycles(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> float:
+def _time(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> Estimate:
     """Arithmetic, bytes that come from and go to other groups, idle threads, and the start of threads. users: the statements
     that touch a tensor, and somebody else where it is no temporary."""
     names = {s.name for s in group.statements}
-    work, moved = 0.0, 0
-    for s in group.statements:
-        work += _arithmetic(s, tensors, machine)
+    moved = 0
     for name in set().union(*map(_touched, group.statements)):
         size = tensors[name].size * tensors[name].dtype.bytes
         moved += 0 if group.rows and users[name] <= names else size
     everything = sum(t.size * t.dtype.bytes for t in tensors.values())  # what lies between one group's use of it and another's
-    work += moved * footprints.rate(machine, everything)
-    if machine.cores == 1 or sum(s.points for s in group.statements) < SMALL:
+    counted = sum(_arithmetic(s, tensors, machine) for s in group.statements)
+    work = estimates.arithmetic(machine, counted) + estimates.moved(machine, moved, everything)
+    if machine.cores == 1 or sum(s.points for s in group.statements) < machine.costs.threads.instances:
         return work
     iterations = prod(group.extents)
-    shared = work * ceil(iterations / machine.cores) / iterations + PARALLEL_REGION
-    return min(work, shared)  # threads are no reason to split a group
+    shared = work * ceil(iterations / machine.cores) / iterations + estimates.regions(machine, 1)
+    return min(work, shared, key=lambda t: t.seconds)  # threads are no reason to split a group

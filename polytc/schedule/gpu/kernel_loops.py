@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from polytc.machine import Estimate, Machine
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import kinds
 from polytc.program.affine import Linear
@@ -25,20 +26,22 @@ from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
 
-BARRIER = 0.3
-"""Microseconds until all items of a group have met."""
-STEP = 0.5
-"""Microseconds of an instance for all items of a group at once."""
 MANY = 1 << 30
 """Iterations of loops that a group has to divide, whatever they are."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """micros: estimated, of one iteration of the loops around."""
+    """time: estimated, of one iteration of the loops around."""
 
     nest: Nest
-    micros: float
+    time: Estimate
+
+
+def phase_time(machine: Machine, instances: float) -> Estimate:
+    """Of so many instances one after another for all items of a group, and of the barrier behind them."""
+    costs = machine.costs.launches
+    return Estimate(arithmetic=costs.group_step * instances, barriers=costs.barrier)
 
 
 def member(scene: Scene, loop: LinearLoop, kind: str = "sequential", divisor: int = 1, modulus: int = 0) -> Member:
@@ -99,7 +102,7 @@ def plan(scene: Scene, tree: Tree, fixed: dict[str, Rows], around: float, name: 
     axes = gpu.items([MANY] * min(2, max(1, _most(tree))), scene.machine)
     inside = _Group(scene, tuple(axes)).of(tree, fixed, around, f"{name}.in")
     rows = tuple((scene.statements[s].name, "0") for s in bands.statements(tree))
-    return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.micros)
+    return Plan(Band(name, (Member(rows, kinds.group(0), coincident=True),), inside.nest), inside.time)
 
 
 def _most(tree: Tree) -> int:
@@ -130,20 +133,21 @@ class _Group:
                 raise AssertionError("groupwise: a statement has no loops that items could divide")
             case Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.children)]
-                return Plan(Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts))
+                return Plan(Sequence(tuple(p.nest for p in parts)), sum((p.time for p in parts), Estimate()))
             case bands.PermutableBand() if any(loop.coincident for loop in tree.loops):
                 return self.phase(tree, fixed, around, name)
         trips = float(prod(tile_sizes.extent(self.scene, loop) for loop in tree.loops))
         inner = {s: (*fixed[s], *(loop.row(s) for loop in tree.loops)) for s in bands.statements(tree)}
         child = self.of(tree.child, inner, around * trips, f"{name}.in")
-        return Plan(Band(name, members(self.scene, tree.loops), child.nest), trips * child.micros)
+        return Plan(Band(name, members(self.scene, tree.loops), child.nest), trips * child.time)
 
     def alone(self, tree: Tree, around: float, name: str) -> Plan:
         """A tree without loops that items could divide: the first item runs it."""
         points = sum(self.scene.statements[s].points for s in bands.statements(tree))
         rows = tuple((self.scene.statements[s].name, "0") for s in bands.statements(tree))
         first = tuple(Member(rows, kinds.item(axis), coincident=True) for axis in reversed(range(len(self.axes))))
-        return Plan(Band(name, first, sequential_nest(self.scene, tree, f"{name}.one")), BARRIER + STEP * points / around)
+        one = sequential_nest(self.scene, tree, f"{name}.one")
+        return Plan(Band(name, first, one), phase_time(self.scene.machine, points / around))
 
     def phase(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Plan:
         """A band whose loops that carry nothing the items divide among themselves, in rounds between which nobody waits."""
@@ -168,4 +172,4 @@ class _Group:
         made = Band(name, tuple(reversed(rounds)), items, whole=True)
         points = sum(self.scene.statements[s].points for s in bands.statements(band))
         busy = min(total, prod(tile_sizes.extent(self.scene, loop) for loop in free))
-        return Plan(made, BARRIER + STEP * ceil(max(1.0, points / around / busy)))
+        return Plan(made, phase_time(self.scene.machine, ceil(max(1.0, points / around / busy))))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine
 from polytc.poly import isl, nest, scheduler
 from polytc.poly.dependences import Dependences
 from polytc.poly.nest import Nest
@@ -32,20 +32,13 @@ from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tiling import point_loops, tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
 
-LAUNCH = 5.0
-"""Microseconds from the start of a launch to that of the next one in its queue, if it does nothing."""
-STEP = 0.4
-"""Microseconds of an instance that waits for memory, and of those of other items beside it."""
-ITEMS = 2048
-"""Work-items of a compute unit that are under way at once."""
-
 
 @dataclass(frozen=True)
 class Planned:
-    """What runs a tree. micros: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch?"""
+    """What runs a tree. time: estimated, of one iteration of the loops around; parallel: does it hold loops of a launch?"""
 
     nest: Nest
-    micros: float
+    time: Estimate
     parallel: bool
     how: tuple[str, ...] = ()
 
@@ -76,7 +69,7 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
     try:
         asked = question(scop, deps, tuple(s for s in loop.statements if not gpu.is_cut(s)))
     except isl.QuotaExceeded as e:
-        return Planned(nest.in_order((loop,), 0), 0.0, False, (f"loop {loop.label}: program order: {e}",))
+        return Planned(nest.in_order((loop,), 0), Estimate(), False, (f"loop {loop.label}: program order: {e}",))
     scene = Scene(scop.program, point_loops.names(loop.statements), asked.conflicts, machine)
     mapping = _Mapping(scene, open_)
     written = outer_parallelism.tree(asked.conflicts, (loop,))
@@ -98,11 +91,11 @@ def _loop(scop: Scop, deps: Dependences, machine: Machine, loop: pr.Loop, name: 
         if given.by not in possible:
             raise Misfit(f"the loop {loop.label} can be mapped by {', '.join(possible)}")
         return possible[given.by]
-    best = made.take("loop", first, lambda: min(found, key=lambda title: found[title].micros),
+    best = made.take("loop", first, lambda: min(found, key=lambda title: found[title].time.seconds),
                      lambda title: LoopMapped(first, by[title]), read,
-                     options=lambda: sorted(((t, p.micros) for t, p in found.items()), key=lambda x: x[1]))
-    estimates = ", ".join(f"{title} {p.micros:.2g}" for title, p in found.items())
-    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, microseconds estimated: {estimates}", *notes))
+                     options=lambda: sorted(((t, p.time.seconds) for t, p in found.items()), key=lambda x: x[1]))
+    estimates = "; ".join(f"{title} {p.time}" for title, p in found.items())
+    return replace(found[best], how=(f"loop {loop.label}: {HOW[best]}, estimated: {estimates}", *notes))
 
 
 HOW = {"the text": "the loops of the text", "isl's scheduler": "the loops of isl's scheduler", "tiles": "wavefronts of tiles"}
@@ -135,22 +128,28 @@ class _Mapping:
         match tree:
             case nest.Leaf():
                 s = self.scene.statements[tree.statement]
-                return Planned(nest.Leaf(s.name), LAUNCH + STEP * s.points / around, False)
+                return Planned(nest.Leaf(s.name), self.time(s.points / around), False)
             case bands.Cut():
                 return self.cut(tuple(self.scene.statements[s] for s in tree.statements), around, name)
             case nest.Sequence():
                 parts = [self.of(x, fixed, around, f"{name}.{n}") for n, x in enumerate(tree.children)]
-                return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum(p.micros for p in parts),
+                return Planned(nest.Sequence(tuple(p.nest for p in parts)), sum((p.time for p in parts), Estimate()),
                                any(p.parallel for p in parts))
             case bands.PermutableBand() if any(loop.coincident for loop in tree.loops):
                 return self.launch(tree, fixed, around, name)
             case bands.PermutableBand():
                 return self.outside(tree, fixed, around, name)
 
+    def time(self, instances: float) -> Estimate:
+        """Of a launch with so many instances that wait for memory, one after another."""
+        costs = self.scene.machine.costs.launches
+        return Estimate(arithmetic=costs.step * instances, launches=costs.launch)
+
     def cut(self, statements: tuple[pr.Statement, ...], around: float, name: str) -> Planned:
         """Statements that are cut: a launch of their own. Instances of an item that do not wait for each other count as one."""
-        count = sum(serialized_instances(s, ITEMS * self.scene.machine.cores) for s in statements)
-        return Planned(gpu.nest_of_ranges(statements, name), LAUNCH + STEP * count / around, True)
+        machine = self.scene.machine
+        count = sum(serialized_instances(s, machine.costs.launches.items * machine.cores) for s in statements)
+        return Planned(gpu.nest_of_ranges(statements, name), self.time(count / around), True)
 
     def outside(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band that carries dependences in all its loops: run by the host, or inside of a launch of one group."""
@@ -160,18 +159,18 @@ class _Mapping:
         members = kernel_loops.members(self.scene, band.loops)
         if not child.parallel:
             points_ = sum(self.scene.statements[s].points for s in bands.statements(band))
-            return Planned(nest.Band(name, members, child.nest), LAUNCH + STEP * points_ / around, False)
-        host = Planned(nest.Band(name, members, child.nest), trips * child.micros, True)
+            return Planned(nest.Band(name, members, child.nest), self.time(points_ / around), False)
+        host = Planned(nest.Band(name, members, child.nest), trips * child.time, True)
         if self.open or bands.has_cut(band):
             return host
         group = kernel_loops.plan(self.scene, band, fixed, around, name)
-        alone = Planned(group.nest, LAUNCH + group.micros, True)
-        return min((host, alone), key=lambda p: p.micros)
+        alone = Planned(group.nest, Estimate(launches=self.scene.machine.costs.launches.launch) + group.time, True)
+        return min((host, alone), key=lambda p: p.time.seconds)
 
     def tiles(self, tree: Tree, name: str) -> Planned | None:
         """The tree in wavefronts of tiles, if it is a band that carries dependences in all of several loops."""
-        found = tile_wavefronts.plan(self.scene, tree, LAUNCH, name) if isinstance(tree, bands.PermutableBand) else None
-        return None if found is None else Planned(found.nest, found.micros, True)
+        found = tile_wavefronts.plan(self.scene, tree, name) if isinstance(tree, bands.PermutableBand) else None
+        return None if found is None else Planned(found.nest, found.time, True)
 
     def launch(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
@@ -180,7 +179,7 @@ class _Mapping:
         if not isinstance(band.child, nest.Sequence) or not all(loop.coincident for loop in band.loops):
             return whole
         apart = nest.Sequence(tuple(_under(band.loops, x) for x in band.child.children))
-        return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.micros)
+        return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.time.seconds)
 
     def grid(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
@@ -196,9 +195,9 @@ class _Mapping:
         blocks = tuple(kernel_loops.member(self.scene, loop, kinds.group(axis), size) for axis, (loop, size) in mapped)
         threads = tuple(kernel_loops.member(self.scene, loop, kinds.item(axis), modulus=size) for axis, (loop, size) in mapped)
         made = nest.Band(name, blocks, nest.Band(f"{name}.thread", threads, body, whole=True), whole=True)
-        busy = min(prod(extents), ITEMS * self.scene.machine.cores)
+        busy = min(prod(extents), self.scene.machine.costs.launches.items * self.scene.machine.cores)
         count = sum(self.scene.statements[s].points for s in bands.statements(band))
-        return Planned(made, LAUNCH + STEP * max(1.0, count / around / busy), True)
+        return Planned(made, self.time(max(1.0, count / around / busy)), True)
 
 
 def serialized_instances(s: pr.Statement, busy: int) -> float:

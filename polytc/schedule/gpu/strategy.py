@@ -20,9 +20,10 @@ from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
+from polytc.schedule.cost import vector_loops
 from polytc.schedule.decisions import Decisions, Items, Misfit, Priced
 from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
-from polytc.schedule.facts.strides import of_statement, vector_score
+from polytc.schedule.facts.strides import of_statement
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import vector_accesses
 
@@ -143,7 +144,8 @@ def mapping(program: pr.Program, group: Group, machine: Machine, vectors: bool) 
     heavy = max(range(len(group.statements)), key=lambda n: (group.statements[n].points, n))
     accesses = of_statement(program, group.statements[heavy])
     rows = range(len(group.rows))
-    contiguous = max(rows, key=lambda r: (vector_score(accesses, group.rows[r][heavy]), r))
+    contiguous, _ = vector_loops.best(accesses, [group.rows[r][heavy] for r in rows], later=True)
+    assert contiguous is not None, "a group that is mapped has loops"
     mapped = [contiguous, *[r for r in reversed(rows) if r != contiguous]][:3]
     lanes = vector_accesses.lanes(program, group, contiguous, machine) if vectors else 1
     counts = [group.extents[r] // (lanes if r == contiguous else 1) for r in mapped]

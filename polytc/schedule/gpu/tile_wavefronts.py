@@ -13,6 +13,7 @@ from __future__ import annotations
 from itertools import product
 from math import ceil, prod
 
+from polytc.machine import Estimate
 from polytc.poly.nest import Band, Member, Nest
 from polytc.program import kinds
 from polytc.program.affine import Linear
@@ -20,40 +21,38 @@ from polytc.program.linear import collected
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import text
 from polytc.schedule.gpu import kernel_loops
-from polytc.schedule.gpu.kernel_loops import BARRIER, STEP, Plan
+from polytc.schedule.gpu.kernel_loops import Plan
 from polytc.schedule.tiling import tile_sizes
 from polytc.schedule.tiling.point_loops import Scene
 
 SIDES = (8, 16, 32, 64, 128)
 """Iterations of a tile's loops."""
-HIDDEN = 4
-"""Groups of a compute unit that run at once."""
 
 
-def plan(scene: Scene, band: bands.PermutableBand, launch: float, name: str) -> Plan | None:
-    """The band as launches of tiles, of the sizes with the smallest estimate; None for bands of other kinds. launch:
-    microseconds of one."""
+def plan(scene: Scene, band: bands.PermutableBand, name: str) -> Plan | None:
+    """The band as launches of tiles, of the sizes with the smallest estimate; None for bands of other kinds."""
     if len(band.loops) not in (2, 3) or any(loop.coincident for loop in band.loops):
         return None
     extents = [tile_sizes.extent(scene, loop) for loop in band.loops]
     sides = [[n for n in SIDES if n <= max(SIDES[0], e)] for e in extents]
     limit = min(256, scene.machine.max_work_group or 256)
     work = sum(scene.statements[s].points for s in bands.statements(band)) / prod(extents)
-    found = [(_micros(scene, extents, chosen, launch, max(1.0, work)), chosen)
-             for chosen in product(*sides) if prod(chosen[1:]) <= limit]
+    found = [(_time(scene, extents, chosen, max(1.0, work)), chosen) for chosen in product(*sides) if prod(chosen[1:]) <= limit]
     if not found:
         return None
-    micros, chosen = min(found)
-    return Plan(_nest(scene, band, chosen, name), micros)
+    time, chosen = min(found, key=lambda x: (x[0].seconds, x[1]))
+    return Plan(_nest(scene, band, chosen, name), time)
 
 
-def _micros(scene: Scene, extents: list[int], sides: tuple[int, ...], launch: float, work: float) -> float:
+def _time(scene: Scene, extents: list[int], sides: tuple[int, ...], work: float) -> Estimate:
     """work: instances that an item has in a step."""
+    costs = scene.machine.costs.launches
     counts = [ceil(e / n) for e, n in zip(extents, sides, strict=True)]
     waves = sum(counts) - len(counts) + 1
     steps = sum(sides) - len(sides) + 1
-    rounds = ceil(prod(counts) / waves / (HIDDEN * scene.machine.cores))
-    return waves * (launch + rounds * steps * (BARRIER + STEP * work))
+    rounds = ceil(prod(counts) / waves / (costs.wave_groups * scene.machine.cores))
+    step = Estimate(arithmetic=costs.group_step * work, barriers=costs.barrier)
+    return waves * (Estimate(launches=costs.launch) + rounds * steps * step)
 
 
 def _nest(scene: Scene, band: bands.PermutableBand, sides: tuple[int, ...], name: str) -> Nest:

@@ -14,7 +14,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear
 from polytc.schedule.facts.fusion_groups import Group
-from polytc.schedule.facts.occupancy import GROUPS_PER_UNIT, MAX_WORK_GROUP
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
 
 def lanes(program: pr.Program, group: Group, row: int, machine: Machine) -> int:
@@ -23,7 +23,7 @@ def lanes(program: pr.Program, group: Group, row: int, machine: Machine) -> int:
     if program.precise or not all(_is_elementwise(s, group, n) for n, s in enumerate(group.statements)):
         return 1
     width = machine.lanes(max(_widest(program, s) for s in group.statements))
-    few = prod(group.extents) < width * GROUPS_PER_UNIT * MAX_WORK_GROUP * machine.cores
+    few = prod(group.extents) < width * machine.costs.groups.per_unit * MAX_WORK_GROUP * machine.cores
     if few or any(n % width for n in group.ranges[row]):
         return 1
     fits = (_fits(program, s, group.rows[row][n], width) for n, s in enumerate(group.statements))

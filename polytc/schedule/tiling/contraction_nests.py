@@ -15,7 +15,7 @@ from polytc.machine import Machine
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest
 from polytc.program import program as pr
-from polytc.schedule.cost import register_tiles
+from polytc.schedule.cost import vector_loops
 from polytc.schedule.facts.conflicts import Conflicts, Rows
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width
@@ -40,7 +40,7 @@ def tile_of(program: pr.Program, s: pr.Statement, accesses: tuple[AccessStrides,
     lanes = lane_width(program, s, machine)
     if not free or not reduced or lanes < 2:
         return None
-    chosen = register_tiles.best(s, accesses, tuple(free), lanes, machine)
+    chosen = vector_loops.of_contraction(s, accesses, tuple(free), lanes, machine)
     if chosen is None or chosen.straight:
         return None
     extent = {r.index: int(r.extent) for r in s.ranges}  # of open sizes the representative ones

@@ -19,21 +19,11 @@ from polytc.poly import isl
 from polytc.poly.nest import Leaf, Sequence
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear
+from polytc.schedule.cost import vector_loops
 from polytc.schedule.facts import bands
 from polytc.schedule.facts.conflicts import Conflicts, Rows, reduced
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 from polytc.schedule.tiling import contraction_nests
-
-SCATTERED = 1.5
-"""Cycles of an element that is loaded or stored by itself into a vector."""
-SCALAR = 0.6
-"""Cycles of a scalar load, store or operation."""
-CHAIN = 4.0
-"""Cycles of an operation that waits for the one of the iteration before."""
-HORIZONTAL = 14.0
-"""Cycles to combine the lanes of a vector."""
-START = 25.0
-"""Cycles that a loop over vectors costs beside its vectors."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +211,10 @@ def _scalar(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops:
     s = scene.statements[statement]
     carried = bool(loops) and scene.conflicts.carries(statement, (*fixed, *loops[:-1]), loops[-1])
     operations = _operations(s)
-    cycles = SCALAR * (len(scene.accesses(statement)) + operations) + (CHAIN * min(operations, 3) if carried else 0.0)
-    start = START if loops and len(loops[-1].terms) == 1 else 0.0
+    costs = scene.machine.costs.arithmetic
+    waits = costs.chain * min(operations, 3) if carried else 0.0
+    cycles = costs.scalar * (len(scene.accesses(statement)) + operations) + waits
+    start = costs.loop if loops and len(loops[-1].terms) == 1 else 0.0
     return OwnLoops(statement, loops, "sequential", _free(scene.conflicts, statement, loops, fixed), cycles, start)
 
 
@@ -244,27 +236,16 @@ def _vector(scene: Scene, statement: str, loops: Rows, fixed: Rows) -> OwnLoops 
             return None
     elif strides[0] == 0:
         return None
-    cycles = _operations(s) * SCALAR / lanes + sum(_access(stride, lanes) for stride in strides)
+    costs = scene.machine.costs
+    moved = sum(vector_loops.access_cycles(stride, lanes, costs) for stride in strides)
+    cycles = _operations(s) * costs.arithmetic.scalar / lanes + moved
     tile = None
     if kind == "vector":
         tile = contraction_nests.tile_of_inner_loops(scene.program, s, accesses, scene.machine, scene.conflicts, (fixed, loops))
     if sign < 0:
         loops = (*loops[:-1], Affine(0, ((index, 1),)))
     return OwnLoops(statement, loops, kind, _free(scene.conflicts, statement, loops, fixed), cycles,
-               START + (HORIZONTAL if kind == "reduce" else 0.0), lanes, tile)
-
-
-def _access(stride: int | None, lanes: int) -> float:
-    """Cycles an instance for one access of a vector loop."""
-    match stride:
-        case 0:
-            return 0.0
-        case 1:
-            return SCALAR / lanes
-        case -1:
-            return 2 * SCALAR / lanes
-        case _:
-            return SCATTERED
+                    costs.arithmetic.loop + (costs.arithmetic.horizontal if kind == "reduce" else 0.0), lanes, tile)
 
 
 def _free(conflicts: Conflicts, statement: str, loops: Rows, fixed: Rows) -> tuple[bool, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
+from polytc.machine import Estimate, estimates
 from polytc.poly import nest
 from polytc.schedule.cost import footprints
 from polytc.schedule.facts import bands
@@ -24,20 +25,18 @@ from polytc.schedule.tiling.point_loops import OwnLoops, PointLoops, Scene, Shar
 NOMINAL = 64
 """Iterations of a tile's member while its structure is looked for."""
 SIDES = (8, 16, 32, 64, 128, 256)
-PARALLEL_REGION = 9000.0
-"""Cycles to start threads and wait for the last."""
 SWEEPS = 3
 """Passes over the members in which their sizes are improved one by one."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """sizes: iterations of each member in a tile, None: not tiled; inside: the structure of a tile; cycles: estimated; wave:
+    """sizes: iterations of each member in a tile, None: not tiled; inside: the structure of a tile; time: estimated; wave:
     the two members whose tiles make a wavefront, of which the second is parallel; parallel: 'tiles', 'inside' or ''."""
 
     sizes: tuple[int | None, ...]
     inside: PointLoops
-    cycles: float
+    time: Estimate
     wave: tuple[int, int] | None
     parallel: str
 
@@ -51,7 +50,7 @@ def candidates(scene: Scene, band: bands.PermutableBand, fixed: dict[str, Rows])
     """All ways that `plan` weighs, the cheapest first."""
     model = _Model.of(scene, band, fixed)
     best = _best(model)
-    return [best, *sorted((p for p in model.plans.values() if p is not best), key=lambda p: p.cycles)]
+    return [best, *sorted((p for p in model.plans.values() if p is not best), key=lambda p: p.time.seconds)]
 
 
 def _best(model: _Model) -> Plan:
@@ -67,10 +66,10 @@ def _best(model: _Model) -> Plan:
             before = here
             for m in range(len(whole)):
                 options = [model.plan((*here.sizes[:m], n, *here.sizes[m + 1:])) for n in (*model.sides(m), None)]
-                here = min((here, *options), key=lambda p: p.cycles)
+                here = min((here, *options), key=lambda p: p.time.seconds)
             if here is before:
                 break
-        best = min((best, here), key=lambda p: p.cycles)
+        best = min((best, here), key=lambda p: p.time.seconds)
     return best
 
 
@@ -100,7 +99,7 @@ def describe(scene: Scene, band: bands.PermutableBand, chosen: Plan) -> str:
     vectors = [f"{scene.statements[o.statement].name} {o.kind} {text(o.loops[-1])}" for o in point_loops.owns(chosen.inside)
                if o.kind != "sequential"]
     parts = [f"band ({', '.join(loops)})", f"tiles of {tiles}{wave}" if tiles else "no tiles", *vectors,
-             f"{chosen.cycles:.2g} cycles estimated"]
+             f"estimated {chosen.time}"]
     return ", ".join(parts)
 
 
@@ -154,7 +153,7 @@ class _Model:
 
     def estimate(self, sizes: tuple[int | None, ...], inner: PointLoops) -> Plan:
         machine, spans = self.scene.machine, self.spans(sizes)
-        compute = point_loops.cost(self.scene, inner, spans)
+        compute = estimates.arithmetic(machine, point_loops.cost(self.scene, inner, spans))
         shared = set(_members(inner))
         one = self.spans([1 if m in shared else n for m, n in enumerate(sizes)])
         everything, tile, step = self.touched(self.spans([None] * len(sizes))), self.touched(spans), self.touched(one)
@@ -162,9 +161,9 @@ class _Model:
         volume = prod(spans[heavy].values())
         steps = max(1.0, volume / prod(one[heavy].values()))
         tiles = max(1.0, self.scene.statements[heavy].points / volume)
-        memory = tiles * (tile * footprints.rate(machine, everything) + (steps - 1) * step * footprints.rate(machine, tile))
-        speed, regions, wave, where = self.parallel(sizes, inner, compute + memory, steps)
-        return Plan(sizes, inner, (compute + memory) / speed + regions * PARALLEL_REGION, wave, where)
+        memory = tiles * (estimates.moved(machine, tile, everything) + estimates.moved(machine, (steps - 1) * step, tile))
+        speed, regions, wave, where = self.parallel(sizes, inner, (compute + memory).seconds, steps)
+        return Plan(sizes, inner, (compute + memory) / speed + estimates.regions(machine, regions), wave, where)
 
     def parallel(self, sizes: tuple[int | None, ...], inner: PointLoops, work: float, steps: float
                  ) -> tuple[float, float, tuple[int, int] | None, str]:
@@ -182,7 +181,7 @@ class _Model:
             busy = sum(ceil(min(w, a, a + b - w) / cores) for w in range(1, a + b))
             return a * b / busy, float(a + b), (tiled[0], second), "tiles"
         regions = steps * sum(1 for own in point_loops.owns(inner) if any(own.free))
-        if not tiled and cores > 1 and regions and work / cores + regions * PARALLEL_REGION < work:
+        if not tiled and cores > 1 and regions and work / cores + estimates.regions(self.scene.machine, regions).seconds < work:
             return float(cores), regions, None, "inside"
         return 1.0, 0.0, None, ""
 

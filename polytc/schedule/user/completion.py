@@ -26,10 +26,10 @@ from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.program.kinds import AT_ONCE
-from polytc.schedule.cost import parallel_profitability, register_tiles
+from polytc.schedule.cost import parallel_profitability, register_tiles, vector_loops
 from polytc.schedule.cpu import strategy as cpu
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
-from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement, vector_score
+from polytc.schedule.facts.strides import lane_width, of_statement
 from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.user import extents, loopnest, reading
 from polytc.schedule.user.loopnest import Body, NamedLoop, Node
@@ -106,13 +106,13 @@ def _vectors(s: S, name: str, machine: Machine) -> S:
         return s
     if is_contraction(statement):
         shared = tuple(i for i in steps if i not in reduced_indices(statement))
-        chosen = register_tiles.best(statement, accesses, shared, lanes, machine)
+        chosen = vector_loops.of_contraction(statement, accesses, shared, lanes, machine)
         if chosen is not None:
             return _register_tile(s, name, chosen, {i: x.name(name) for i, x in steps.items()}, lanes)
-    best = max(steps, key=lambda i: _score(statement, accesses, i), default=None)
-    if best is None or _score(statement, accesses, best) <= 0:
+    place, score = vector_loops.best(accesses, list(steps), reduced_indices(statement))
+    if place is None or score <= 0:
         return s
-    width = 2 * lanes
+    best, width = list(steps)[place], 2 * lanes
     return _attempt(s, lambda s: s.vectorize(name, steps[best].name(name), _fitting(s, steps[best], width, lanes)))
 
 
@@ -123,11 +123,6 @@ def _walks(loop: NamedLoop, name: str) -> str | None:
             return index
         case _:
             return None
-
-
-def _score(s: pr.Statement, accesses: tuple[AccessStrides, ...], index: str) -> int:
-    """How well the index vectorises; of a reduced one the target does not count, which stays where it is."""
-    return vector_score(accesses[1:] if index in reduced_indices(s) else accesses, index)
 
 
 def _register_tile(s: S, name: str, chosen: register_tiles.RegisterTile, loops: dict[str, str], lanes: int) -> S:
@@ -168,8 +163,8 @@ def _parallel(s: S, name: str, depth: int, around: int, machine: Machine) -> S:
         return s
     loop = loops[depth]
     typical = numeric(s.program)
-    work = parallel_profitability.work(typical, (typical.statement(r.statement) for r in loop.rows))
-    if loop.kind != "sequential" or work // around < parallel_profitability.SHARED:
+    work = parallel_profitability.work(typical, (typical.statement(r.statement) for r in loop.rows), machine)
+    if loop.kind != "sequential" or not parallel_profitability.pays(work // around, machine):
         return s
     made = _attempt(s, lambda s: s.parallel(name, loop.name(name)))
     trips = _trips(s, loop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from polytc import errors
@@ -24,8 +24,12 @@ class PortableMachine(Machine):
         return ()
 
 
-_FIELDS = {name: getattr(AVX2, name) for name in Machine.__dataclass_fields__}
-PORTABLE = PortableMachine(**{**_FIELDS, "cores": 4})
+def portable(machine: Machine) -> PortableMachine:
+    """The machine, for plain C."""
+    return PortableMachine(**{name: getattr(machine, name) for name in Machine.__dataclass_fields__})
+
+
+PORTABLE = portable(replace(AVX2, cores=4))
 """Registers and caches of an ordinary processor of today, whichever it is."""
 
 
@@ -36,6 +40,13 @@ class CTarget:
     machine: Machine = PORTABLE
     name: str = "c"
     takes_sizes: bool = True
+
+    def described(self, machine: Machine) -> CTarget:
+        """The target for a processor. Raises TargetError E541 for a GPU."""
+        if machine.kind != "cpu":
+            raise errors.fail("E541", "the machine is a GPU, and C is for processors", kind=errors.TargetError,
+                              notes=["polytc export opencl writes code for it"])
+        return replace(self, machine=portable(machine))
 
     def here(self) -> NoReturn:
         """Raises TargetError E514: no compiler of C is run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class InterpTarget:
     machine: Machine = GENERIC_CPU
     name: str = "interp"
     takes_sizes: bool = False
+
+    def described(self, machine: Machine) -> InterpTarget:
+        """The target whose loops are made for a machine."""
+        return replace(self, machine=machine)
 
     def here(self) -> InterpTarget:
         """This target: it runs everywhere alike."""

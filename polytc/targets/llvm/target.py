@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from polytc import errors
@@ -38,6 +38,13 @@ class LLVMTarget:
     def here(self) -> LLVMTarget:
         """This target: it is made for the processor that we run on, or for the one that was given."""
         return self
+
+    def described(self, machine: Machine) -> LLVMTarget:
+        """The target for a machine. Raises TargetError E541 for a device of OpenCL."""
+        if machine.kind != "cpu" or machine.max_work_group:
+            raise errors.fail("E541", "the machine is a device of OpenCL, and the target 'cpu' is for processors",
+                              kind=errors.TargetError, notes=["target='opencl' takes it"])
+        return replace(self, given=machine)
 
     def emit(self, module: loops.Module) -> Source:
         """LLVM IR, not yet optimised. Its one entry is `run(buffers, arena, launch, pool, threads)`, see modules.py."""

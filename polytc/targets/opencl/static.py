@@ -139,7 +139,7 @@ def table(source: Source, device: str) -> list[str]:
 def _counted(kernel: loops.Kernel, launch: Launch, used: Resources, device: str, program: str) -> str:
     """The columns of `table` that are counted in the kernel. program: the column `bytes`."""
     machine, items = DEVICES[device], math.prod(launch.local_size)
-    traffic = warp_traffic.count(kernel, launch.local_size, machine.warp)
+    traffic = warp_traffic.count(kernel, launch.local_size, machine)
     sizes = [n for n in launch.global_size if isinstance(n, int)]
     if traffic is None or len(sizes) < len(launch.global_size):
         return f"{'-':>9}{'-':>7}{'-':>10}{'-':>7}{program:>7}{'-':>10}  -"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from polytc import errors
 from polytc.codegen import loops
 from polytc.codegen.target import Binary, Source
 from polytc.machine import GENERIC_GPU, Machine
@@ -36,6 +37,13 @@ class OpenCLTarget:
         Raises TargetError E501, E503 or E504 without a working device.
         """
         return self.made_for(devices.choose(self.device))
+
+    def described(self, machine: Machine) -> OpenCLTarget:
+        """The target for a machine. Raises TargetError E541 for one that has no work-groups."""
+        if not machine.max_work_group:
+            raise errors.fail("E541", "the machine has no work-groups (max_work_group is 0), as devices of OpenCL have",
+                              kind=errors.TargetError, notes=["target='cpu' takes it"])
+        return replace(self, machine=machine)
 
     def driven(self) -> OpenCLTarget:
         """This target's machine with the faults of the driver of the device that `load` will use. Raises what `here` does."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes.bank_conflicts import BANKS
+from polytc.machine import Machine
 
 SECTOR = 32
 """Bytes that global memory moves at least."""
@@ -41,11 +41,11 @@ class Traffic:
     waits: float = 0.0
 
 
-def count(kernel: loops.Kernel, local_size: tuple[int, ...], warp: int) -> Traffic | None:
-    """The traffic of a kernel as it is launched; None where it depends on open sizes. warp: items in lockstep."""
+def count(kernel: loops.Kernel, local_size: tuple[int, ...], machine: Machine) -> Traffic | None:
+    """The traffic of a kernel as it is launched; None where it depends on open sizes."""
     numbers = np.arange(prod(local_size))
     ids = {f"item{axis}": numbers // prod(local_size[:axis]) % size for axis, size in enumerate(local_size)}
-    counter = _Counter(ids, warp, Traffic())
+    counter = _Counter(ids, machine.warp, machine.costs.groups.banks, Traffic())
     values: dict[str, np.ndarray] = {}
     try:
         for s in kernel.host:
@@ -76,6 +76,7 @@ _Touched: TypeAlias = tuple[loops.Buffer, np.ndarray, np.ndarray]
 class _Counter:
     ids: Mapping[str, np.ndarray]
     warp: int
+    banks: int
     traffic: Traffic
     under_way: float = 0.0
     """Loads that follow one another, of those since the last barrier."""
@@ -160,8 +161,8 @@ class _Counter:
                 t.moved += times * len(np.unique(own // SECTOR)) * SECTOR
             else:
                 words = np.unique(own // 4)
-                t.passes += times * int(np.bincount(words % BANKS).max())
-                t.words += times * -(-len(words) // BANKS)
+                t.passes += times * int(np.bincount(words % self.banks).max())
+                t.words += times * -(-len(words) // self.banks)
 
 
 def _merged(loaded: Iterable[_Touched]) -> list[_Touched]:

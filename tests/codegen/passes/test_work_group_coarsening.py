@@ -11,6 +11,7 @@ from polytc.codegen import loops as L
 from polytc.codegen.passes import work_group_coarsening
 from polytc.lang import build
 from polytc.machine import AVX2, AVX512, GENERIC_GPU
+from polytc.machine.costs import COSTS
 from polytc.program.scalars import F32
 from polytc.targets.opencl.emit import emit
 from polytc.targets.opencl.target import OpenCLTarget
@@ -62,7 +63,7 @@ def at(e: L.Expr, var: str, value: int) -> float:
 
 def test_gpus_and_loops_with_enough_work_keep_their_groups() -> None:
     assert emit(scaled(100_000), GENERIC_GPU).launches[0].global_size == (100_000,)
-    assert emit(scaled(1000, inner=work_group_coarsening.WORK), AVX2).launches[0].global_size == (1000,)
+    assert emit(scaled(1000, inner=COSTS.groups.coarse), AVX2).launches[0].global_size == (1000,)
 
 
 def test_all_cores_have_groups_left() -> None:
@@ -74,7 +75,7 @@ def test_two_loops_that_became_one_have_the_work_of_one_iteration() -> None:
     """Only what reaches memory counts, once for each element: not the rows that are transposed on the way."""
     program = build("Y[j,i] = X[i,j]", {"X": (2048, 2048)})
     (launch,) = compiler.lower_program(program, OpenCLTarget(AVX512)).source.launches
-    assert launch.global_size == (2048 * 2048 // work_group_coarsening.WORK,)
+    assert launch.global_size == (2048 * 2048 // COSTS.groups.coarse,)
 
 
 class TestOnADevice:

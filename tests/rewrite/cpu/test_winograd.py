@@ -302,7 +302,7 @@ def test_what_is_such_a_convolution(text: str, taken: bool) -> None:
     assert np.abs(evaluate(made, arrays)["O"] - expected).max() <= 1e-4
 
 
-def test_tiles_are_chosen_by_the_cycles() -> None:
+def test_tiles_are_chosen_by_their_time() -> None:
     """Many channels pay; few do not. Constant weights cost no transform in a call."""
     def convolution_of(channels: int) -> convolution.Convolution:
         text = PLAIN.format(H=28, W=28)
@@ -313,8 +313,8 @@ def test_tiles_are_chosen_by_the_cycles() -> None:
     large, small = convolution_of(64), convolution_of(2)
     best = choice.choose(large, False, AVX512)
     assert best is not None
-    assert choice.cycles(large, best, True, AVX512) < choice.cycles(large, best, False, AVX512)
-    assert choice.cycles(large, best, False, AVX512) < choice.direct_cycles(large, AVX512)
+    constant, variable = (choice.time(large, best, fixed, AVX512).seconds for fixed in (True, False))
+    assert constant < variable < choice.direct_time(large, AVX512).seconds
     assert choice.choose(small, False, AVX512) is None
 
 

@@ -28,7 +28,7 @@ def test_a_group_fits_the_machine(extents: tuple[int, int, int], machine) -> Non
     found = contraction_tiles.choose(program, group, machine)
     assert found is not None
     assert found.rows[0] == 1, "neighbouring items take neighbouring columns"
-    assert contraction_tiles.MIN_WORK_GROUP <= prod(found.items) <= min(MAX_WORK_GROUP, machine.max_work_group)
+    assert machine.costs.groups.smallest <= prod(found.items) <= min(MAX_WORK_GROUP, machine.max_work_group)
     assert found.elements[0] % found.lanes == 0
     assert found.tile == tuple(i * p for i, p in zip(found.items, found.elements))
     ((index, steps),) = found.depth

@@ -12,6 +12,7 @@ from polytc import api, compiler
 from polytc.codegen.target import Target
 from polytc.machine import GENERIC_GPU
 from polytc.rewrite import staging
+from polytc.rewrite.gpu import division, work_groups_in_loops
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
 from tests import families
@@ -146,6 +147,7 @@ def test_precise_sums_keep_their_order() -> None:
     text = "precise def f(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
     p = api.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})
     assert staging.IN_LOOPS.decide(p, GENERIC_GPU).choices == ()
+    assert work_groups_in_loops.map_to_work_groups(p, division.own(GENERIC_GPU), GENERIC_GPU) == p
 
 
 @pytest.mark.parametrize("name", ["power iteration", "gram-schmidt"])

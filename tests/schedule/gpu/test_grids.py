@@ -7,7 +7,6 @@ import pytest
 
 from polytc import api, compiler
 from polytc.machine import GENERIC_GPU
-from polytc.schedule.gpu import launches
 from polytc.targets.interp import InterpTarget
 from tests.schedule.gpu import test_launches
 
@@ -28,13 +27,12 @@ DEEP = """def deep(inout f64[N,N,N,N] A, f64[T] w) -> (A) {
 @pytest.mark.parametrize("mode", ["launches", "one group"])
 @pytest.mark.parametrize(("text", "shape"), [(BACK, (50,)), (DEEP, (5, 5, 5, 5))])
 def test_loops_that_begin_below_zero_and_more_than_a_grid_has(
-        text: str, shape: tuple[int, ...], mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        text: str, shape: tuple[int, ...], mode: str) -> None:
     """Tiles begin with the first iteration, so that one has room for all; of many loops three are those of the grid."""
-    monkeypatch.setattr(launches, "LAUNCH", test_launches.MODES[mode][0])
     rng = np.random.default_rng(0)
     given = {"A": rng.random(shape), "w": rng.random(3)}
     p = api.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
-    low = compiler.lower_program(p, InterpTarget(GENERIC_GPU))
+    low = compiler.lower_program(p, InterpTarget(GENERIC_GPU.costing({"launches.launch": test_launches.MODES[mode][0]})))
     assert str(low.loops).count("thread") == 2 * (1 if text == BACK else 3 if mode == "launches" else 2)
     assert text == DEEP or "if" not in str(low.loops)
     expected = given["A"].copy()

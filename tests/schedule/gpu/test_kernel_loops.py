@@ -50,5 +50,5 @@ def test_a_program_in_one_group() -> None:
     assert [m.kind for m in found.nest.members] == ["block0"]
     assert "thread0" in str(found.nest)
     twice = kernel_loops.plan(SCENE, tree, {"S1": ()}, 2.0, "G")
-    assert twice.micros < found.micros, "of one iteration of the loops around"
+    assert twice.time.seconds < found.time.seconds, "of one iteration of the loops around"
     assert nest.statements(kernel_loops.sequential_nest(SCENE, tree, "S")) == ("S1",)

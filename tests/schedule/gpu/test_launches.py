@@ -13,7 +13,7 @@ import polytc
 from polytc import api, compiler
 from polytc.codegen.target import Target
 from polytc.errors import CompileError
-from polytc.machine import GENERIC_GPU
+from polytc.machine import GENERIC_GPU, Estimate
 from polytc.program.program import Program
 from polytc.schedule.gpu import launches, tile_wavefronts
 from polytc.targets.interp import InterpTarget
@@ -160,15 +160,15 @@ TILED = ("seidel", "subsequence")
     pytest.param(n, m, marks=pytest.mark.long if m == "tiles" and n not in TILED else []) for n in PROGRAMS for m in MODES])
 def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
     launch, tiles = MODES[mode]
-    monkeypatch.setattr(launches, "LAUNCH", launch)
-    monkeypatch.setattr(tile_wavefronts, "_micros", lambda *_: tiles)
+    small = SMALL.costing({"launches.launch": launch})
+    monkeypatch.setattr(tile_wavefronts, "_time", lambda *_: Estimate(launches=tiles))
     monkeypatch.setattr(tile_wavefronts, "SIDES", (4,))
     given = made(np.random.default_rng(3), 7, 9)[name]
     expected = PROGRAMS[name][1](**given)
     p = program(name, given)
     reference = polytc.evaluate(PROGRAMS[name][0], **{n: a.copy() for n, a in given.items()})
     assert_equal(dict(zip(p.outputs, reference if len(p.outputs) > 1 else (reference,))), expected)
-    where: list[Target] = [InterpTarget(SMALL), *([OpenCLTarget(SMALL)] if "opencl" in targets else [])]
+    where: list[Target] = [InterpTarget(small), *([OpenCLTarget(small)] if "opencl" in targets else [])]
     for low in (compiler.lower_program(p, target) for target in where):
         assert low.schedule.how.startswith("gpu strategy")
         assert ("wavefronts of tiles" in low.schedule.how) == (mode == "tiles" and name in TILED)
@@ -266,7 +266,7 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("tiles", [0.0, 1e12])
 @pytest.mark.parametrize("name", ["seidel", "subsequence"])
 def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...]) -> None:
-    monkeypatch.setattr(tile_wavefronts, "_micros", lambda *_: tiles)
+    monkeypatch.setattr(tile_wavefronts, "_time", lambda *_: Estimate(launches=tiles))
     shapes: dict[str, tuple[str, ...]] = {"w": ("T",), "A": ("N", "N")} if name == "seidel" else {
         "a": ("N",), "b": ("M",), "L": ("N1", "M1")}
     dtype = "f64" if name == "seidel" else "i32"

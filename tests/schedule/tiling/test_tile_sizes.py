@@ -55,6 +55,6 @@ def test_no_size_alone_is_better(text: str, shape: tuple[int, int], machine: Mac
         for n in (None, 8, 16, 32, 64, 128, 256):
             if n is None or 2 * n <= e:
                 other = tile_sizes.given(scene, band, standing, (*best.sizes[:m], n, *best.sizes[m + 1:]))
-                assert best.cycles <= other.cycles, (best.sizes, m, n)
+                assert best.time.seconds <= other.time.seconds, (best.sizes, m, n)
     assert all(n is None or 2 * n <= e for n, e in zip(best.sizes, extents, strict=True))
-    assert tile_sizes.given(scene, band, standing, best.sizes).cycles == best.cycles
+    assert tile_sizes.given(scene, band, standing, best.sizes).time == best.time

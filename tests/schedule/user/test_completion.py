@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import polytc
+from polytc import machine
 from polytc.lang import build
-from polytc.machine import AVX2, AVX512, GENERIC_GPU
-from polytc.schedule.user import completion, loopnest, recipe
+from polytc.schedule.user import loopnest, recipe
 from polytc.schedule.user.recipe import Recipe
 from tests import loop_statements as ls
 from tests.schedule.user.test_recipe import Golden, right
@@ -20,9 +20,9 @@ TEXT = "C[i,j] += A[i,k]*B[k,j]; Y[i,j] = max(C[i,j], 0); Z[i] += Y[i,j]"
 SHAPES = {"A": (50, 20), "B": (20, 70)}
 
 
-@pytest.fixture(autouse=True)
-def _small_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion.parallel_profitability, "SHARED", 5000)
+EAGER = {"threads.elements": 5000}
+"""Threads share less work than they would."""
+AVX2, AVX512, GENERIC_GPU = (m.costing(EAGER) for m in (machine.AVX2, machine.AVX512, machine.GENERIC_GPU))
 
 
 def start() -> Recipe:
@@ -52,9 +52,8 @@ def test_what_the_user_said_stays() -> None:
     assert made.steps[:len(s.steps)] == s.steps
 
 
-def test_time_loops_stay_in_order_and_their_inner_loops_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion.parallel_profitability, "SHARED", 10)
-    made = right(recipe.start(ls.jacobi(3, 100)).tile("S1", i=32).complete(AVX2))
+def test_time_loops_stay_in_order_and_their_inner_loops_do_not() -> None:
+    made = right(recipe.start(ls.jacobi(3, 100)).tile("S1", i=32).complete(AVX2.costing({"threads.elements": 10})))
     assert kinds(made, "S1") == ["sequential", "parallel", "parallel", "vector"]
     assert kinds(made, "S2") == ["sequential", "parallel", "vector"]
 

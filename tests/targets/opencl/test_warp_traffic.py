@@ -6,7 +6,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen.passes import unroll_hints
-from polytc.machine import DEVICES
+from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.scalars import BOOL, F32, I64
 from polytc.targets.opencl import warp_traffic
 from polytc.targets.opencl.estimate import Rates, estimate
@@ -26,7 +26,7 @@ X, Y = L.Buffer("X", F32, (4096,)), L.Buffer("Y", F32, (4096,))
 @pytest.mark.parametrize(("stride", "sectors"), [(1, 4), (2, 8), (8, 32), (64, 32), (0, 1)])
 def test_sectors_of_a_warp(stride: int, sectors: int) -> None:
     copy = L.Store(Y, (P.add(P.scaled("b", 64), ITEM),), P.load(X, P.scaled("item0", stride)))
-    found = warp_traffic.count(kernel(copy), (64,), 32)
+    found = warp_traffic.count(kernel(copy), (64,), GENERIC_GPU)
     assert found is not None
     assert found.moved == 32 * 2 * (sectors + 4)
     assert found.wanted == 4 * 2 * ((32 if stride else 1) + 32)
@@ -38,7 +38,7 @@ def test_banks_of_local_memory(stride: int, passes: int) -> None:
     tile = L.Buffer("tile", F32, (32 * 64 + 64,), "local")
     store = L.Store(tile, (P.scaled("item0", stride),), L.Const(1.0, F32))
     body = L.Alloc(tile, P.loop("item0", 64, store, "thread"))
-    found = warp_traffic.count(P.module("m", [Y], ["Y"], P.loop("b", 4, body, "block")).kernels[0], (64,), 32)
+    found = warp_traffic.count(P.module("m", [Y], ["Y"], P.loop("b", 4, body, "block")).kernels[0], (64,), GENERIC_GPU)
     assert found is not None
     assert (found.passes, found.words) == (2 * passes, 2)
 
@@ -51,7 +51,7 @@ def test_guards_loops_and_vectors() -> None:
                                                                          P.load(X, at, lanes=lanes))))
         return P.loop("k", 8, L.If(P.less(ITEM, 48), inner))
     for lanes in (1, 4):
-        found = warp_traffic.count(kernel(sum_of(lanes)), (64,), 32)
+        found = warp_traffic.count(kernel(sum_of(lanes)), (64,), GENERIC_GPU)
         assert found is not None
         assert found.operations == 8 * 48 * lanes                      # a product and a sum are one multiply-add
         assert found.moved == found.wanted == 8 * 48 * lanes * 4 * 3   # X once, Y read and written
@@ -84,8 +84,8 @@ def test_items_that_a_condition_lets_pass(name: str) -> None:
         "memory": L.binary("==", P.load(X, t), L.Const(0.0, F32)), "flags": P.load(L.Buffer("F", BOOL, (64,)), t)}
     cond = made.get(name) or L.binary(name.split()[1], t, n(40))
     once = L.Store(Y, (t,), P.add(P.load(X, t), L.Const(1.0, F32)))
-    found = warp_traffic.count(kernel(L.If(cond, once)), (64,), 32)
-    other = warp_traffic.count(kernel(L.If(cond, L.Store(Y, (t,), L.Const(1.0, F32)), once)), (64,), 32)
+    found = warp_traffic.count(kernel(L.If(cond, once)), (64,), GENERIC_GPU)
+    other = warp_traffic.count(kernel(L.If(cond, L.Store(Y, (t,), L.Const(1.0, F32)), once)), (64,), GENERIC_GPU)
     assert found is not None
     assert other is not None
     passed = sum(CONDITIONS[name](t) for t in range(64))
@@ -100,7 +100,7 @@ def test_items_load_the_side_that_they_choose(split: int) -> None:
 
     def moved(cond: L.Expr) -> float:
         value = L.Select(cond, P.load(X, ITEM), P.load(z, P.scaled("item0", 8)), F32)
-        found = warp_traffic.count(kernel(L.Store(Y, (ITEM,), value)), (64,), 32)
+        found = warp_traffic.count(kernel(L.Store(Y, (ITEM,), value)), (64,), GENERIC_GPU)
         assert found is not None
         return found.moved - 64 * 4
 
@@ -112,7 +112,7 @@ def test_items_load_the_side_that_they_choose(split: int) -> None:
 
 def test_open_sizes_are_not_counted() -> None:
     store = L.Store(Y, (ITEM,), P.load(X, P.add(ITEM, L.Var("n"))))
-    assert warp_traffic.count(kernel(store), (64,), 32) is None
+    assert warp_traffic.count(kernel(store), (64,), GENERIC_GPU) is None
 
 
 def test_the_slowest_bounds_a_kernel() -> None:

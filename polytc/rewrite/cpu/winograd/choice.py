@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
 from polytc.rewrite.cpu.winograd import convolution as winograd
 from polytc.rewrite.cpu.winograd.convolution import TAPS, Choice, Convolution
@@ -26,19 +26,8 @@ RESULTS = (2, 3, 4)
 """Extents of the tiles that are tried: larger ones save little more and lose digits quickly."""
 SHORTEST, LONGEST = 12, 64
 """Tiles of a block, if there are several."""
-TRANSFORM = 6.0
-"""Cycles for each vector of transformed data or products."""
-LAYOUT = 10.0
-"""Cycles for each vector of data or result that a copy puts in another order."""
-WEIGHT = 1.0
-"""Cycles for each transformed weight, if weights are transformed in every call."""
-STREAM = (64.0, 24.0, 8.0)
-"""Bytes a cycle of an operand that is read once and stays in the second cache, in the third, or in neither."""
-FIRST = 6.0
-"""Bytes a cycle at which weights come from memory. Those of a whole model do not stay in the caches from one run to the next,
-and the arithmetic hides little of the way: the first pass over a panel is its only slow one."""
 GAIN = 0.9
-"""Another algorithm is taken for at most this part of the cycles: it also costs digits."""
+"""Another algorithm is taken for at most this part of the time: it also costs digits."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +56,9 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
     for s in program.statements:
         found = winograd.recognise(program, s)
         if found is not None:
-            costs = _costs(found, found.weights.tensor in fixed, machine)
-            places.append([Option((), direct_cycles(found, machine)),
-                           *(Option((Tiles(s.name, c.results, c.block),), cost) for c, cost in costs.items())])
+            times = _times(found, found.weights.tensor in fixed, machine)
+            places.append([Option((), direct_time(found, machine).seconds),
+                           *(Option((Tiles(s.name, c.results, c.block),), seconds) for c, seconds in times.items())])
     return places
 
 
@@ -92,10 +81,10 @@ def fits(program: pr.Program, machine: Machine, tiles: Tiles) -> str:
 
 def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reasons | None = None) -> Choice | None:
     """The best tile, or None if the sums as written are as good. constant: the weights do not change between calls."""
-    costs = _costs(convolution, constant, machine)
-    best = min(costs, key=lambda choice: costs[choice])
-    part, why = costs[best] / direct_cycles(convolution, machine), why or Reasons()
-    told = f"tiles of {best.results} x {best.results} results, {best.block} at a time: {part:.2f} of the cycles"
+    times = _times(convolution, constant, machine)
+    best = min(times, key=lambda choice: times[choice])
+    part, why = times[best] / direct_time(convolution, machine).seconds, why or Reasons()
+    told = f"tiles of {best.results} x {best.results} results, {best.block} at a time: {part:.2f} of the time"
     if part > GAIN:
         why.declines(convolution.statement.name, f"{told}, and digits are worth more")
         return None
@@ -103,10 +92,10 @@ def choose(convolution: Convolution, constant: bool, machine: Machine, why: Reas
     return best
 
 
-def _costs(convolution: Convolution, constant: bool, machine: Machine) -> dict[Choice, float]:
-    """The tiles that are tried, and their cycles."""
+def _times(convolution: Convolution, constant: bool, machine: Machine) -> dict[Choice, float]:
+    """The tiles that are tried, and their seconds."""
     choices = (Choice(m, block) for m in RESULTS for block in _blocks(convolution, m, machine))
-    return {choice: cycles(convolution, choice, constant, machine) for choice in choices}
+    return {choice: time(convolution, choice, constant, machine).seconds for choice in choices}
 
 
 def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[int]:
@@ -121,28 +110,31 @@ def _blocks(convolution: Convolution, results: int, machine: Machine) -> list[in
     return [total, *(n for n in parts if SHORTEST <= n <= fitting and n * outer_fusion.FEWEST <= total)]
 
 
-def direct_cycles(convolution: Convolution, machine: Machine) -> float:
-    """Cycles of the sums as written, on packed weights."""
+def direct_time(convolution: Convolution, machine: Machine) -> Estimate:
+    """Of the sums as written, on packed weights."""
     lines, row = (w.place.extent for w in convolution.windows)
     depth = _count(convolution.channels) * TAPS ** 2
     weights = depth * _count(convolution.filters)
     times = _count(convolution.batch) * _count(convolution.groups) * lines
-    return times * _product(row, _count(convolution.filters), depth, machine) + 4 * weights / FIRST
+    products = times * _product(row, _count(convolution.filters), depth, machine)
+    return estimates.arithmetic(machine, products) + _cold(weights, machine)
 
 
-def cycles(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> float:
-    """Cycles with these tiles and blocks."""
-    lanes, groups = machine.lanes(4), _count(convolution.groups)
+def time(convolution: Convolution, choice: Choice, constant: bool, machine: Machine) -> Estimate:
+    """With these tiles and blocks."""
+    lanes, groups, costs = machine.lanes(4), _count(convolution.groups), machine.costs.copies
     channels, filters = _count(convolution.channels), _count(convolution.filters)
     points, blocks = (choice.results + TAPS - 1) ** 2, -(-convolution.tiles(choice.results) // choice.block)
     weights = points * channels * filters * groups
-    products = points * groups * _product(choice.block, filters, channels, machine)
-    products = max(products, _stream(weights, machine)) if blocks > 1 else products
+    products = estimates.arithmetic(machine, points * groups * _product(choice.block, filters, channels, machine))
+    streamed = estimates.streamed(machine, 4 * weights)
+    products = streamed if blocks > 1 and streamed.seconds > products.seconds else products
     vectors = groups * (-(-channels // lanes) + -(-filters // lanes)) * choice.block
     scratch = vectors * points * lanes
-    transforms = vectors * points * TRANSFORM + 2 * _stream(scratch, machine)
-    layout = vectors * choice.results ** 2 * LAYOUT
-    return blocks * (products + transforms + layout) + 4 * weights / FIRST + (0.0 if constant else weights * WEIGHT)
+    around = vectors * points * costs.winograd + vectors * choice.results ** 2 * costs.layout
+    block = products + estimates.arithmetic(machine, around) + 2 * estimates.streamed(machine, 4 * scratch)
+    once = estimates.arithmetic(machine, 0.0 if constant else weights * costs.winograd_weight)
+    return blocks * block + _cold(weights, machine) + once
 
 
 def _count(ranges: tuple[pr.Range, ...]) -> int:
@@ -161,7 +153,7 @@ def _product(rows: int, columns: int, depth: int, machine: Machine) -> float:
     return found.cycles if found is not None else float(rows * columns * depth)
 
 
-def _stream(elements: int, machine: Machine) -> float:
-    """Cycles to read so many f32 once, from the cache in half of which they fit."""
-    fitting = (rate for cache, rate in zip(machine.caches[1:], STREAM, strict=False) if 2 * 4 * elements <= cache.bytes)
-    return 4 * elements / next(fitting, STREAM[-1])
+def _cold(weights: int, machine: Machine) -> Estimate:
+    """Of reading so many f32 that no cache holds. Those of a whole model do not stay in the caches from one run to the next,
+    and the arithmetic hides little of the way: the first pass over a panel is its only slow one."""
+    return Estimate(memory=4 * weights / machine.costs.traffic.cold / machine.clock)

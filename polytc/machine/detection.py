@@ -1,0 +1,60 @@
+"""The processor that we run on, as the system and LLVM tell it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from polytc import processors
+from polytc.machine.described import GENERIC_CPU
+from polytc.machine.records import Cache, Machine, is_arm
+
+DOUBLE_PUMPED = ("znver4",)
+"""Processors (LLVM's names) that run a 512-bit operation as two halves: one multiply-add and one load a cycle."""
+
+
+def detect_caches() -> tuple[Cache, ...]:
+    """The data caches of core 0 as the system tells them; those of GENERIC_CPU where it does not."""
+    found: dict[int, Cache] = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (entry / "type").read_text().strip() == "Instruction":
+                continue
+            size = (entry / "size").read_text().strip()
+            number = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+            found[int((entry / "level").read_text())] = Cache(
+                number, int((entry / "ways_of_associativity").read_text()), int((entry / "coherency_line_size").read_text()))
+        except (OSError, ValueError):
+            continue
+    return tuple(found[level] for level in sorted(found)) or GENERIC_CPU.caches
+
+
+def detect_clock(root: Path = Path("/")) -> tuple[float, str]:
+    """Cycles a second, and who says so: Linux's highest frequency of core 0, or the name of the processor ('... @ 2.10GHz');
+    that of GENERIC_CPU, a guess, where neither does. What changes from moment to moment would change keys of compiled code."""
+    try:
+        highest = int((root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text())
+        if highest > 0:
+            return highest * 1e3, "documented: Linux, cpuinfo_max_freq"
+    except (OSError, ValueError):
+        pass
+    try:
+        found = re.search(r"^model name.*@ *([0-9.]+) *GHz", (root / "proc/cpuinfo").read_text(), re.M)
+        if found is not None and float(found[1]) > 0:
+            return float(found[1]) * 1e9, "documented: the name of the processor"
+    except (OSError, ValueError):
+        pass
+    return GENERIC_CPU.clock, "guess: the system does not tell it"
+
+
+def detect(cpu: str, features: str) -> Machine:
+    """The machine we run on. cpu, features: LLVM's host name and feature string ('+avx2,-avx512f,...')."""
+    if "+amx-tile" in features and not processors.allow_tiles():
+        features = features.replace("+amx-", "-amx-")
+    have = {f[1:] for f in features.split(",") if f.startswith("+")}
+    vector_bytes = 64 if "avx512f" in have else 32 if "avx2" in have else 16
+    registers = 32 if is_arm() or "avx512f" in have else 16
+    ports = 1 if cpu in DOUBLE_PUMPED else 2
+    clock, told = detect_clock()
+    return Machine("cpu", vector_bytes, registers, 4, ports, detect_caches(), processors.usable(), load_ports=ports,
+                   masked="avx512vl" in have, cpu=cpu, features=features, clock=clock, origins=(("clock", told),))

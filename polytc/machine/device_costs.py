@@ -1,0 +1,48 @@
+"""What launches and groups of work-items take on an OpenCL device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polytc.machine.quantities import cost, documented, guess
+
+_BY_HAND = "set by hand; no GPU has been measured"
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Launches, and steps inside of them."""
+
+    launch: float = cost(5.0e-6, "seconds", "from the start of a launch to that of the next one in its queue", guess(_BY_HAND))
+    barrier: float = cost(0.3e-6, "seconds", "until all items of a group have met", guess(_BY_HAND))
+    step: float = cost(0.4e-6, "seconds", "an instance that waits for memory, and those of other items beside it", guess(
+        _BY_HAND))
+    group_step: float = cost(0.5e-6, "seconds", "an instance for all items of a group at once", guess(_BY_HAND))
+    items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
+        "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))
+    wave_groups: int = cost(4, "groups", "of a compute unit that run at once in a wavefront of tiles", guess(_BY_HAND))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Work-groups of compute units, and their local memory."""
+
+    smallest: int = cost(128, "work-items", "of a group that makes a tile of a contraction, at least", guess(
+        "fewer would copy too much each"))
+    per_unit: int = cost(2, "groups", "of a compute unit that hide each other's waiting", guess(_BY_HAND))
+    sector: int = cost(8, "elements", "that memory delivers at once", documented(
+        "NVIDIA, CUDA C++ Best Practices Guide, 10.2.1: transactions of 32 bytes"))
+    banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
+        "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
+    copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
+    division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
+    idle: float = cost(0.5, "ratio", "what the work of all units counts beside that of the busiest", guess(_BY_HAND))
+    pieces: int = cost(2048, "elements", "of a group of a sum that is worth a second kernel", guess(_BY_HAND))
+    coarse: int = cost(1 << 15, "elements", "that a group stores at least on a CPU", guess("some microseconds' work"))
+    per_core: int = cost(32, "groups", "for each core of a CPU at least, so that cores that are late can be helped", guess(
+        _BY_HAND))
+    private: int = cost(1 << 10, "bytes", "that an item may keep of what statements hand on", guess(_BY_HAND))
+
+
+LAUNCHES, GROUPS = Launches(), Groups()
+"""Where nothing else is said."""

@@ -1,0 +1,112 @@
+"""Machine: the description of a processor or device as data."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from polytc.machine.costs import COSTS, Costs
+
+ALIGNMENT = 64
+"""Bytes of a cache line and of the widest vector register: where arrays, weights and values in arenas begin."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One level of data cache: bytes visible to one core, associativity, bytes of a line."""
+
+    bytes: int
+    ways: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What decisions depend on.
+
+    kind: 'cpu', or 'gpu' where work-items run in lockstep warps.
+    vector_bytes: width of a vector register, e.g. 32 for AVX2, 64 for AVX-512, 16 for NEON.
+    vector_registers: how many there are, e.g. 16 for AVX2, 32 for AVX-512 and NEON.
+    fma_latency, fma_ports: cycles of a fused multiply-add of whole vectors, and how many start in a cycle; their product is how
+    many must be in flight. load_ports: loads of whole vectors that start in a cycle.
+    caches: L1 first; cores: hardware threads that may be used.
+    masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
+    max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target). warp: work-items that run in lockstep;
+    item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
+    than the caches, so that tiles of operands are worth copying there. cpu, features: LLVM's names, '' for a device that LLVM
+    does not see. faults: what the device's driver compiles wrongly (see targets/opencl/driver/conformance.py). clock: cycles a
+    second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described ones, e.g.
+    ("costs.threads.region", "measured: on this machine").
+    """
+
+    kind: str
+    vector_bytes: int
+    vector_registers: int
+    fma_latency: int
+    fma_ports: int
+    caches: tuple[Cache, ...]
+    cores: int
+    load_ports: int = 2
+    masked: bool = False
+    max_work_group: int = 0
+    local_bytes: int = 0
+    warp: int = 1
+    item_registers: int = 0
+    fast_local_memory: bool = False
+    cpu: str = ""
+    features: str = ""
+    faults: frozenset[str] = frozenset()
+    clock: float = 3.0e9
+    costs: Costs = COSTS
+    origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+
+    def lanes(self, scalar_bytes: int) -> int:
+        """Elements of a vector register."""
+        return max(1, self.vector_bytes // scalar_bytes)
+
+    def costing(self, values: Mapping[str, float]) -> Machine:
+        """The machine with other costs, by their names: {"threads.region": 5000.0}."""
+        costs = self.costs
+        for name, value in values.items():
+            theme, _, cost = name.partition(".")
+            costs = replace(costs, **{theme: replace(getattr(costs, theme), **{cost: value})})
+        return replace(self, costs=costs)
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is one instruction."""
+        return self.vector_bytes >= 32 or self.has("fma") or self.has("neon") or is_arm()
+
+    @property
+    def dots(self) -> tuple[str, ...]:
+        """The dot products of words (program.words.DOTS) that are one or two instructions on whole vectors, fastest first."""
+        if self.kind != "cpu" or self.max_work_group:  # OpenCL C does not have them
+            return ()
+        arm, words = self.has("neon"), self.has("avx512bw") or not self.features
+        vnni = (self.has("avx512vnni") and self.has("avx512vl")) or (self.has("avxvnni") and self.vector_bytes == 32)
+        found = {"dot_u8i8": self.has("i8mm") if arm else vnni,
+                 "dot_i8i8": arm and self.has("dotprod"), "dot_u8u8": arm and self.has("dotprod"),
+                 "dot_i16i16": not arm and (self.vector_bytes == 32 or (self.vector_bytes == 64 and words)),
+                 "dot_bf16": self.has("avx512bf16") and self.has("avx512vl") and self.vector_bytes == 64}
+        return tuple(name for name, there in found.items() if there)
+
+    def multiplies_tiles(self, dot: str) -> bool:
+        """Whether a matrix unit does this dot product for all pairs of 16 rows and 16 columns of 16 words (x86's AMX)."""
+        feature = {"dot_u8i8": "amx-int8", "dot_bf16": "amx-bf16"}.get(dot)
+        return feature is not None and self.vector_bytes == 64 and self.has(feature)
+
+    @property
+    def architecture(self) -> str:
+        """'x86_64', 'aarch64', or what the system calls another one."""
+        here = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+        return "aarch64" if self.has("neon") else "x86_64" if "+sse" in self.features else here
+
+    def has(self, feature: str) -> bool:
+        """Whether LLVM's feature, e.g. 'avx512f', is among the machine's."""
+        return f"+{feature}" in self.features.split(",")
+
+
+def is_arm() -> bool:
+    """Whether the system runs on a 64-bit Arm processor."""
+    return platform.machine().lower() in ("aarch64", "arm64")

@@ -1,0 +1,104 @@
+"""Numbers by which decisions are made are fields of machines; what stays beside the code is listed, with the reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import polytc
+
+ROOT = Path(polytc.__file__).parent
+PLACES = ("schedule", "rewrite", "codegen/passes")
+
+SEARCH = "what a search tries: more takes longer to compile"
+TEXT = "how long generated code may become"
+PROOF = "how much work a proof or a question to isl may be"
+MARGIN = "how much better an estimate must be, as it leaves out much"
+SHAPE = "the form of generated code, not what it costs"
+TIDY = "a rewrite for every target, which is given no machine"
+RESULTS = "decides digits of results, which are the same on all machines"
+EXACT = "a property of numbers or of an algorithm"
+PRINT = "how something is printed"
+
+CONSTANTS = {
+    "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE},
+    "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "PART": MARGIN},
+    "codegen/passes/index_set_splitting.py": {"EDGES": TEXT},
+    "codegen/passes/loop_fusion.py": {"STATEMENTS": TEXT},
+    "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
+    "codegen/passes/reciprocal.py": {"EXPONENTS": EXACT},
+    "codegen/passes/register_transpose.py": {"FEWEST": SHAPE, "WIDEST": SHAPE},
+    "codegen/passes/simplify.py": {"_ONE": EXACT, "SMALL": EXACT},
+    "codegen/passes/strip_mining.py": {"SIDE_BY_SIDE": SHAPE, "PAIR": SHAPE},
+    "codegen/passes/tile_promotion.py": {"ROOM": TEXT},
+    "codegen/passes/unroll_hints.py": {"OPERATIONS": TEXT, "ITERATIONS": TEXT},
+    "codegen/passes/unrolling.py": {"FEW": TEXT},
+    "codegen/passes/vectorize.py": {"STRAIGHT": TEXT, "UNROLL_LIMIT": TEXT, "COVER": TEXT},
+    "codegen/passes/work_estimate.py": {"UNKNOWN": SHAPE},
+    "rewrite/factors.py": {"PRODUCTS": TIDY},
+    "rewrite/index_checks.py": {"ROWS": SHAPE, "BLOCK": SHAPE},
+    "rewrite/long_sums.py": dict.fromkeys(("LIMIT", "BLOCK", "NARROW", "STEP", "BRANCHES", "LEVELS"), RESULTS),
+    "rewrite/cpu/dot_words.py": {"TOP_BITS": EXACT},
+    "rewrite/staging.py": {"COUNTS": SEARCH},
+    "rewrite/cpu/lanes.py": {"VECTORS": SEARCH},
+    "rewrite/cpu/masked_blocks.py": {"LOW": EXACT, "GRANULE": SHAPE},
+    "rewrite/cpu/pack.py": {"PANEL": SHAPE, "GROWTH": MARGIN, "GAIN": MARGIN},
+    "rewrite/cpu/row_blocks.py": {"LARGEST": SEARCH, "SMALLEST": SEARCH, "MASKED": SEARCH, "PART": MARGIN},
+    "rewrite/cpu/split_floats.py": {"PARTS": EXACT, "LARGEST": EXACT},
+    "rewrite/cpu/winograd/choice.py": {"RESULTS": SEARCH, "SHORTEST": SEARCH, "LONGEST": SEARCH, "GAIN": MARGIN},
+    "rewrite/cpu/winograd/convolution.py": {"TAPS": EXACT},
+    "rewrite/cpu/winograd/cook_toom.py": {"POINTS": EXACT},
+    "rewrite/gpu/contraction_tiles.py": {"DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
+    "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
+    "rewrite/gpu/split_reduction.py": {"MOST": SEARCH, "TILE": SHAPE, "STEPS": SHAPE, "PARTS": SHAPE},
+    "rewrite/gpu/tile_copies.py": {"COPIES_IN_FLIGHT": SHAPE, "ELEMENTS_IN_FLIGHT": SHAPE},
+    "rewrite/gpu/work_group_reductions.py": {"BRANCHES": SHAPE, "KEPT": SHAPE},
+    "rewrite/gpu/work_group_shape.py": {"MIN_ITERATIONS": SHAPE, "ELEMENTS_PER_ITEM": SHAPE, "FEWEST": SEARCH, "COLUMNS": SHAPE},
+    "rewrite/tidy/coalesce.py": {"LONGEST": EXACT},
+    "rewrite/tidy/compact.py": {"USES": TIDY},
+    "rewrite/tidy/inline.py": {"SIZE_LIMIT": TEXT},
+    "rewrite/tidy/pad.py": dict.fromkeys(("SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),
+    "rewrite/tidy/rounding.py": {"LARGEST": EXACT},
+    "rewrite/tidy/taps.py": {"MOST": TEXT, "PART": TIDY, "FEWEST": TIDY},
+    "rewrite/tidy/transposed_copies.py": {"REUSE": TIDY},
+    "schedule/isl_schedule.py": {"TILE": SEARCH},
+    "schedule/loop_report.py": {"OPERATIONS": PROOF, "NEXT": PROOF},
+    "schedule/yaml.py": {"_DEEPEST": PROOF},
+    "schedule/cost/register_tiles.py": {"SHORT": TEXT, "STRAIGHT": TEXT, "MATRIX": EXACT, "_HEIGHTS": SEARCH, "WIDEST": SEARCH},
+    "schedule/cost/tile_order.py": {"SMALLEST_BLOCK": SEARCH, "GAIN": MARGIN},
+    "schedule/cpu/given_tiles.py": {"MOST": TEXT},
+    "schedule/cpu/strategy.py": {"SQUARE": SHAPE, "VECTORS": SEARCH},
+    "schedule/facts/conflicts.py": {"FEW": PROOF},
+    "schedule/facts/fusion_groups.py": {"MINIMAL_PARALLELISM": SEARCH, "LARGEST": SEARCH, "TURNED": SEARCH},
+    "schedule/facts/occupancy.py": {"MAX_WORK_GROUP": SHAPE},
+    "schedule/facts/scheduler_constraints.py": {"POSING": PROOF},
+    "schedule/fusion/outer_fusion.py": {"FEWEST": SEARCH, "LARGEST": SEARCH},
+    "schedule/fusion/policies.py": {"BETTER": MARGIN, "LONG": PRINT},
+    "schedule/gpu/kernel_loops.py": {"MANY": EXACT},
+    "schedule/gpu/strategy.py": {"BLOCKS": SHAPE, "FEWEST": SEARCH, "SIDES": SEARCH},
+    "schedule/gpu/tile_wavefronts.py": {"SIDES": SEARCH},
+    "schedule/tiling/tile_sizes.py": {"NOMINAL": SEARCH, "SIDES": SEARCH, "SWEEPS": SEARCH},
+    "schedule/tiling/wavefront.py": {"BLOCK": SHAPE},
+    "schedule/user/pseudocode.py": {"COMMENT": PRINT},
+}
+
+
+def constants(path: Path) -> Iterator[str]:
+    """Names at the top of a module that have numbers in their values."""
+    for s in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = s.targets if isinstance(s, ast.Assign) else [s.target] if isinstance(s, ast.AnnAssign) else []
+        value = getattr(s, "value", None)
+        numbers = [c for c in ast.walk(value) if isinstance(c, ast.Constant) and type(c.value) in (int, float)] if value else []
+        if numbers and not isinstance(value, ast.JoinedStr):
+            yield from (n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_number_that_stays_beside_the_code_has_a_reason(place: str) -> None:
+    found = {str(p.relative_to(ROOT)): sorted(constants(p)) for p in sorted((ROOT / place).rglob("*.py"))}
+    listed = {p: sorted(names) for p, names in CONSTANTS.items() if p.startswith(f"{place}/")}
+    assert {p: names for p, names in found.items() if names} == listed, \
+        "what things take belongs into polytc/machine/costs.py; limits belong into this list"
