@@ -117,7 +117,7 @@ def _check_target_object(target: Any, known: Sequence[str]) -> Target:
     if isinstance(target, type) and issubclass(target, Loader):
         cure = f"{target.__name__} is a class: {target.__name__}() is a target"
     elif isinstance(target, Machine):
-        cure = "a Machine is what a target is made for: target=\"cpu\", machine=machine"
+        cure = "a Machine is what a target is made for: machine=machine, or target=LLVMTarget(machine)"
     elif isinstance(target, Target):
         return target
     elif isinstance(target, Loader) and type(target).__hash__ is None:

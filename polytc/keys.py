@@ -54,7 +54,12 @@ def lasting(target: Target) -> bool:
 @functools.lru_cache(maxsize=64)
 def _surroundings(kind: str, machine: Machine) -> str:
     """What code depends on besides the program. kind: of target; a class stands for its decisions, the machine for the rest."""
-    return f"{polytc.__version__} {sources()[0]}\nisl {isl.VERSION}\nllvm {jit.VERSION}\n{kind} {machine!r}"
+    return f"{polytc.__version__} {sources()[0]}\nisl {isl.VERSION}\nllvm {jit.VERSION}\n{kind} {_described(machine)}"
+
+
+def _described(machine: Machine) -> str:
+    """The machine as text that is the same in each process: the order in which a set prints is not."""
+    return f"{dataclasses.replace(machine, faults=frozenset())!r} {sorted(machine.faults)}"
 
 
 @functools.cache

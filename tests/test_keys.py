@@ -157,3 +157,19 @@ print(polytc.run("Y[i] = 2*X[i] + 1", x, threads=2).tolist())
     assert polytc.run("Y[i] = 2*X[i] + 1", np.arange(6, dtype=np.float32), threads=2).tolist() == [1, 3, 5, 7, 9, 11]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=os.environ)
     assert done.stdout == "[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]\n", done.stderr
+
+
+def test_a_key_is_the_same_in_each_process() -> None:
+    """Strings hash differently in each, and so do sets of them."""
+    script = """
+from dataclasses import replace
+from polytc import keys
+from polytc.lang import build
+from polytc.machine import DEVICES
+from polytc.targets.opencl.target import OpenCLTarget
+machine = replace(DEVICES["pocl-cpu"], faults=frozenset(f"fault {n}" for n in range(9)))
+print(keys.key(build("Y[i] = X[i]", {"X": (3,)}), OpenCLTarget(machine), None))
+"""
+    found = {subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": str(seed)}, check=True,
+                            capture_output=True, text=True).stdout for seed in range(3)}
+    assert len(found) == 1

@@ -24,7 +24,7 @@ TEXT = record_files.write(AVX512)
 def test_a_machine_is_the_same_after_writing_and_reading(machine: Machine) -> None:
     again = record_files.read(record_files.write(machine))
     assert again == machine
-    assert repr(again) == repr(machine)
+    assert repr(replace(again, faults=frozenset())) == repr(replace(machine, faults=frozenset()))
     assert record_files.write(again) == record_files.write(machine)
 
 
