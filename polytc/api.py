@@ -155,7 +155,7 @@ def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record |
     alternatives to it. polytc's own decision comes first, the others in the order of their estimates. For the options see
     `compile`; a schedule takes the place of decisions, and has none. Raises CompileError.
     """
-    check_target(target)
+    target = check_machine(target, options.get("machine"))
     for name in ("schedule", "fusion", "decisions"):
         if options.get(name) is not None:
             raise argument_error("E410", f"`{name}` decides what alternatives are asked about", "so_far= takes a record")

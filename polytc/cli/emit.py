@@ -64,7 +64,8 @@ def emit(program: options.Source,
     if stage == "program":
         printed = str(polytc.build(text, **arguments))
     elif stage == "alternatives":
-        ways = polytc.alternatives(text, target, decided, **arguments, schedule=schedule, algebra=algebra, fast=fast)
+        ways = polytc.alternatives(text, target, decided, **arguments, schedule=schedule, algebra=algebra, fast=fast,
+                                   machine=machine)
         printed = _alternatives(ways)
     else:
         recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")

@@ -47,6 +47,29 @@ def test_its_costs_decide() -> None:
     assert not packed(AVX512.costing({"copies.pack": 1e6}))
 
 
+@pytest.mark.parametrize("machine", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_alternatives_are_those_on_the_machine(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a target for it; the command line takes its record."""
+    given, path, line = "polytc decisions 1\npack: none\nthreads: parallel=no\n", tmp_path / "machine.toml", tmp_path / "given"
+    path.write_text(record_files.write(machine), encoding="utf-8")
+    line.write_text(given, encoding="utf-8")
+    wanted = list(map(str, polytc.alternatives(TEXT, LLVMTarget(machine), given, shapes=SHAPES)))
+    assert list(map(str, polytc.alternatives(TEXT, so_far=given, shapes=SHAPES, machine=machine))) == wanted
+    monkeypatch.setattr("sys.argv", ["polytc", "emit", TEXT, "--shape", "A=64,64", "--shape", "B=64,64",
+                                     "--stage", "alternatives", "--decisions", str(line), "--machine", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert capsys.readouterr().out.splitlines() == wanted
+
+
+def test_machines_of_different_vectors_have_other_alternatives() -> None:
+    given = "polytc decisions 1\npack: none\nthreads: parallel=no\n"
+    one, other = (str(next(polytc.alternatives(TEXT, so_far=given, shapes=SHAPES, machine=m))) for m in (AVX2, AVX512))
+    assert one != other
+
+
 def test_machines_that_differ_in_a_cost_have_keys_of_their_own() -> None:
     program = polytc.build(TEXT, SHAPES)
     found = {keys.key(program, LLVMTarget(m), None)
