@@ -55,8 +55,6 @@ def case_of(name: str) -> Any:
 
 def measure_polytc(name: str, model: Path | None) -> dict[str, float]:
     """Compile in this process: seconds by stage, and `import`, `start` (the first use of the compiler) and `total`."""
-    from dataclasses import replace
-
     begin = time.perf_counter()
     import polytc
     imported = time.perf_counter()
@@ -74,10 +72,9 @@ def measure_polytc(name: str, model: Path | None) -> dict[str, float]:
     _time(LLVMTarget, "load", lambda _, spent: add(load=spent))
     _time(compiler, "lower_program", lambda lowered, _: add(**lowered.seconds))
     if model is None:
-        case = case_of(name)
-        shapes, dtypes = ({n: getattr(t, what) for n, t in case.inputs.items()} for what in ("shape", "dtype"))
-        program = replace(polytc.build(case.text, shapes, dtypes),
-                          constants=tuple(n for n, t in case.inputs.items() if t.constant))
+        from versus.peers import polytc_peer
+
+        program = polytc_peer.program(case_of(name))
         start = time.perf_counter()
         compiler.compile_program(program, threads=1)
     else:

@@ -28,6 +28,7 @@ from polytc.schedule.cost import program_time
 from polytc.targets import registry
 from polytc.targets.llvm.target import LLVMTarget
 from versus.case import Case
+from versus.peers import polytc_peer
 from versus.sets import SETS
 
 SHARES = {"gemm": 10, "conv": 16, "ansor": 10, "memory": 14, "dtypes": 4, "tc": 6}
@@ -75,10 +76,7 @@ def programs(count: int) -> list[Case]:
 
 def candidates(case: Case, machine: Machine) -> list[Candidate]:
     """What polytc decides, and other records, of which those that do not fit are left out."""
-    shapes = {n: t.shape for n, t in case.inputs.items()}
-    types = {n: np.dtype(t.dtype) for n, t in case.inputs.items()}
-    fixed = tuple(n for n, t in case.inputs.items() if t.constant)
-    program = replace(polytc.build(case.text, shapes, types), constants=fixed)
+    program = polytc_peer.program(case)
 
     def lowered(record: str | None) -> Lowered | None:
         try:

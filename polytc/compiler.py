@@ -154,13 +154,18 @@ def _decided(rewritten: Program, machine: Machine, given: decisions.Record) -> t
     """What is decided about the schedule."""
     def chosen(scop: polyhedra.Scop) -> Schedule:
         dependences = deps.analyse(scop)
-        if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
-            raise isl.QuotaExceeded(dependences.coarse)
+        _check_budget(scop, dependences)
         return automatic.schedule(scop, dependences, machine, None, given)
     try:
         return chosen(polyhedra.extract(rewritten)).decisions
     except isl.QuotaExceeded as e:
         return chosen(polyhedra.boxed(rewritten, str(e))).decisions
+
+
+def _check_budget(scop: polyhedra.Scop, dependences: deps.Dependences) -> None:
+    """Raises QuotaExceeded for dependences that exceeded their budget, where the boxes of the statements ask for less."""
+    if dependences.coarse and not scop.boxed and any(s.where for s in scop.program.statements):
+        raise isl.QuotaExceeded(dependences.coarse)
 
 
 def _bounded(program: Program, made: Rewritten) -> Rewritten:
@@ -193,8 +198,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
 
     def scanned(scop: polyhedra.Scop) -> tuple[polyhedra.Scop, deps.Dependences, Schedule, Module]:
         dependences = stage("deps", lambda: deps.analyse(scop))
-        if dependences.coarse and not scop.boxed and any(s.where for s in rewritten.statements):
-            raise isl.QuotaExceeded(dependences.coarse)
+        _check_budget(scop, dependences)
         operations = isl.budget(len(scop.program.statements))
         chosen = stage("schedule", lambda: automatic.schedule(scop, dependences, to.machine, schedule, given))
         return scop, dependences, chosen, stage("ast", lambda: astgen.generate(scop, chosen, operations), verify.verify)

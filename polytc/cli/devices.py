@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rich.table import Table
 
 import polytc
 from polytc.cli import tables
-from polytc.machine import Machine, record_files
+from polytc.machine import record_files
 from polytc.machine.quantities import quantities
 from polytc.targets import registry
 
@@ -52,17 +53,12 @@ def _measure(target: str, output: Path | None) -> None:
     units = {q.name: q.unit for q in quantities(machine.costs)} | {"clock": "cycles/second", "fma_latency": "cycles"}
     table = Table("field", "before", "measured", "unit", "by")
     for f in found:
-        before = "" if not f.field else _short(_of(machine, f.field))
+        before = "" if not f.field else _short(attrgetter(f"costs.{f.field}" if "." in f.field else f.field)(machine))
         table.add_row(f.field or "-", before, _short(f.value), f.unit or units.get(f.field, ""), f.how)
     tables.console().print(table)
     if output is not None:
         output.write_text(record_files.write(made), encoding="utf-8")
         print(f"{output}  {len(dict(made.origins))} fields measured; --machine {output} and machine={str(output)!r} take it")
-
-
-def _of(machine: Machine, name: str) -> float:
-    costs = {q.name: q.value for q in quantities(machine.costs)}
-    return costs[name] if name in costs else float(getattr(machine, name))
 
 
 def _short(value: float) -> str:

@@ -4,6 +4,7 @@
 - costs.py, device_costs.py: what things take, as such numbers
 - records.py: Machine and Cache
 - estimates.py: seconds on a Machine, by named parts
+- record_files.py: machines as files
 - described.py: machines that are described, detection.py: the processor that we run on
 """
 

@@ -18,11 +18,6 @@ class Origin:
         return f"{self.kind}: {self.told}"
 
 
-def measured(how: str) -> Origin:
-    """The number was measured; how: by what, and where."""
-    return Origin("measured", how)
-
-
 def documented(source: str) -> Origin:
     """A vendor or a standard says so; source: the document."""
     return Origin("documented", source)

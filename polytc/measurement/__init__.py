@@ -4,5 +4,6 @@
 - native_loops.py: loops in LLVM IR that do one thing, and their time
 - processor.py: a core's clock, its rates, and the costs of its instructions and caches
 - programs.py: costs of copies, functions and threads, by programs of polytc
+- device.py: launches, barriers and memory of an OpenCL device
 - findings.py: what was measured, put into a machine
 """

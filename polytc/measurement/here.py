@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from polytc.machine import Machine
-from polytc.measurement import processor, programs
+from polytc.measurement import device, processor, programs
 from polytc.measurement.findings import Finding
-from polytc.targets.opencl.driver import device_rates, devices
+from polytc.targets.opencl.driver import devices
 
 
 def of_processor(machine: Machine) -> list[Finding]:
@@ -16,4 +16,4 @@ def of_processor(machine: Machine) -> list[Finding]:
 
 def of_device(wanted: str) -> list[Finding]:
     """What was found on an OpenCL device: see devices.choose. Raises TargetError E501, E503 or E504 without one that works."""
-    return [Finding(cost, value, how, unit) for cost, value, unit, how in device_rates.rates(devices.choose(wanted))]
+    return list(device.findings(devices.choose(wanted)))

@@ -100,14 +100,14 @@ def levels(machine: Machine, here: Core, first: float) -> Iterator[Finding]:
         array = aligned_bytes(size, np.ones)
         spent = read_cycles(here, array) / here.bytes
         name = "memory" if level == last else LEVELS[level] if level < len(LEVELS) else ""
+        how = f"reading {size >> 10} KiB again and again"
         if name:
-            how = f"reading {size >> 10} KiB again and again"
             yield Finding(f"traffic.{name}", max(0.0, spent - first), f"{how}, beyond what the first cache takes")
             yield Finding(f"traffic.stream_{name}", 1 / spent, how)
-        if level == 2 or (level == last == 2):
-            yield Finding("traffic.line", spent * machine.caches[1].line, f"reading {size >> 10} KiB again and again")
+        if level == 2:
+            yield Finding("traffic.line", spent * machine.caches[1].line, how)
         if level == last:
-            yield Finding("traffic.cold", 1 / spent, f"reading {size >> 10} KiB again and again")
+            yield Finding("traffic.cold", 1 / spent, how)
 
 
 def instructions(here: Core, ports: int) -> Iterator[Finding]:

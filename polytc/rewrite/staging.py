@@ -39,13 +39,10 @@ class Staging:
 
     def apply(self, program: pr.Program, decision: Decision) -> pr.Program:
         """The program divided so. Where that leaves sums long, they get blocks, whatever was decided."""
-        program = _with_blocks(program, decision.choices)
-        staged = self.stage(program, division.Given(decision.machine, decision.choices).division, decision.machine)
+        program, given = _with_blocks(program, decision.choices), division.Given(decision.machine, decision.choices)
+        staged = self.stage(program, given.division, decision.machine)
         long = long_sums.long(program, staged)
-        if not long:
-            return staged
-        given = division.Given(decision.machine, decision.choices).division
-        return self.stage(long_sums.split_sums(program, long), given, decision.machine)
+        return self.stage(long_sums.split_sums(program, long), given.division, decision.machine) if long else staged
 
     def fits(self, program: pr.Program, machine: Machine, choices: tuple[Any, ...]) -> tuple[Any, str] | None:
         """The first line that does not fit, and why."""

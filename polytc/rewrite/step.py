@@ -178,7 +178,7 @@ class Step:
         there is one. The combinations of what may be done at all places are made as they are asked for."""
         own = self.decide(program, machine)
         if self.choice is None:
-            yield Way((Entry(self.name, what=decisions.ALL),))
+            yield Way(self.lines(own))
             if self.apply(program, own) != program:
                 yield Way((Entry(self.name, what=decisions.NONE),))
             return

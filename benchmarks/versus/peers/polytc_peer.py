@@ -10,6 +10,7 @@ import numpy as np
 
 import polytc
 from polytc import compiler
+from polytc.program.program import Program
 from versus.case import Case
 from versus.peers import Prepared, empty
 
@@ -20,8 +21,8 @@ def version() -> str:
 
 def prepare(case: Case, inputs: Mapping[str, np.ndarray], threads: int) -> Prepared:
     outputs = tuple(empty(case).values())
-    constants = tuple(name for name, t in case.inputs.items() if t.constant)
-    call = _bound(case, inputs, outputs, constants, threads) if constants else _op(case, inputs, outputs, threads)
+    prepared = _bound if any(t.constant for t in case.inputs.values()) else _op
+    call = prepared(case, inputs, outputs, threads)
     return Prepared(call, lambda _: outputs)
 
 
@@ -32,8 +33,13 @@ def _op(case: Case, inputs: Mapping[str, np.ndarray], outputs: tuple[np.ndarray,
     return lambda: op(*given, out=out)
 
 
-def _bound(case: Case, inputs: Mapping[str, np.ndarray], outputs: tuple[np.ndarray, ...], constants: tuple[str, ...],
-           threads: int) -> Any:
-    program = polytc.build(case.text, {n: a.shape for n, a in inputs.items()}, {n: a.dtype for n, a in inputs.items()})
-    executable: Any = compiler.compile_program(replace(program, constants=constants), "cpu", threads)
-    return executable.bind([*(inputs[n] for n in program.inputs), *outputs])
+def _bound(case: Case, inputs: Mapping[str, np.ndarray], outputs: tuple[np.ndarray, ...], threads: int) -> Any:
+    made = program(case)
+    executable: Any = compiler.compile_program(made, "cpu", threads)
+    return executable.bind([*(inputs[n] for n in made.inputs), *outputs])
+
+
+def program(case: Case) -> Program:
+    """The program of a case, with the inputs that do not change as its constants."""
+    shapes, dtypes = ({n: getattr(t, what) for n, t in case.inputs.items()} for what in ("shape", "dtype"))
+    return replace(polytc.build(case.text, shapes, dtypes), constants=tuple(n for n, t in case.inputs.items() if t.constant))

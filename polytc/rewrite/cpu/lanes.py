@@ -40,14 +40,15 @@ class Lanes:
 def decide(program: pr.Program, machine: Machine) -> Decision:
     """The reductions that run along memory while their results do not. Of open sizes the typical ones decide."""
     chosen, why, typical = list[Lanes](), Reasons(), numeric(program)
+    in_flight = machine.costs.arithmetic.in_flight
     for s, fixed in zip(program.statements, typical.statements, strict=True):
         reduced, lanes = _reduced(typical, s, machine), lane_width(typical, fixed, machine)
         if reduced is None:
             if s.op is not None and len(coincident_indices(s)) < len(s.ranges):
                 why.declines(s.name, "in lanes: its results run along memory, or no reduced index runs along all that it reads")
             continue
-        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * machine.costs.arithmetic.in_flight * lanes
-        chosen.append(Lanes(s.name, reduced.index, lanes * (machine.costs.arithmetic.in_flight if many else 1)))
+        many = not is_contraction(fixed) and int(reduced.extent) >= 2 * in_flight * lanes
+        chosen.append(Lanes(s.name, reduced.index, lanes * (in_flight if many else 1)))
         why.acts(s.name, f"{chosen[-1].lanes} partial results along {reduced.index}, which runs along memory")
     return Decision(machine, tuple(chosen), tuple(why.rows))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 from polytc.machine import Machine
 from polytc.program import program as pr
@@ -31,6 +32,7 @@ BLOCKS, PARTS, TILES, REDUCTION, TRANSPOSITION = WAYS = ("blocks", "parts", "til
 """What a line may say that is done."""
 
 Cut = Blocking | TransposedRows | WorkGroupShape
+D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -93,27 +95,23 @@ class Given:
         return Division(self.parts, self.cut)
 
     def parts(self, program: pr.Program, s: pr.Statement, open_: set[str]) -> Parts | None:
-        line = self._line(s, PARTS)
-        try:
-            return _read_parts(program, s, line, open_) if line is not None else None
-        except Misfit as why:
-            assert line is not None
-            self.misfits[line] = str(why)
-            return None
+        return self._taken(s, (PARTS,), lambda line: _read_parts(program, s, line, open_))
 
     def cut(self, program: pr.Program, group: Group) -> Cut | None:
-        line = self._line(group.statements[0], TILES, REDUCTION, TRANSPOSITION)
+        return self._taken(group.statements[0], (TILES, REDUCTION, TRANSPOSITION),
+                           lambda line: read(program, group, self.machine, line))
+
+    def _taken(self, s: pr.Statement, ways: tuple[str, ...], made: Callable[[Divided], D]) -> D | None:
+        """What is made of the line of a statement, if it has one that fits."""
+        line = next((x for x in self.lines if x.statement == s.name and x.by in ways), None)
+        if line is None:
+            return None
+        self.met.add(line)
         try:
-            return read(program, group, self.machine, line) if line is not None else None
+            return made(line)
         except Misfit as why:
-            assert line is not None
             self.misfits[line] = str(why)
             return None
-
-    def _line(self, s: pr.Statement, *ways: str) -> Divided | None:
-        found = next((x for x in self.lines if x.statement == s.name and x.by in ways), None)
-        self.met |= {found} if found is not None else set()
-        return found
 
 
 def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) -> Cut | None:

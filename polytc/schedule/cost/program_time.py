@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any
 
-from polytc import decisions
 from polytc.decisions import Record
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
 from polytc.schedule.cost import register_tiles, tile_order
 from polytc.schedule.cost.register_tiles import RegisterTile
-from polytc.schedule.decisions import KINDS, Tiled
+from polytc.schedule.decisions import Decisions, Tiled
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition, reduced_indices, together
 from polytc.schedule.facts.strides import lane_width, of_statement
 
@@ -44,10 +42,11 @@ def estimate(program: pr.Program, record: Record, machine: Machine, threads: int
     """The time of a program behind all rewrites, without `for`, on so many threads. record: of the decisions about it; what is
     left out of it takes no tiles."""
     everything = sum(t.size * t.dtype.bytes for t in program.tensors)
-    tiles = {t.statement: t for t in _choices(record, "tile")}
-    shared = {t.statement for t in _choices(record, "threads") if t.parallel == "yes"}
+    given = Decisions(record)
+    tiles = {t.statement: t for t in given.all("tile")}
+    shared = {t.statement for t in given.all("threads") if t.parallel == "yes"}
     total = Estimate()
-    for group in _groups(program, record):
+    for group in _groups(program, given):
         first = group.statements[0].name
         placed = [_placed(group, n, tiles.get(first)) for n in range(len(group.statements))]
         work = estimates.arithmetic(machine, sum(_cycles(program, p, machine) for p in placed))
@@ -60,17 +59,13 @@ def estimate(program: pr.Program, record: Record, machine: Machine, threads: int
     return total
 
 
-def _choices(record: Record, step: str) -> list[Any]:
-    return [decisions.choice(KINDS[step], e, record) for e in record.of(step) or ()]
-
-
-def _groups(program: pr.Program, record: Record) -> tuple[Group, ...]:
-    lines = [decisions.choice(KINDS["group"], e, record) for e in record.of("group") or ()]
+def _groups(program: pr.Program, given: Decisions) -> tuple[Group, ...]:
+    lines = given.all("group")
     if lines:
         found = together(program, tuple(line.statements for line in lines))
         assert not isinstance(found, str), "the record was taken"
         return found
-    policies = [decisions.choice(KINDS["fusion"], e, record).policy for e in record.of("fusion") or ()]
+    policies = [line.policy for line in given.all("fusion")]
     return partition(program, policies[0] if policies else "smart")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from polytc.measurement.findings import Finding
+from polytc.measurement.native_loops import fastest
 from polytc.targets.opencl.driver.devices import Device, build, pyopencl
 
 TEXT = """
@@ -32,11 +33,11 @@ __kernel void copy(__global const float4* a, __global float4* b)
     b[k] = a[k];
 }
 """
-LAUNCHES, BARRIERS, LOADS, COPIED, ROUNDS = 200, 2000, 4000, 64 << 20, 5
+LAUNCHES, BARRIERS, LOADS, COPIED, ROUNDS = 200, 2000, 4000, 64 << 20, 6
 
 
-def rates(device: Device) -> Iterator[tuple[str, float, str, str]]:
-    """(cost, value, unit, how) of each rate; the cost is '' for what decides nothing."""
+def findings(device: Device) -> Iterator[Finding]:
+    """All rates; that of a copy decides nothing."""
     cl = pyopencl()
     context = cl.Context([device.handle])
     queue = cl.CommandQueue(context, device.handle)
@@ -47,33 +48,25 @@ def rates(device: Device) -> Iterator[tuple[str, float, str, str]]:
         kernel = cl.Kernel(program, name)
         kernel.set_args(*arguments)
 
-        def run() -> None:
+        def run(_: int) -> None:
             for _ in range(times):
                 cl.enqueue_nd_range_kernel(queue, kernel, (size,), (group,))
             queue.finish()
-        return _fastest(run) / times
+        return fastest(run, least=0.0, rounds=ROUNDS) / times
 
     launch = each("nothing", 64, 64, (small,), LAUNCHES)
-    yield "launches.launch", launch, "seconds", f"{LAUNCHES} launches of nothing in a row"
+    yield Finding("launches.launch", launch, f"{LAUNCHES} launches of nothing in a row", "seconds")
     with_barriers = each("barriers", 64, 64, (small, np.int32(BARRIERS)), 1)
-    yield "launches.barrier", max(0.0, with_barriers - launch) / BARRIERS, "seconds", "a group of 64 that meets again and again"
-    order = np.roll(np.random.default_rng(0).permutation(1 << 16), 0).astype(np.int32)
+    barrier = max(0.0, with_barriers - launch) / BARRIERS
+    yield Finding("launches.barrier", barrier, "a group of 64 that meets again and again", "seconds")
+    order = np.random.default_rng(0).permutation(1 << 16).astype(np.int32)
     ring = np.empty_like(order)
     ring[order] = np.roll(order, -1)
     chain = cl.Buffer(context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=ring)
     walked = each("chase", 1, 1, (chain, small, np.int32(LOADS)), 1)
     waits = max(0.0, walked - launch) / LOADS
     for name in ("step", "group_step"):
-        yield f"launches.{name}", waits, "seconds", "loads that wait for each other, in 256 KiB"
+        yield Finding(f"launches.{name}", waits, "loads that wait for each other, in 256 KiB", "seconds")
     source, target = (cl.Buffer(context, cl.mem_flags.READ_WRITE, COPIED) for _ in range(2))
     copied = each("copy", COPIED // 16, 64, (source, target), 1)
-    yield "", 2 * COPIED / copied / 1e9, "GB/s", f"a copy of {COPIED >> 20} MiB, read and written"
-
-
-def _fastest(run: Any) -> float:
-    taken = []
-    for _ in range(ROUNDS + 1):
-        start = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    yield Finding("", 2 * COPIED / copied / 1e9, f"a copy of {COPIED >> 20} MiB, read and written", "GB/s")
