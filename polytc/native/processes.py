@@ -54,22 +54,33 @@ class Forks:
 
     def __enter__(self) -> Forks:
         self._numbers, numbers = os.pipe()
-        os.write(numbers, b"".join(_NUMBER.pack(n) for n in range(len(self._tasks))))
-        os.close(numbers)
-        for _ in range(self._count):
-            source, sink = os.pipe()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # a fork has one thread, and renews the locks of the others
-                pid = os.fork()
-            if pid == 0:
-                _serve(self._tasks, self._numbers, sink)
-            os.close(sink)
-            self._pids.append(pid)
-            self._sources.append(source)
-        self._reader.start()
+        try:
+            os.write(numbers, b"".join(_NUMBER.pack(n) for n in range(len(self._tasks))))
+            os.close(numbers)
+            for _ in range(self._count):
+                self._begin()
+            self._reader.start()
+        except BaseException:  # Ctrl-C, or no memory for one more: `with` would leave the forks that there are
+            self._end()
+            raise
         return self
 
+    def _begin(self) -> None:
+        """One more fork."""
+        source, sink = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a fork has one thread, and renews the locks of the others
+            pid = os.fork()
+        if pid == 0:
+            _serve(self._tasks, self._numbers, sink)
+        self._pids.append(pid)
+        self._sources.append(source)
+        os.close(sink)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self._working = False
         for pid in self._pids:
             with suppress(ProcessLookupError):
@@ -77,7 +88,11 @@ class Forks:
         for pid in self._pids:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-        self._reader.join()
+        if self._reader.ident is not None:
+            self._reader.join()
+        else:
+            for source in self._sources:
+                os.close(source)
         os.close(self._numbers)
 
     def claim(self) -> int | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from polytc.native import forks
+from polytc.runtime.background import Background
 from polytc.runtime.lru_cache import LRUCache
 
 K = TypeVar("K", bound=Hashable)
@@ -26,7 +27,7 @@ class Pending(Generic[K, V]):
         self._known: LRUCache[K, Future[V]] = LRUCache(most)
         self._made: LRUCache[K, V] = LRUCache(most)
         self._lock, self._turn = forks.Lock(), forks.Lock()
-        self._background: ThreadPoolExecutor | None = None
+        self._background = Background("polytc-load")
         _ALL.add(self)
 
     def get(self, key: K, begin: Callable[[], Callable[[], V]]) -> Future[V]:
@@ -41,8 +42,6 @@ class Pending(Generic[K, V]):
                 return known
             finish = begin()
             with self._lock:
-                if self._background is None:
-                    self._background = ThreadPoolExecutor(1, "polytc-load")
                 return self._known.put(key, self._background.submit(lambda: self._made.put(key, finish())))
 
     def _usable(self, key: K) -> Future[V] | None:
@@ -56,10 +55,7 @@ class Pending(Generic[K, V]):
     def idle(self) -> Iterator[None]:
         """Waits until nothing is under way in the background. Within, only this thread begins anything."""
         with self._turn:
-            with self._lock:
-                background = self._background
-            if background is not None:
-                background.submit(int).result()
+            self._background.submit(int).result()
             yield
 
     def known(self) -> list[K]:
@@ -72,7 +68,7 @@ class Pending(Generic[K, V]):
 
     def after_fork(self) -> None:
         """In the child there is no background thread, and the parent's futures may be locked by it for ever."""
-        self._background, self._known = None, LRUCache(self._known.most)
+        self._background, self._known = Background("polytc-load"), LRUCache(self._known.most)
         for key, value in self._made.items():
             self._known.put(key, Future()).set_result(value)
 

@@ -73,3 +73,15 @@ def test_who_is_interrupted_leaves_no_fork() -> None:
         work()
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
+
+
+def test_no_fork_is_left_where_beginning_them_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+    forks = Forks([lambda: time.sleep(60) or b""], 2)
+    monkeypatch.setattr(forks._reader, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        forks.__enter__()
+    for pid in forks._pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
