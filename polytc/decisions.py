@@ -96,9 +96,8 @@ class Way:
     cost: float | None = None
 
 
-COSTS = {**dict.fromkeys(("winograd", "fusion", "band", "loop"), "seconds"),
-         **dict.fromkeys(("local_tiles", "work_groups_in_loops"), "multiply-adds of an item")}
-"""Unit of the estimates of a step; the others count cycles."""
+COSTS = dict.fromkeys(("local_tiles", "work_groups_in_loops"), "multiply-adds of an item")
+"""Unit of the estimates of a step; the others are in seconds."""
 
 
 class Open(Exception):
@@ -120,7 +119,7 @@ class Alternative:
     record: Record
 
     def __str__(self) -> str:
-        unit = COSTS.get(self.entries[0].step, "cycles")
+        unit = COSTS.get(self.entries[0].step, "seconds")
         told = [f"{self.cost:.3g} {unit}"] if self.cost is not None else []
         return "\n".join(str(replace(e, reason=", ".join([*told, *filter(None, [e.reason])]))) for e in self.entries)
 

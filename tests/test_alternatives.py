@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_the_first_open_decision(name: str, so_far: str, step: str) -> None:
 
 def _bare(entries: tuple[Entry, ...]) -> list[Entry]:
     return [Entry(e.step, e.statement, e.what, e.values) for e in entries]
+
+
+@pytest.mark.parametrize(("name", "so_far"), [("matmul", ""), ("matmul", "pack: none\nthreads: parallel=yes\n"),
+                                              ("convolution", "")])
+def test_costs_are_seconds(name: str, so_far: str) -> None:
+    """Twice the clock: half of them."""
+    text, shapes = PROGRAMS[name]
+    fast = LLVMTarget(replace(AVX512, clock=2 * AVX512.clock))
+    slow, quick = (next(polytc.alternatives(text, target, HEAD + so_far if so_far else None, shapes=shapes))
+                   for target in (CPU, fast))
+    assert slow.cost is not None
+    assert quick.cost == pytest.approx(slow.cost / 2)
 
 
 @pytest.mark.parametrize(("name", "so_far"), [("matmul", ""), ("convolution", ""), ("bias", "pack: none\n"), ("heat", ""),

@@ -17,7 +17,7 @@ from typing import Any
 
 from polytc import decisions
 from polytc.decisions import Entry, Record, Way
-from polytc.machine import Machine
+from polytc.machine import Machine, estimates
 from polytc.program.program import Program
 
 KINDS = frozenset(("cpu", "gpu"))
@@ -76,10 +76,16 @@ class Decision:
 
 @dataclass(frozen=True)
 class Option:
-    """What a step may do at one place. choices: none for nothing; cost: cycles, None where no estimate decides."""
+    """What a step may do at one place. choices: none for nothing; cost: seconds, on GPUs multiply-adds of an item, None where
+    no estimate decides."""
 
     choices: tuple[Any, ...] = ()
     cost: float | None = None
+
+
+def counted(choices: tuple[Any, ...], cycles: float | None, machine: Machine) -> Option:
+    """An option whose cycles on one core are counted."""
+    return Option(choices, None if cycles is None else estimates.arithmetic(machine, cycles).seconds)
 
 
 Places = Sequence[Sequence[Option]]

@@ -27,7 +27,7 @@ from polytc.program.names import fresh
 from polytc.program.scalars import I64
 from polytc.rewrite.cpu.cache_sets import refetch_cycles
 from polytc.rewrite.cpu.lanes import along
-from polytc.rewrite.step import Decision, Option, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction, reduced_indices
@@ -97,7 +97,7 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
         if is_contraction(s) and not s.bounds:
             found = dict[tuple[Panels, ...], float]()
             nothing = _follow(program, s.name, (), around, 0.0, found)
-            places.append([Option((), nothing), *(Option(panels, cycles) for panels, cycles in found.items())])
+            places.append([counted((), nothing, machine), *(counted(panels, n, machine) for panels, n in found.items())])
     return places
 
 

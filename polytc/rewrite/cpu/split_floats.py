@@ -22,7 +22,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.names import fresh
 from polytc.program.scalars import BF16, F32, I8, I64, U8, U32
-from polytc.rewrite.step import Decision, Option, Reasons
+from polytc.rewrite.step import Decision, Option, Reasons, counted
 from polytc.rewrite.tidy import hoist
 from polytc.schedule.cost import register_tiles
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
@@ -70,7 +70,7 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
         factors = _factors(s)
         costs = _costs(program, s, factors[0], machine) if factors is not None and factors[1].tensor in fixed else None
         if costs is not None:
-            places.append([Option((), costs[0]), Option((Parts(s.name),), costs[1])])
+            places.append([counted((), costs[0], machine), counted((Parts(s.name),), costs[1], machine)])
     return places
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from polytc.machine import Machine
+from polytc.machine import Machine, estimates
 from polytc.poly import isl
 from polytc.poly.nest import Band, Leaf, Member, Nest, Sequence
 from polytc.program import program as pr
@@ -202,8 +202,8 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
 
 
 def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterator[Priced[Tile]]:
-    """What `choose_tile` weighs, with its cycles where it counts them, and its own tile with other orders of the loops over
-    tiles."""
+    """What `choose_tile` weighs, with the seconds on one core where it counts cycles, and its own tile with other orders of the
+    loops over tiles."""
     if not group.rows or any(s.bounds for s in group.statements):
         return
     s, index = _heaviest(group)
@@ -211,7 +211,8 @@ def tile_options(program: pr.Program, group: Group, machine: Machine) -> Iterato
     if s.op is not None and reduced_indices(s):
         first = vector_loops.of_contraction(s, accesses, tuple(index), lanes, machine)
         for chosen in (*filter(None, (first,)), *register_tiles.candidates(s, accesses, tuple(index), lanes, machine)):
-            yield _register_tile(program, s, group, index, lanes, chosen, machine), chosen.cycles
+            tile = _register_tile(program, s, group, index, lanes, chosen, machine)
+            yield tile, estimates.arithmetic(machine, chosen.cycles).seconds
         yield from ((tile, None) for tile in (_unrolled(s, group, accesses, index, machine) if first is None else ()))
     else:
         for row in sorted(range(len(index)), key=lambda r: -vector_loops.score(accesses, index[r])):
