@@ -188,7 +188,8 @@ class Program:
     divisions be products with reciprocals (never both). constants: inputs whose contents do not change between the calls of a
     bound executable, such as weights; what follows from them alone is computed once. direct: the products are those that are
     written, no algorithm with fewer of them and larger rounding errors. checked: an index in memory that leaves its tensor is
-    an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then."""
+    an error of the run. sizes: names of sizes that stay open: numbers may be formulas of them (program.sizes.Size) then. once:
+    it runs once, when arrays are bound, so that short code is better than code that is a little faster."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -201,6 +202,7 @@ class Program:
     checked: bool = False
     sizes: tuple[str, ...] = ()
     fast: bool = False
+    once: bool = False
 
     def licensed(self, licence: Licence) -> Program:
         """The program with what its caller allows. Raises ArgumentError E410 if that is against what its text says."""

@@ -79,13 +79,14 @@ def test_findings_become_fields() -> None:
 
 
 def test_loops_take_as_long_as_what_they_do() -> None:
-    """Twice the chain takes twice as long."""
+    """Twice the chain takes twice as long, whatever else runs here: the shortest of times in turns."""
     array = aligned_bytes(4096)
 
     def chain(length: int) -> Loop:
         names = ["a", *(f"b{n}" for n in range(length - 1)), "a.next"]
         return Loop((("double", "a", "1.0"),), tuple(f"%{y} = fadd double %{x}, 1.0" for x, y in pairwise(names)))
-    one, two = (seconds(chain(n), 20000, array) for n in (8, 16))
+    times = [[seconds(chain(n), 20000, array) for n in (8, 16)] for _ in range(8)]
+    one, two = map(min, zip(*times, strict=True))
     assert 1.5 < two / one < 2.7
 
 

@@ -36,7 +36,7 @@ def prologue(program: pr.Program, decision: Decision) -> pr.Program | None:
         return None
     used = {r.tensor for s in early for r in pr.reads(s)}
     return _trimmed(replace(program, name=f"{program.name}_once", statements=early, outputs=_handed_on(program, decision),
-                            constants=(), sizes=(), inputs=tuple(n for n in program.inputs if n in used)))
+                            constants=(), sizes=(), once=True, inputs=tuple(n for n in program.inputs if n in used)))
 
 
 def main(program: pr.Program, decision: Decision) -> pr.Program:

@@ -194,7 +194,10 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     panel = panel_width(s, index[vector])
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
-        return _square(group, vector, other, panel, max(a.width for a in accesses), machine)
+        tile = _square(group, vector, other, panel, max(a.width for a in accesses), machine)
+        if program.once:                                              # without transpositions in registers, hundreds of lines
+            return replace(tile, sizes=tuple(n if r == vector else 1 for r, n in enumerate(tile.sizes)))
+        return tile
     if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import pytest
 
 from polytc.api import build
+from polytc.compiler import lower_program
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.poly import nest
 from polytc.schedule.cpu import given_tiles, strategy
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.facts.fusion_groups import partition
+from polytc.targets.llvm.target import LLVMTarget
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"
 
@@ -30,6 +33,17 @@ def test_accumulators_of_a_product_fit_the_registers(machine: Machine) -> None:
     assert found.sizes[1] % lanes == 0
     assert 4 <= prod(found.sizes) // lanes < machine.vector_registers
     assert sorted(found.order) == [0, 1]
+
+
+def test_what_runs_once_is_not_transposed_in_registers() -> None:
+    """The code would be long, and hardly faster."""
+    program = build("Y[j,i] = X[i,j]", {"X": (512, 512)})
+    (group,) = partition(program, "smart")
+    often, once = (strategy.choose_tile(p, group, AVX512) for p in (program, replace(program, once=True)))
+    assert (often.sizes, once.sizes) == ((16, 16), (1, 16))
+    assert (often.vector, often.order, often.caches) == (once.vector, once.order, once.caches)
+    lines = [str(lower_program(p, LLVMTarget(AVX512)).source).count("\n") for p in (program, replace(program, once=True))]
+    assert 2 * lines[1] < lines[0]
 
 
 @pytest.mark.parametrize(("text", "vector"), [
