@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,18 @@ if TYPE_CHECKING:
 
 errors.register(E506="the OpenCL compiler refuses a kernel", E509="the OpenCL compiler crashes or hangs")
 
+UNOPTIMISED = "-cl-opt-disable"
 MOST = 8
 """Lines of the compiler's log that an error quotes."""
 
 
 def built(name: str, text: str, options: list[str], on: Session) -> Any:
-    """The built program. name: for errors. Raises TargetError E506 with the compiler's words and the lines they speak of."""
+    """The built program. name: for errors. Raises TargetError E506 with the compiler's words and the lines they speak of, E509
+    for a compiler that crashes. One that crashes only where it optimises is a RuntimeWarning."""
     cl = devices.pyopencl()
     if "oclgrind" in on.device.platform.lower():
         # its simulation of optimised code is wrong for some branches
-        options = [*options, "-cl-opt-disable"]
+        options = [*options, UNOPTIMISED]
     options = rounding.options(options, text, on.device, on.context)
     key = _key(text, options, on.device)
     stored = cache.get(key)
@@ -35,7 +38,7 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
             return devices.load(on.context, on.device, stored, options)
         except cl.Error:  # of a driver that says it is the same, and is not
             cache.drop(key)
-    made = _made(name, text, options, on.device)
+    made, options = _made(name, text, options, on.device)
     if made:
         cache.put(key, made)
         with suppress(cl.Error):  # of a driver that does not take what it made
@@ -46,18 +49,31 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
         raise _refused(name, text, str(e), on.device) from e
 
 
-def _made(name: str, text: str, options: list[str], device: devices.Device) -> bytes:
-    """The binary that a child process made, for which the driver's compiler has survived the text; b'' if there can be none."""
+def _made(name: str, text: str, options: list[str], device: devices.Device) -> tuple[bytes, list[str]]:
+    """The binary that a child process made, for which the driver's compiler has survived the text (b'' if there can be none),
+    and with which options it has."""
     if not child.available():
-        return b""
+        return b"", options
     try:
         answer = child.ask(device, child.Build(text, tuple(options)))
     except child.CrashedError as e:
-        raise errors.fail("E509", f"the compiler of {device} crashes on '{name}': {e}", kind=errors.TargetError, notes=[
-            "this is a defect of the driver: try another version, another schedule or another device"]) from None
+        answer, options = _unoptimised(name, text, options, device, str(e))
     if isinstance(answer, child.Refused):
         raise _refused(name, text, answer.log, device)
-    return bytes(answer)
+    return bytes(answer), options
+
+
+def _unoptimised(name: str, text: str, options: list[str], device: devices.Device, crash: str) -> tuple[Any, list[str]]:
+    """What the compiler that crashed answers where it does not optimise."""
+    plain = [*dict.fromkeys((*options, UNOPTIMISED))]
+    try:
+        answer = child.ask(device, child.Build(text, tuple(plain)))
+    except child.CrashedError:
+        raise errors.fail("E509", f"the compiler of {device} crashes on '{name}': {crash}", kind=errors.TargetError, notes=[
+            "this is a defect of the driver: try another version, another schedule or another device"]) from None
+    warnings.warn(f"the compiler of {device} crashes on '{name}' where it optimises, so that it does not: kernels are slow; "
+                  f"a defect of the driver ({crash.splitlines()[0]})", RuntimeWarning, stacklevel=2)
+    return answer, plain
 
 
 def _refused(name: str, text: str, log: str, device: devices.Device) -> errors.CompileError:

@@ -37,13 +37,13 @@ def _no_child_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     child.end()
 
 
-def spoil(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
-    """Every child from now on does `to` where it would compile."""
+def spoil(monkeypatch: pytest.MonkeyPatch, to: str, first: str = "pass") -> None:
+    """Every child from now on does `to` where it would compile, and `first` once."""
     popen = subprocess.Popen
 
     def spoilt(command, **others):  # type: ignore[no-untyped-def]
         code = command[2].replace("; child.serve",
-                                  "; from polytc.targets.opencl.driver import drivers; import os, signal, time; "
+                                  f"; from polytc.targets.opencl.driver import drivers; import os, signal, time; {first}; "
                                   f"drivers.build = lambda *a: {to}; child.serve")
         return popen([*command[:2], code], **others)
     monkeypatch.setattr(child.subprocess, "Popen", spoilt)
@@ -65,6 +65,14 @@ def test_a_compiler_that_crashes_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
                 run(11)
             assert caught.value.code == "E509"
     assert run(11).tolist() == [11] * 4
+
+
+def test_a_compiler_that_crashes_where_it_optimises_does_not_optimise(monkeypatch: pytest.MonkeyPatch) -> None:
+    conformance.faults(devices.choose())
+    child.end()
+    spoil(monkeypatch, "os.abort() if '-cl-opt-disable' not in a[2] else build(*a)", "build = drivers.build")
+    with pytest.warns(RuntimeWarning, match="crashes on 'program' where it optimises"):
+        assert run(13).tolist() == [13] * 4
 
 
 def test_a_compiler_that_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
