@@ -24,6 +24,7 @@ EXACT = "a property of numbers or of an algorithm"
 PRINT = "how something is printed"
 
 CONSTANTS = {
+    "codegen/passes/analyses/work_estimate.py": {"UNKNOWN": SHAPE},
     "codegen/passes/bank_conflicts.py": {"GAIN": MARGIN, "SOME": SHAPE},
     "codegen/passes/collapse.py": {"ENOUGH": SHAPE, "BLOCKS": SHAPE, "PART": MARGIN},
     "codegen/passes/index_set_splitting.py": {"EDGES": TEXT},
@@ -31,13 +32,13 @@ CONSTANTS = {
     "codegen/passes/loop_versioning.py": {"LARGEST": TEXT, "LONGEST": TEXT},
     "codegen/passes/reciprocal.py": {"EXPONENTS": EXACT},
     "codegen/passes/register_transpose.py": {"FEWEST": SHAPE, "WIDEST": SHAPE},
+    "codegen/passes/rerolling.py": {"MOST": TEXT, "FUNCTION": TEXT},
     "codegen/passes/simplify.py": {"_ONE": EXACT, "SMALL": EXACT},
     "codegen/passes/strip_mining.py": {"SIDE_BY_SIDE": SHAPE, "PAIR": SHAPE},
     "codegen/passes/tile_promotion.py": {"ROOM": TEXT},
     "codegen/passes/unroll_hints.py": {"OPERATIONS": TEXT, "ITERATIONS": TEXT},
     "codegen/passes/unrolling.py": {"FEW": TEXT},
     "codegen/passes/vectorize.py": {"STRAIGHT": TEXT, "UNROLL_LIMIT": TEXT, "COVER": TEXT},
-    "codegen/passes/work_estimate.py": {"UNKNOWN": SHAPE},
     "rewrite/factors.py": {"PRODUCTS": TIDY},
     "rewrite/index_checks.py": {"ROWS": SHAPE, "BLOCK": SHAPE},
     "rewrite/long_sums.py": dict.fromkeys(("LIMIT", "BLOCK", "NARROW", "STEP", "BRANCHES", "LEVELS"), RESULTS),

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import alias_analysis, simplify, unrolling
+from polytc.codegen.passes import simplify, unrolling
+from polytc.codegen.passes.analyses import alias_analysis
 
 STATEMENTS = 16
 """Stores of a fused loop at most: what passes between them should fit the registers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import intervals, loops, traverse
-from polytc.codegen.passes import work_estimate
+from polytc.codegen.passes.analyses import work_estimate
 from polytc.machine import Machine
 from polytc.program.scalars import I64
 

@@ -1,10 +1,13 @@
-"""The functions `body(begin, end, context, arena)` that a region runs, which find in its context what they need."""
+"""The functions `body(begin, end, context, arena)` that a region runs, which find in its context what they need; and what a
+loop in a function of its own needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from polytc.codegen import loops, traverse
 from polytc.targets.llvm import ir
+from polytc.targets.llvm.expressions import Body
 
 PARAMETERS = ("i64 %begin", "i64 %end", "ptr %context", "ptr %arena")
 
@@ -49,3 +52,18 @@ def weighed(fn: ir.Function, count: ir.Value, weight: int) -> ir.Value:
 def _field(fn: ir.Function, number: int, type_: str) -> ir.Value:
     at = fn.emit("ptr", f"getelementptr inbounds i64, ptr %context, i64 {number}")
     return fn.emit(type_, f"load {type_}, {at}, align 8")
+
+
+def needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
+    """The buffers and loop variables from outside that a loop uses, in order of first use."""
+    buffers: dict[str, loops.Buffer] = {}
+    names: dict[str, None] = {}
+    for x in traverse.walk_stmt(s):
+        if isinstance(x, loops.Store):
+            buffers.setdefault(x.buffer.name, x.buffer)
+        for e in (y for root in traverse.expressions(x) for y in traverse.walk_expr(root)):
+            if isinstance(e, loops.Load):
+                buffers.setdefault(e.buffer.name, e.buffer)
+            elif isinstance(e, loops.Var):
+                names.setdefault(e.name)
+    return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]

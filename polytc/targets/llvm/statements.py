@@ -9,10 +9,11 @@ Where sequential loops lie around parallel ones, the threads run them together, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polytc.codegen import intervals, loops, prefetch, traverse
-from polytc.codegen.passes import alias_analysis, unrolling, work_estimate
+from polytc.codegen.passes import unrolling
+from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.machine import Machine
 from polytc.targets.llvm import amx, bodies, expressions, ir, prefetches, thread_teams
 from polytc.targets.llvm.expressions import Body
@@ -93,6 +94,8 @@ class Writer:
                 self._team(s)
             case loops.For(kind="unroll"):
                 self._copies(s)
+            case loops.For(kind="rolled"):
+                self._apart(s)
             case loops.For():
                 self._loop(s)
             case loops.If():
@@ -151,6 +154,19 @@ class Writer:
         self._stores(left)
         for x in (s,) if rest is None else rest:
             self._plain_loop(x)
+
+    def _apart(self, s: loops.For) -> None:
+        """The loop in a function of its own (see passes.rerolling): its constants would be loaded before the loops around, and
+        stay in registers that the tile needs."""
+        fn = self.body.fn
+        buffers, names = bodies.needs(s, self.body)
+        name = f"{self._name()}.apart"
+        inner = ir.Function(self.emission.text, name, [*self._params(s, buffers, names), "ptr %arena"])
+        inner.extra = "noinline "
+        Writer(self.emission, self._inside(inner, buffers, names), self.used, True)._plain_loop(replace(s, kind="sequential"))
+        inner.do("ret void")
+        given = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
+        fn.do(f"call void @{name}({''.join(f'{x}, ' for x in given)}ptr %arena)")
 
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
@@ -244,7 +260,7 @@ class Writer:
         """Outline the loop: the name of its function, what that needs in its context, and the number of iterations."""
         fn = self.body.fn
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
-        buffers, names = _needs(s, self.body)
+        buffers, names = bodies.needs(s, self.body)
         fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
         name = self._name()
         self._outline(s, name, buffers, names)
@@ -323,7 +339,7 @@ class Writer:
         """Outline the sequential loop, and have all threads run it."""
         fn = self.body.fn
         thread_teams.define(self.emission.text, self.emission.machine.architecture)
-        buffers, names = _needs(s, self.body)
+        buffers, names = bodies.needs(s, self.body)
         threads = ir.Value("i64", "%threads")
         most = fn.call("llvm.smin.i64", "i64", (threads, ir.constant(thread_teams.HANDS, "i64")))
         hands = fn.call("llvm.smax.i64", "i64", (most, ir.constant(1, "i64")))
@@ -345,7 +361,7 @@ class Writer:
 
     def outlined(self, s: loops.For) -> Callable[[ir.Value, ir.Value, ir.Value, ir.Value], None]:
         """A parallel loop of a team as a function; how to call it for iterations begin..end, given lower and upper."""
-        buffers, names = _needs(s, self.body)
+        buffers, names = bodies.needs(s, self.body)
         name = self._name()
         self._outline(s, name, buffers, names)
         args = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
@@ -369,18 +385,3 @@ def _runs_once(s: loops.For) -> bool:
         case loops.Const(value=low), loops.Const(value=high):
             return high - low <= s.step
     return False
-
-
-def _needs(s: loops.For, body: Body) -> tuple[list[loops.Buffer], list[str]]:
-    """The buffers and loop variables from outside that a loop uses, in order of first use."""
-    buffers: dict[str, loops.Buffer] = {}
-    names: dict[str, None] = {}
-    for x in traverse.walk_stmt(s):
-        if isinstance(x, loops.Store):
-            buffers.setdefault(x.buffer.name, x.buffer)
-        for e in (y for root in traverse.expressions(x) for y in traverse.walk_expr(root)):
-            if isinstance(e, loops.Load):
-                buffers.setdefault(e.buffer.name, e.buffer)
-            elif isinstance(e, loops.Var):
-                names.setdefault(e.name)
-    return [b for n, b in buffers.items() if n in body.pointers], [n for n in names if n in body.values]

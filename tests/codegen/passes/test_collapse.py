@@ -9,7 +9,7 @@ import pytest
 
 from polytc.codegen import loops as L
 from polytc.codegen import passes, verify
-from polytc.codegen.passes import alias_analysis, work_estimate
+from polytc.codegen.passes.analyses import alias_analysis, work_estimate
 from polytc.codegen.passes.collapse import collapse_kernel
 from polytc.machine import AVX512
 from polytc.program.scalars import F32, I64
