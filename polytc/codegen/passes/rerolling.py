@@ -11,8 +11,10 @@
 
 What a register tile becomes at its end (requantisation, an activation function) runs once for each tile, and its vectors
 overlap in the processor whether they are copies or iterations. The tile itself stays in registers, which no variable can
-choose among: a copy in memory is what the loop reads. Of several loops the innermost is the one that leaves the longest
-part of the statement unchanged. Guarantees: the same statements run, in the same order where one could see another's store.
+choose among: a copy in memory is what the loop reads. targets.llvm puts the loop into a function of its own, as LLVM loads
+the constants of a loop in front of all loops around, into registers that the tile then lacks; OpenCL C cannot say that. Of
+several loops the innermost is the one that leaves the longest part of the statement unchanged. Guarantees: the same
+statements run, in the same order where one could see another's store.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ PLAIN = frozenset(("min", "max", "abs", "fma", "sqrt", "floor", "ceil", "round",
 
 
 def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
-    """The kernel of a CPU with loops in place of the copies of long statements."""
-    if machine.kind != "cpu":
+    """The kernel of a processor with loops in place of the copies of long statements."""
+    if machine.kind != "cpu" or machine.max_work_group:
         return kernel
     taken = {b.name for b in kernel.args}
     for s in traverse.walk_stmt(kernel.body):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,9 +113,10 @@ def test_what_stays(kernel: L.Kernel) -> None:
     assert rerolling.reroll_kernel(kernel, AVX512) == kernel
 
 
-def test_items_of_gpus_keep_their_registers() -> None:
+def test_opencl_has_no_functions_that_are_not_inlined() -> None:
     kernel = copies(function("exp", TILE))
-    assert rerolling.reroll_kernel(kernel, GENERIC_GPU) == kernel
+    for machine in (GENERIC_GPU, replace(AVX512, max_work_group=256)):
+        assert rerolling.reroll_kernel(kernel, machine) == kernel
     assert rerolling.reroll_kernel(kernel, AVX512) != kernel
 
 
