@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from polytc import compiler
 from polytc.codegen.target import Executable, Target
 from polytc.machine import Machine
+from polytc.program import number_inputs
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
+from polytc.runtime import packages
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.call_fast_path import CallFastPath
 from polytc.runtime.checked import Checked
@@ -18,6 +22,9 @@ from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.targets import registry
+
+Build: TypeAlias = Callable[[dict[str, tuple[int, ...]]], Program]
+"""The program of a text for these shapes."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,18 @@ class Specialisation:
     order: tuple[str, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     fast_path: CallFastPath
+
+
+def with_numbers(program: Program, numbers: Mapping[str, int | float | bool], build: Build,
+                 load: Callable[[Program, Build], Executable]) -> Executable:
+    """The code of a program in which numbers stand that its caller gives: the same code for other floats where these are data,
+    see program.number_inputs. build: the program for other shapes; load: code of a program, and of those of other shapes."""
+    made, arrays = number_inputs.as_inputs(program, numbers)
+    if not arrays:
+        return load(program, build)
+    executable = load(made, lambda shapes: number_inputs.as_inputs(build(shapes), numbers)[0])
+    places = dict(enumerate(arrays.values(), start=len(program.inputs)))
+    return packages.keep(executable, places, len(made.arrays))
 
 
 def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:

@@ -234,14 +234,14 @@ class Op:
                 if self._open is not None:
                     self._open.sizes(shapes)
                 program = self.program(shapes, dtypes, scalars)
-                executable = self.load(program) if self._open is None or program.checked else self._open.load(
-                    program, lambda s: self.program({**shapes, **s}, dtypes, scalars), self.load)
-                outputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.outputs))
-                inputs = tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, program.inputs))
+                executable = loading.with_numbers(
+                    program, scalars, lambda s: self.program({**shapes, **s}, dtypes, scalars),
+                    lambda p, build: self._open.load(p, build, self.load) if self._open and not p.checked else self.load(p))
+                outputs, inputs = (tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, names))
+                                   for names in (program.outputs, program.inputs))
                 straight = program.inputs == self.inputs and not program.inouts
                 call = fast_path(executable, inputs, outputs, self._result) if straight else no_fast_path
-                found = Specialisation(program, executable, program.inputs, outputs, call)
-                self._ready.put(key, found)
+                found = self._ready.put(key, Specialisation(program, executable, program.inputs, outputs, call))
             self._latest = found.program
         return found
 
