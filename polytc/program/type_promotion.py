@@ -206,7 +206,8 @@ def unary(op: str, a: Value) -> Value:
     """`op a`, typed."""
     if op == "!":
         if a.dtype not in (BOOL, UNKNOWN):
-            raise TypeProblem("E305", f"`!` needs a condition, not {a.dtype}", "compare with 0: `x == 0`")
+            raise TypeProblem("E305", f"`!` needs a condition, not {a.dtype}",
+                              "compare with 0: `x == 0`; `!` comes before comparisons: `!(x > 0)`")
         return number(not a.number) if a.number is not None else Value(pr.Unary("!", a.expr, BOOL))
     if a.dtype == BOOL:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; the opposite of a condition is `!x`")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from polytc import errors
 from polytc.decisions import Record
 from polytc.machine import Machine
@@ -71,6 +73,10 @@ def simplest(scop: Scop, why: str) -> Schedule:
 
 
 def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
+    if re.fullmatch(r"\s*[\w.-]*\s*", text):
+        raise errors.fail("E702", f"there is no schedule {text.strip()!r}", notes=[
+            f"those with a name are {', '.join(r for r in REQUESTS if r is not None)}",
+            "another one is the text or the file that polytc.schedule makes, or isl's YAML"])
     try:
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: from_yaml(text, scop, deps))
     except isl.QuotaExceeded as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,14 @@ _MISTAKES = {
 }
 """Advice -> broken programs that deserve it; an error in the same parser state gets the same advice."""
 
+_NEAR = {
+    r"\b(?:np|numpy|math|torch|jnp|tf|F)\.\w+\($": "functions are called by their names alone: `exp(x)`",
+    r"\d[eE]$": "a number is written `3`, `0.5` or `1e-3`",
+}
+"""What a line has up to the token, that included -> advice."""
+_LOOP = re.compile(r"\bfor\b[^{]*\brange\s*\(|\bfor\b[^{;]*:\s*$|\S\s+for\s+\w+\s+in\b")
+"""A loop as Python has them, in a line."""
+
 _WORDS = {"or": "write `||`", "and": "write `&&`", "not": "write `!`", "if": "a conditional value is written `c ? a : b`",
           "else": "`else` guards one read in parentheses: `(A[i-1] else 0)`",
           **dict.fromkeys(("in", "where", "for", "def", "op", "assume", "inout", "precise"), "a reserved word is no name")}
@@ -59,8 +68,18 @@ def explain(error: Any, text: str, parse: Callable[[str], Any]) -> CompileError:
         return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, source=text)
     found = "the end of the text" if token.type == "$END" else f"`{token}`"
     examples = {advice: [prefix + e for e in broken for prefix in ("", "Z = 0\n")] for advice, broken in _MISTAKES.items()}
-    advice = _WORDS.get(str(token)) or error.match_examples(parse, examples, use_accepts=False)
+    advice = _nearby(text, span) or _WORDS.get(str(token)) or error.match_examples(parse, examples, use_accepts=False)
     return errors.fail("E001", f"{found} does not belong here", span, [advice] if advice else [], source=text)
+
+
+def _nearby(text: str, at: Span) -> str | None:
+    """Advice for what stands around an error in its line, or before that."""
+    lines = text.split("\n")[max(0, at.line - 2):at.line]
+    begin = text.rfind("\n", 0, at.start) + 1
+    if any(map(_LOOP.search, lines)):
+        return "statements hold for all values of their indices, `Y[i] = ... where i in 0:9`; " \
+               "what goes step by step is written `for i in 0:9 { ... }`"
+    return next((advice for pattern, advice in _NEAR.items() if re.search(pattern, text[begin:at.end])), None)
 
 
 def _unclosed(text: str) -> Span | None:

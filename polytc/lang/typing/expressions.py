@@ -13,6 +13,7 @@ from polytc.errors import Span
 from polytc.lang.definitions.expand import names
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
+from polytc.lang.typing import cures
 from polytc.lang.typing.lowered import Scope
 from polytc.program import evaluator, scalars, type_promotion
 from polytc.program import program as pr
@@ -197,7 +198,8 @@ class Expressions:
         if tensor in scope.broken:
             raise Failed
         if dtype is None:
-            raise self.fail("E212", f"`{tensor}` is read before anything writes it", span)
+            raise self.fail("E212", f"`{tensor}` is read before anything writes it", span,
+                            *cures.of_early_read(tensor, self.s.target))
         read = pr.Read(tensor, subscripts, dtype)
         self.spans.setdefault(read, span)
         return Value(read, weak_type=dtype == UNKNOWN)
@@ -210,7 +212,7 @@ class Expressions:
         value = self.value(e)
         if not value.dtype.is_int and value.dtype != UNKNOWN:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
-                            "cast it: `i64(...)`" if value.dtype.is_float else "")
+                            cures.of_float_subscript(e) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span,
                             "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
@@ -230,7 +232,7 @@ class Expressions:
             return Value(pr.Cast(read.expr, default.dtype), weak_type=True)
         if default.number is None:
             raise self.fail("E113", "the value after `else` must be a number or `identity`", e.default.span,
-                            "use a condition for anything else: `i > 0 ? ... : ...`")
+                            cures.OF_GUARD)
         if default.dtype.is_float and not read.dtype.is_float:
             raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
         constant = type_promotion.adapt(default, read.dtype)
@@ -279,7 +281,7 @@ class Expressions:
 
     def unknown_call(self, e: sx.Call) -> Failed:
         known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]
-        return self.fail("E102", f"there is no function `{e.fn}`", e.span, closest(e.fn, known))
+        return self.fail("E102", f"there is no function `{e.fn}`", e.span, cures.of_call(e.fn, known))
 
 
 def negative(e: pr.Expr) -> pr.Expr:
