@@ -19,6 +19,7 @@ statements run, in the same order where one could see another's store.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -122,8 +123,20 @@ def _nest(s: loops.Stmt) -> _Nest | None:
     if not all(isinstance(x, loops.Store) and x.buffer.space != "private" for x in stores):
         return None
     found = _Nest(tuple(around), tuple(x for x in stores if isinstance(x, loops.Store)))
+    certain = {x for s in found.stores for e in (*s.indices, s.value) for x in _happen(e)}
+    if any(x.buffer.space == "private" and x not in certain for x in found.loads):
+        return None  # its place may be outside of the tile where it is not chosen
     copies = prod(len(unrolling.values(f)) for f in around)
     return found if copies * sum(_operations(x.value) for x in found.stores) > MOST else None
+
+
+def _happen(e: loops.Expr) -> Iterator[loops.Load]:
+    """The loads of a value that are performed whatever its conditions are."""
+    if isinstance(e, loops.Load):
+        yield e
+    chosen = isinstance(e, loops.Select) or isinstance(e, loops.Binary) and e.op in ("&&", "||")
+    for o in traverse.operands(e)[:1 if chosen else None]:
+        yield from _happen(o)
 
 
 def _operations(e: loops.Expr) -> int:

@@ -163,7 +163,8 @@ class Writer:
         name = f"{self._name()}.apart"
         inner = ir.Function(self.emission.text, name, [*self._params(s, buffers, names), "ptr %arena"])
         inner.extra = "noinline "
-        Writer(self.emission, self._inside(inner, buffers, names), self.used, True)._plain_loop(replace(s, kind="sequential"))
+        nest = traverse.map_stmt(s, lambda x: replace(x, kind="sequential") if isinstance(x, loops.For) else x, lambda e: e)
+        Writer(self.emission, self._inside(inner, buffers, names), self.used, True).statement(nest)
         inner.do("ret void")
         given = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
         fn.do(f"call void @{name}({''.join(f'{x}, ' for x in given)}ptr %arena)")

@@ -113,6 +113,15 @@ def test_what_stays(kernel: L.Kernel) -> None:
     assert rerolling.reroll_kernel(kernel, AVX512) == kernel
 
 
+@pytest.mark.parametrize(("other", "rolled"), [
+    (TILE, True), (L.Load(T, (L.binary("-", R, L.const(1)), VECTOR), F32, 16), False)])
+def test_what_a_condition_leaves_out_is_not_copied(other: L.Expr, rolled: bool) -> None:
+    """It may be outside of the tile."""
+    cond = L.binary(">", TILE, wide(L.Const(0.0, F32)))
+    kernel = copies(L.Select(cond, function("exp", other), wide(L.Const(1.0, F32)), F32, 16))
+    assert (rerolling.reroll_kernel(kernel, AVX512) != kernel) == rolled
+
+
 def test_opencl_has_no_functions_that_are_not_inlined() -> None:
     kernel = copies(function("exp", TILE))
     for machine in (GENERIC_GPU, replace(AVX512, max_work_group=256)):
@@ -126,3 +135,10 @@ def test_nans_and_infinities_pass() -> None:
     given["A"][3, 2], given["A"][5, 1] = np.inf, np.nan
     text = LONG["sigmoid"][0]
     np.testing.assert_allclose(polytc.run(text, **given), polytc.evaluate(text, **given), rtol=1e-5)
+
+
+def test_the_loops_are_one_function() -> None:
+    text = LONG["sigmoid"][0]
+    low = polytc.lower(text, LLVMTarget(AVX512), shapes={"A": (60, 24), "B": (24, 160)})
+    assert str(low.loops).count("rolled for") == 2
+    assert sum(".apart(" in line and line.startswith("define") for line in str(low.source).splitlines()) == 1
