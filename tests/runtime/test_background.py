@@ -46,7 +46,7 @@ def test_a_cancelled_task_is_left_out() -> None:
 def test_a_process_ends_though_its_thread_was_interrupted_while_it_started() -> None:
     """Ctrl-C between a thread's start and the return of `start` left a thread that waited for work, and a process with it."""
     text = """
-import threading
+import sys, threading
 from polytc.runtime.background import Background
 class Interrupted(threading.Thread):
     def start(self):
@@ -55,10 +55,10 @@ class Interrupted(threading.Thread):
 background, start = Background("test"), threading.Thread
 threading.Thread = Interrupted
 try:
-    background.submit(lambda: print("done"))
+    background.submit(lambda: sys.stdout.write("done\\n"))
 except KeyboardInterrupt:
     threading.Thread = start
-    print(background.submit(lambda: "again").result(10))
+    sys.stdout.write(background.submit(lambda: "again\\n").result(10))
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
     assert sorted(done.stdout.split()) == ["again", "done"]
