@@ -47,11 +47,9 @@ def with_numbers(program: Program, numbers: Mapping[str, int | float | bool], bu
     """The code of a program in which numbers stand that its caller gives: the same code for other floats where these are data,
     see program.number_inputs. build: the program for other shapes; load: code of a program, and of those of other shapes."""
     made, arrays = number_inputs.as_inputs(program, numbers)
-    if not arrays:
-        return load(program, build)
     executable = load(made, lambda shapes: number_inputs.as_inputs(build(shapes), numbers)[0])
     places = dict(enumerate(arrays.values(), start=len(program.inputs)))
-    return packages.keep(executable, places, len(made.arrays))
+    return packages.keep(executable, places, len(made.arrays)) if places else executable
 
 
 def load(program: Program, target: str | Target, threads: int | None, schedule: str | Recipe | None) -> Executable:

@@ -140,6 +140,11 @@ def walk_stmt(s: loops.Stmt) -> Iterator[loops.Stmt]:
         yield from walk_stmt(x)
 
 
+def buffer_names(kernel: loops.Kernel) -> set[str]:
+    """Of its arguments, and of what it allocates."""
+    return {b.name for b in kernel.args} | {s.buffer.name for s in walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
+
+
 def expressions(s: loops.Stmt) -> tuple[loops.Expr, ...]:
     """The expressions that a statement itself holds (not those of the statements inside it)."""
     match s:

@@ -27,22 +27,22 @@ LITERAL = (0.0, 1.0, -1.0)
 def as_inputs(program: pr.Program, numbers: Mapping[str, int | float | bool]) -> tuple[pr.Program, dict[str, np.ndarray]]:
     """The program with further inputs, its last, in place of the floats among the numbers that stand in its values; and an
     array for each of them. The same program if there are none."""
-    taken = {t.name for t in program.tensors}
-    inputs: dict[tuple[float, DType], str] = {}
     values = {v: n for n, v in reversed([*numbers.items()])
               if isinstance(v, float) and math.isfinite(v) and v not in LITERAL}
+    if not values:
+        return program, {}
+    taken = {t.name for t in program.tensors}
+    inputs: dict[tuple[float, DType], str] = {}
 
     def put(e: Expr) -> Expr:
-        if not isinstance(e, Const) or not e.dtype.is_float or isinstance(e.value, bool):
+        if not isinstance(e, Const) or not e.dtype.is_float:
             return e
         value = next((v for v in values if e.value in (v, scalars.rounded(v, e.dtype))), None)
         if value is None:
             return e
         name = inputs.setdefault((value, e.dtype), fresh(f"{values[value]}_{e.dtype}", taken))
         return Read(name, (), e.dtype)
-    statements = tuple(replace(s, value=map_expr(s.value, put)) if values else s for s in program.statements)
-    if not inputs:
-        return program, {}
+    statements = tuple(replace(s, value=map_expr(s.value, put)) for s in program.statements)
     tensors = tuple(pr.Tensor(name, dtype, (), ()) for (_, dtype), name in inputs.items())
     made = replace(program, tensors=(*program.tensors, *tensors), statements=statements,
                    inputs=(*program.inputs, *inputs.values()))

@@ -30,8 +30,7 @@ def use_reciprocals(kernel: loops.Kernel) -> loops.Kernel:
     """The kernel with the divisions in its innermost loops so rewritten, if it is `fast`."""
     if not kernel.fast:
         return kernel
-    taken = {b.name for b in kernel.args}
-    taken |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
+    taken = traverse.buffer_names(kernel)
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:
         sequential = isinstance(s, loops.For) and s.kind == "sequential" and not _repeats(s.lower, s.upper)

@@ -55,8 +55,7 @@ class _Column:
 
 def transpose_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with neighbouring columns read as rows."""
-    taken = {b.name for b in kernel.args}
-    taken |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
+    taken = traverse.buffer_names(kernel)
     stored = frozenset(x for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Store) for x in _across(s))
 
     def on_stmt(s: loops.Stmt) -> loops.Stmt:

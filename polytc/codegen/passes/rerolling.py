@@ -25,6 +25,7 @@ from math import prod
 
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import unrolling
+from polytc.codegen.passes.analyses import work_estimate
 from polytc.machine import Machine
 from polytc.program.names import claim
 
@@ -40,26 +41,12 @@ def reroll_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel of a processor with loops in place of the copies of long statements."""
     if machine.kind != "cpu" or machine.max_work_group:
         return kernel
-    taken = {b.name for b in kernel.args}
-    for s in traverse.walk_stmt(kernel.body):
-        taken |= {s.buffer.name} if isinstance(s, loops.Alloc) else {s.var} if isinstance(s, loops.For) else set()
-    return replace(kernel, body=_rerolled(kernel.body, taken))
+    taken = traverse.buffer_names(kernel) | {s.var for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.For)}
 
-
-def _rerolled(s: loops.Stmt, taken: set[str]) -> loops.Stmt:
-    match s:
-        case loops.For(kind="unroll"):
-            found = _nest(s)
-            return s if found is None else found.loop(taken)
-        case loops.For() | loops.Alloc():
-            return replace(s, body=_rerolled(s.body, taken))
-        case loops.If():
-            return replace(s, then=_rerolled(s.then, taken),
-                           orelse=_rerolled(s.orelse, taken) if s.orelse is not None else None)
-        case loops.Block():
-            return loops.block(*(_rerolled(x, taken) for x in s.stmts))
-        case _:
-            return s
+    def rerolled(s: loops.For) -> loops.Stmt:
+        found = _nest(s)
+        return s if found is None else found.loop(taken)
+    return replace(kernel, body=unrolling.map_nests(kernel.body, rerolled))
 
 
 @dataclass(frozen=True)
@@ -76,8 +63,8 @@ class _Nest:
 
     def loop(self, taken: set[str]) -> loops.Stmt:
         """The loops that stand for the copies, behind copies in memory of the register tiles that they read."""
-        tiles = {x.buffer: x.buffer for x in self.loads if x.buffer.space == "private"}
-        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in tiles}
+        read = dict.fromkeys(x.buffer for x in self.loads if x.buffer.space == "private")
+        tiles = {b: replace(b, name=claim(f"{b.name}_whole", taken)) for b in read}
 
         def moved(e: loops.Expr) -> loops.Expr:
             return replace(e, buffer=tiles[e.buffer]) if isinstance(e, loops.Load) and e.buffer in tiles else e
@@ -141,15 +128,12 @@ def _happen(e: loops.Expr) -> Iterator[loops.Load]:
 
 def _operations(e: loops.Expr) -> int:
     """Instructions of a value, about, but for addresses."""
-    if isinstance(e, loops.Load):
-        return 1
-    inside = traverse.operands(e)
-    own = FUNCTION if isinstance(e, loops.Call) and e.fn not in PLAIN else 1 if inside else 0
-    return own + sum(map(_operations, inside))
+    functions = sum(isinstance(x, loops.Call) and x.fn not in PLAIN for x in traverse.walk_expr(e))
+    return work_estimate.of_value(e) + (FUNCTION - 1) * functions
 
 
 def _unchanged(e: loops.Expr, var: str) -> int:
     """Operations of the parts of a value that a variable does not change."""
     if var not in traverse.variables(e):
-        return _operations(e) if traverse.operands(e) else 0
+        return _operations(e)
     return 0 if isinstance(e, loops.Load) else sum(_unchanged(x, var) for x in traverse.operands(e))

@@ -10,7 +10,7 @@ than the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -43,19 +43,25 @@ def stores(s: loops.Stmt) -> int:
 
 def written_out(s: loops.Stmt, most: int | None = None) -> loops.Stmt:
     """The statement with all copies written one after another; most: only nests that stand for so many stores at most."""
+    def nest(x: loops.For) -> loops.Stmt:
+        if most is not None and stores(x) > most:
+            return x
+        body = written_out(x.body)
+        return loops.block(*(simplify.at(body, x.var, v, {}) for v in values(x)))
+    return map_nests(s, nest)
+
+
+def map_nests(s: loops.Stmt, f: Callable[[loops.For], loops.Stmt]) -> loops.Stmt:
+    """The statement with f of each outermost loop of copies in its place."""
     match s:
         case loops.For(kind="unroll"):
-            if most is not None and stores(s) > most:
-                return s
-            body = written_out(s.body)
-            return loops.block(*(simplify.at(body, s.var, v, {}) for v in values(s)))
+            return f(s)
         case loops.For() | loops.Alloc():
-            return replace(s, body=written_out(s.body, most))
+            return replace(s, body=map_nests(s.body, f))
         case loops.If():
-            return replace(s, then=written_out(s.then, most),
-                           orelse=written_out(s.orelse, most) if s.orelse is not None else None)
+            return replace(s, then=map_nests(s.then, f), orelse=map_nests(s.orelse, f) if s.orelse is not None else None)
         case loops.Block():
-            return loops.block(*(written_out(x, most) for x in s.stmts))
+            return loops.block(*(map_nests(x, f) for x in s.stmts))
         case _:
             return s
 

@@ -45,8 +45,7 @@ COVER = 8
 
 def expand_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel with its point loops expanded for vectors of `machine`."""
-    names = {b.name for b in kernel.args}
-    names |= {s.buffer.name for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)}
+    names = traverse.buffer_names(kernel)
     body = _expand(kernel.body, Facts(machine, names, frozenset(kernel.writes)), {})
     return replace(kernel, body=unrolling.written_out(body, unrolling.FEW if _keeps_copies(kernel, machine) else None))
 

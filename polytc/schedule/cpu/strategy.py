@@ -194,10 +194,7 @@ def choose_tile(program: pr.Program, group: Group, machine: Machine) -> Tile:
     panel = panel_width(s, index[vector])
     if crossing[vector]:
         other = Counter(crossing[vector].values()).most_common(1)[0][0]
-        tile = _square(group, vector, other, panel, max(a.width for a in accesses), machine)
-        if program.once:                                              # without transpositions in registers, hundreds of lines
-            return replace(tile, sizes=tuple(n if r == vector else 1 for r, n in enumerate(tile.sizes)))
-        return tile
+        return _square(group, vector, other, panel, max(a.width for a in accesses), machine, program.once)
     if s.where and len(group.statements) == 1 and group.ranges[vector][0] >= 0:
         sizes = tuple(max(1, group.ranges[r][1]) if r == vector else 1 for r in rows)
         return Tile(sizes, vector, tuple(rows))                       # one tile a row: code generation makes the strips
@@ -247,18 +244,19 @@ def _crossing(accesses: tuple[AccessStrides, ...], index: list[str], vector: int
     return {a: r for a, r in along.items() if r is not None}
 
 
-def _square(group: Group, vector: int, other: int, panel: int | None, width: int, machine: Machine) -> Tile:
+def _square(group: Group, vector: int, other: int, panel: int | None, width: int, machine: Machine, once: bool) -> Tile:
     """Reads that are contiguous in another row than the writes: square tiles, which code generation transposes in registers
     (codegen.passes.register_transpose), in blocks of which all lines stay in the first cache until they are used up.
 
-    width: bytes of an element; panel: the writes' panel width, which tiles respect.
+    width: bytes of an element; panel: the writes' panel width, which tiles respect; once: a vector at a time will do, as
+    transpositions are hundreds of lines of code.
     """
     lanes = min(machine.lanes(width), SQUARE)
     edge = lanes
     while 2 * (2 * edge) ** 2 * width <= machine.caches[0].bytes:
         edge *= 2
     sizes = [1] * len(group.rows)
-    for r in (vector, other):
+    for r in (vector,) if once else (vector, other):
         sizes[r] = min(lanes, group.extents[r])
     caches = {r: edge for r in (other, vector) if group.extents[r] > edge}
     if panel is not None:

@@ -166,8 +166,7 @@ class Writer:
         nest = traverse.map_stmt(s, lambda x: replace(x, kind="sequential") if isinstance(x, loops.For) else x, lambda e: e)
         Writer(self.emission, self._inside(inner, buffers, names), self.used, True).statement(nest)
         inner.do("ret void")
-        given = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
-        fn.do(f"call void @{name}({''.join(f'{x}, ' for x in given)}ptr %arena)")
+        fn.do(f"call void @{name}({''.join(f'{x}, ' for x in self._given(buffers, names))}ptr %arena)")
 
     def _plain_loop(self, s: loops.For) -> None:
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
@@ -262,7 +261,7 @@ class Writer:
         fn = self.body.fn
         lower, upper = expressions.index(self.body, s.lower), expressions.index(self.body, s.upper)
         buffers, names = bodies.needs(s, self.body)
-        fields = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names] + [lower, upper]
+        fields = [*self._given(buffers, names), lower, upper]
         name = self._name()
         self._outline(s, name, buffers, names)
         bodies.unpack(self.emission.text, name, len(buffers), len(names) + 2)
@@ -321,6 +320,10 @@ class Writer:
         writer._count(s.var, first, last, s.step, bounds, s.body)
         inner.do("ret void")
 
+    def _given(self, buffers: list[loops.Buffer], names: list[str]) -> list[ir.Value]:
+        """The arguments for `_params`."""
+        return [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
+
     def _params(self, s: loops.For, buffers: list[loops.Buffer], names: list[str]) -> list[str]:
         written = set(self.emission.kernel.writes)
         written |= {x.buffer.name for x in traverse.walk_stmt(s) if isinstance(x, loops.Store)}
@@ -344,8 +347,7 @@ class Writer:
         threads = ir.Value("i64", "%threads")
         most = fn.call("llvm.smin.i64", "i64", (threads, ir.constant(thread_teams.HANDS, "i64")))
         hands = fn.call("llvm.smax.i64", "i64", (most, ir.constant(1, "i64")))
-        fields = [self.body.pointers[b.name] for b in buffers] + [thread_teams.memory(fn)]
-        fields += [self.body.values[n] for n in names] + [hands]
+        fields = [*self._given(buffers, []), thread_teams.memory(fn), *self._given([], names), hands]
         name = self._name()
         inner = ir.Function(self.emission.text, f"{name}.loop",
                             ["i64 %begin", "i64 %end", *self._params(s, buffers, []), "ptr %team",
@@ -365,7 +367,7 @@ class Writer:
         buffers, names = bodies.needs(s, self.body)
         name = self._name()
         self._outline(s, name, buffers, names)
-        args = [self.body.pointers[b.name] for b in buffers] + [self.body.values[n] for n in names]
+        args = self._given(buffers, names)
 
         def call(begin: ir.Value, end: ir.Value, lower: ir.Value, upper: ir.Value) -> None:
             every = ", ".join(map(str, (begin, end, *args, lower, upper, ir.Value("ptr", "%arena"))))

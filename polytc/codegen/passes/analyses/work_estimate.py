@@ -26,20 +26,20 @@ def operations(s: loops.Stmt, env: intervals.Env) -> int:
             count = iterations(s, env)
             return (UNKNOWN if count is None else count) * operations(s.body, {**env, s.var: intervals.of_loop(s, env)})
         case loops.Store():
-            return 1 + _operations(s.value)
+            return 1 + of_value(s.value)
         case loops.If():
             orelse = operations(s.orelse, env) if s.orelse is not None else 0
-            return _operations(s.cond) + max(operations(s.then, env), orelse)
+            return of_value(s.cond) + max(operations(s.then, env), orelse)
         case _:
             return sum(operations(x, env) for x in traverse.children(s))
 
 
-def _operations(e: loops.Expr) -> int:
-    """Where an element lies is not counted: addresses cost little."""
+def of_value(e: loops.Expr) -> int:
+    """Loads and arithmetic of a value. Where an element lies is not counted: addresses cost little."""
     if isinstance(e, loops.Load):
         return 1
     inside = traverse.operands(e)
-    return sum(map(_operations, inside)) + bool(inside)
+    return sum(map(of_value, inside)) + bool(inside)
 
 
 def iterations(s: loops.For, env: intervals.Env) -> int | None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from polytc import errors
 from polytc.disk import cache
 from polytc.targets.opencl.driver import child, devices, rounding
+from polytc.targets.opencl.workarounds import WITHOUT_OPTIMISATION
 
 if TYPE_CHECKING:
     from polytc.targets.opencl.driver.session import Session
 
 errors.register(E506="the OpenCL compiler refuses a kernel", E509="the OpenCL compiler crashes or hangs")
 
-UNOPTIMISED = "-cl-opt-disable"
 MOST = 8
 """Lines of the compiler's log that an error quotes."""
 
@@ -29,7 +29,7 @@ def built(name: str, text: str, options: list[str], on: Session) -> Any:
     cl = devices.pyopencl()
     if "oclgrind" in on.device.platform.lower():
         # its simulation of optimised code is wrong for some branches
-        options = [*options, UNOPTIMISED]
+        options = [*options, WITHOUT_OPTIMISATION]
     options = rounding.options(options, text, on.device, on.context)
     key = _key(text, options, on.device)
     stored = cache.get(key)
@@ -65,7 +65,7 @@ def _made(name: str, text: str, options: list[str], device: devices.Device) -> t
 
 def _unoptimised(name: str, text: str, options: list[str], device: devices.Device, crash: str) -> tuple[Any, list[str]]:
     """What the compiler that crashed answers where it does not optimise."""
-    plain = [*dict.fromkeys((*options, UNOPTIMISED))]
+    plain = [*dict.fromkeys((*options, WITHOUT_OPTIMISATION))]
     try:
         answer = child.ask(device, child.Build(text, tuple(plain)))
     except child.CrashedError:
