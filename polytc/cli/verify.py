@@ -43,7 +43,7 @@ def verify(model: ModelFile, target: options.Target = "cpu", shape: options.Shap
         total = comparing.whole(graph, feeds, comparing.outputs(graph, feeds), target, lambda: _by_runtime(model, feeds))
         print(f"whole model: largest error {total.error:.2g}{'  WRONG' if total.wrong else ''}")
         if total.unstable:
-            print(f"rounding decides: inputs off by one last place move the reference's own outputs by {total.moved:.2g}")
+            print(f"rounding decides: other roundings move the reference's own outputs by {total.moved:.2g}")
         if total.wrong:
             print(f"right without {total.culprit!r}" if total.culprit else "no single pass is the cause")
             raise typer.Exit(1)

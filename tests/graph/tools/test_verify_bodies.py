@@ -73,8 +73,21 @@ def test_a_model_in_which_rounding_decides(build) -> None:
     assert (whole.unstable, whole.wrong) == (False, True)
 
 
+def test_a_sum_between_two_steps_of_quantisation(build) -> None:
+    """Added in order in f32 a sum is below the middle of two steps, in f64 above it, and each is right."""
+    source = build([N("ReduceSum", ["x"], ["s"], keepdims=0), N("QuantizeLinear", ["s", "scale", "zero"], ["q"]),
+                    N("DequantizeLinear", ["q", "scale", "zero"], ["y"])], {"x": (np.float32, [4])}, ["y"],
+                   {"scale": np.float32(1), "zero": np.int8(0)})
+    graph, feeds = verify.imported(source), {"x": np.float32([2 ** 24, 1.25, -2 ** 24, .125])}
+    expected = verify.outputs(graph, feeds)
+    assert (float(expected[0]), float(verify.outputs(graph, feeds, verify.is_float)[0])) == (2.0, 1.0)
+    assert verify.whole(graph, feeds, [np.array(3, np.float32)], "evaluate").unstable
+    assert verify.whole(graph, feeds, [np.array(np.nan, np.float32)], "evaluate").wrong
+
+
 @pytest.mark.parametrize(("error", "moved", "unstable"), [
-    (.1, .2, True), (.1, 0.0, False), (np.inf, .2, False), (np.inf, np.inf, True), (.1, np.inf, True), (0.0, np.inf, False)])
+    (.1, .2, True), (.1, .01, False), (.1, 0.0, False), (np.inf, .2, False), (np.inf, np.inf, True), (.1, np.inf, True),
+    (0.0, np.inf, False)])
 def test_numbers_that_move_explain_no_nan(error: float, moved: float, unstable: bool) -> None:
     whole = verify.Whole(error, 1e-4, None, moved)
     assert (whole.unstable, whole.wrong) == (unstable, not unstable and error > 1e-4)
