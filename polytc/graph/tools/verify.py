@@ -28,6 +28,7 @@ from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.specialisation import control
 from polytc.graph.specialisation.specialise import specialise
 from polytc.graph.tools.exact_halves import is_float, is_half, rounded_once
+from polytc.graph.tools.memory_limit import memory_limit
 from polytc.program.scalars import from_numpy
 
 DRAWN = "random"
@@ -105,9 +106,11 @@ def nodes(graph: Graph, feeds: Mapping[str, np.ndarray], target: str) -> Iterato
 
 def reference(node: Node, values: Mapping[str, np.ndarray], widened: Callable[[Any], bool] = is_half) -> list[np.ndarray]:
     """The outputs of a node by onnx's reference evaluator, which also runs each node of a body; halves, and whatever else is
-    `widened`, by way of f64. Where that fails, by ONNX Runtime. Raises CompileError where neither has any."""
+    `widened`, by way of f64. Where that fails, or wants more memory than there is, by ONNX Runtime. Raises CompileError where
+    neither has any."""
     try:
-        return _by_evaluator(node, values, widened)
+        with memory_limit():
+            return _by_evaluator(node, values, widened)
     except CompileError:
         other = _by_runtime(node, values)
         if other is None:
