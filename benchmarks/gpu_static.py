@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Source
 from polytc.export import bundle
 from polytc.graph import ahead
@@ -116,7 +116,7 @@ def main(models: list[str]) -> None:
 
 def _programs(device: str) -> Iterator[tuple[str, Source]]:
     for name, (text, shapes) in PROGRAMS.items():
-        program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
         yield name, compiler.lower_program(program, OpenCLTarget(DEVICES[device])).source
 
 

@@ -12,34 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polytc.api import (
-        FixedOp,
-        Op,
-        Recipe,
-        alternatives,
-        build,
-        compile,
-        devices,
-        einsum,
-        evaluate,
-        explain,
-        lower,
-        run,
-        schedule,
-    )
-    from polytc.contraction import tensordot, transpose
+    from polytc.api import FixedOp, Op, compile, evaluate, run
+    from polytc.contraction import einsum, tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
+    from polytc.stages import Recipe, alternatives, build, devices, explain, lower, schedule
 
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("FixedOp", "Op", "Recipe", "alternatives", "build", "compile", "devices", "einsum", "evaluate", "explain",
-                     "lower", "run"), "polytc.api"),
-    **dict.fromkeys(("tensordot", "transpose"), "polytc.contraction"),
+    **dict.fromkeys(("FixedOp", "Op", "compile", "evaluate", "run"), "polytc.api"),
+    **dict.fromkeys(("einsum", "tensordot", "transpose"), "polytc.contraction"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
     **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
+    **dict.fromkeys(("Recipe", "alternatives", "build", "devices", "explain", "lower"), "polytc.stages"),
 }
 """Public name -> the module that defines it."""
 

@@ -1,55 +1,22 @@
-"""The public functions: text in, arrays or printed stages out."""
+"""The public functions that run programs: text and arrays in, arrays out."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Unpack, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from polytc import compiler, lang, loading
-from polytc.arguments import (
-    DTypes,
-    LowerOptions,
-    OpenShapes,
-    Options,
-    check_dtypes,
-    check_entry,
-    check_machine,
-    check_names,
-    check_record,
-    check_schedule,
-    check_shapes,
-    check_target,
-    check_text,
-    open_shapes,
-    with_options,
-)
-from polytc.codegen.target import Target
-from polytc.contraction import einsum
-from polytc.decisions import Alternative, Record
-from polytc.errors import TargetError
-from polytc.explanation import Explanation
-from polytc.explanation import explain as explained
+from polytc.arguments import Options, check_entry, check_schedule, check_target, check_text, with_options
 from polytc.fixed import FixedOp
-from polytc.machine import Machine
-from polytc.native.threads import default_threads
 from polytc.op import Op
 from polytc.options import check_algebra, check_checked, check_licence, check_threads
-from polytc.poly.proofs import Proofs
-from polytc.program.program import Program
-from polytc.rewrite.index_checks import check_indices
-from polytc.rewrite.record import check as check_steps
 from polytc.runtime.arrays import argument_error
-from polytc.schedule.user import recipe
-from polytc.schedule.user.recipe import Recipe
-from polytc.symbolic import OpenSizes, declared
-from polytc.targets import registry
-from polytc.targets.opencl.driver import conformance
-from polytc.targets.opencl.driver import devices as opencl
 
-__all__ = ["FixedOp", "Op", "Recipe", "alternatives", "build", "compile", "devices", "einsum", "evaluate", "explain", "lower",
-           "run", "schedule"]
+if TYPE_CHECKING:
+    from polytc.codegen.target import Target
+    from polytc.schedule.user.recipe import Recipe
+
+__all__ = ["FixedOp", "Op", "compile", "evaluate", "run"]
 
 
 @overload
@@ -124,124 +91,3 @@ def _op(text: str, target: str | Target, **options: Unpack[Options]) -> Op:
 def evaluate(text: str, /, *args: Any, **arrays: Any) -> Any:
     """What the program means, computed slowly by the reference evaluator: the same arguments and results as `run`."""
     return _op(check_text(text), "evaluate", algebra="direct")(*args, **arrays)
-
-
-@with_options
-def lower(text: str, target: str | Target = "cpu", **options: Unpack[LowerOptions]) -> compiler.Lowered:
-    """Every stage of the compilation, without any device: program, scop, dependences, schedule, loops, source; all print.
-
-    dtypes: f32 where nothing is said. checked: each gather and scatter adds an output, see docs/language.md. For the others see
-    `compile`. Raises CompileError.
-    """
-    target = check_machine(target, options.get("machine"))
-    program = _licensed(text, options)
-    wanted = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
-    if isinstance(wanted, Recipe):
-        wanted = loading.request(wanted, registry.target(target).machine)
-    return compiler.lower_program(program, target, wanted)
-
-
-@with_options
-def alternatives(text: str, target: str | Target = "cpu", so_far: str | Record | None = None,
-                 **options: Unpack[LowerOptions]) -> Iterator[Alternative]:
-    """The ways to take the first decision that a record leaves open, one after another as they are asked for; nothing if it
-    leaves none. No stage behind that decision runs.
-
-        way = next(polytc.alternatives(text, shapes=shapes))
-        op = polytc.compile(text, shapes=shapes, decisions=way.record)
-
-    so_far: a record of decisions, see `compile`; None for one that is empty. An alternative has the `entries` of the decision,
-    its estimated `cost`, None where a rule decides, and the `record` with them, which is complete when there are no
-    alternatives to it. polytc's own decision comes first, the others in the order of their estimates. For the options see
-    `compile`; a schedule takes the place of decisions, and has none. Raises CompileError.
-    """
-    target = check_machine(target, options.get("machine"))
-    for name in ("schedule", "fusion", "decisions"):
-        if options.get(name) is not None:
-            raise argument_error("E410", f"`{name}` decides what alternatives are asked about", "so_far= takes a record")
-    record = check_record(so_far) if so_far is not None else Record()
-    check_steps(record, registry.target(target).machine)
-    return compiler.alternatives(_licensed(text, options), target, record)
-
-
-def _licensed(text: str, options: LowerOptions) -> Program:
-    """The program of a text, with what the options allow."""
-    program = build(text, options.get("shapes"), options.get("dtypes"), options.get("attrs"), options.get("scalars"),
-                    options.get("entry"), check_checked(options.get("checked")))
-    return program.licensed(check_licence(options.get("algebra"), options.get("fast", False)))
-
-
-def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None, *,
-             exact: bool = False, entry: str | None = None) -> Recipe:
-    """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
-
-    program: text, an Op, or what `build` gave.  shapes, dtypes: of the inputs; f32 where nothing is said. With names of sizes
-    in shapes it is the schedule for all sizes.
-    exact: compile what the schedule says and nothing more; else it is completed where it says nothing (Recipe.complete).
-    It begins with program order: each statement in loops of its own, those of a `for` in its loop. Raises CompileError.
-    """
-    if isinstance(program, Program):
-        built = program
-    elif isinstance(program, Op):
-        built = program.written(shapes, dtypes)
-    else:
-        built = build(program, shapes, dtypes, attrs, scalars, entry)
-    return replace(recipe.start(built, exact), machine_of=_machine)
-
-
-def _machine(target: str | Target) -> Machine:
-    """What recipes are completed for."""
-    return registry.here(check_target(target)).machine
-
-
-@with_options
-def explain(text: str, target: str | Target = "cpu", *, threads: int | None = None, roofline: bool = True,
-            **options: Unpack[LowerOptions]) -> Explanation:
-    """Why the code is as it is: for each loop what keeps it from running in parallel, for each statement how it uses vectors,
-    for each pair of statements what keeps them apart, with the dependence and two instances; operations, bytes, what stays in
-    which cache, and the roofline for so many threads. Prints as text; `.save("page.html")` writes a page. For the options see
-    `compile`."""
-    open_ = [n for n, s in (options.get("shapes") or {}).items() if any(isinstance(d, str) for d in s)]
-    if open_:
-        raise argument_error("E412", f"explain counts with numbers, and the shape of {open_[0]} has names",
-                             "give the sizes that you want to know about")
-    lowered = lower(text, target, **options)
-    return explained(lowered, check_threads(threads) or default_threads(lowered.target.machine.cores), roofline)
-
-
-def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-          scalars: Mapping[str, int | float] | None = None, entry: str | None = None, checked: bool = False) -> Program:
-    """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
-    shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`."""
-    if check_checked(checked):
-        return check_indices(build(text, shapes, dtypes, attrs, scalars, entry))[0]
-    text = check_text(text)
-    signature = lang.signature(text, check_entry(entry))
-    check_names(text, signature, attrs or {}, scalars or {}, entry)
-    names = [p.name for p in signature.inputs]
-    types = check_dtypes(dtypes or {}, names)
-
-    def fixed(known: Mapping[str, tuple[int, ...]]) -> Program:
-        return lang.build(text, known, types, attrs=dict(attrs or {}), scalars=dict(scalars or {}), entry=entry,
-                          prover=Proofs())
-
-    if open_shapes(shapes or {}, names):
-        return OpenSizes(declared(text, entry, shapes or {}, False), {}, scalars or {}).general(fixed)
-    return fixed(check_shapes(shapes or {}, names))
-
-
-def devices() -> list[dict[str, object]]:
-    """Where code can run: a row for the CPU, then one for each OpenCL device, or one that says why there is none.
-
-    Each row has 'target', 'name' and 'status' ('works', or what is wrong), and what else is known about the device.
-    """
-    machine = registry.target("cpu").machine
-    caches = ", ".join(f"L{level} {cache.bytes >> 10} KiB" for level, cache in enumerate(machine.caches, 1))
-    cpu = {"target": "cpu", "name": machine.cpu or "unknown", "threads": machine.cores,
-           "vector registers": f"{machine.vector_registers} of {machine.vector_bytes * 8} bits", "data caches": caches,
-           "status": "works"}
-    try:
-        return [cpu, *({"target": "opencl", **row} for row in opencl.describe(conformance.faults))]
-    except TargetError as error:
-        return [cpu, {"target": "opencl", "name": "none", "status": str(error)}]

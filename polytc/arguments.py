@@ -1,27 +1,30 @@
-"""What callers give beside arrays: texts, targets, shapes, types and options, checked."""
+"""What callers give beside arrays: texts, targets, shapes, types and options, checked.
+
+What only some of them need is imported where it is needed: a call that finds its code on disk does without the compiler.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import os
-import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import numpy as np
 
-from polytc import decisions, errors, lang
+from polytc import errors, lang
 from polytc.codegen.target import Loader, Target
-from polytc.decisions import Record
-from polytc.lang.definitions.signatures import Signature
 from polytc.lang.report import closest
-from polytc.machine import Machine, record_files
-from polytc.program.scalars import DTYPES, DType
+from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
-from polytc.schedule.fusion.policies import POLICIES
-from polytc.schedule.user.recipe import Recipe
 from polytc.targets import registry
+
+if TYPE_CHECKING:
+    from polytc.decisions import Record
+    from polytc.lang.definitions.parameters import Signature
+    from polytc.machine import Machine
+    from polytc.schedule.user.recipe import Recipe
 
 Shapes = Mapping[str, Sequence[int]]
 OpenShapes = Mapping[str, Sequence[int | str]]
@@ -59,8 +62,8 @@ def with_options(function: F) -> F:
     """A function of `**options: Unpack[Options]` whose help() lists them, and that refuses other keywords, as one would that
     names each. Raises TypeError."""
     own = inspect.signature(function)
-    *named, _ = own.parameters.values()
-    keys = typing.get_args(typing.get_type_hints(function)["options"])[0].__annotations__
+    *named, last = own.parameters.values()
+    keys = {f"Unpack[{kind.__name__}]": kind for kind in (LowerOptions, Options)}[last.annotation].__annotations__
     listed = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, annotation=a.__forward_arg__,
                                 default=False if a.__forward_arg__ == "bool" else None) for n, a in keys.items()]
     known = {*(p.name for p in named), *keys}
@@ -85,6 +88,8 @@ def check_text(text: Any) -> str:
 
 def check_target(target: Any) -> str | Target:
     """`target` if it is the name of one, or a Target; E502 else."""
+    if isinstance(target, str) and (target in registry.TARGETS or target == "evaluate"):
+        return target
     known = [*registry.target_names(), "evaluate"]
     if not isinstance(target, str):
         return _check_target_object(target, known)
@@ -104,6 +109,8 @@ def check_machine(target: Any, machine: Any) -> str | Target:
     if target == "evaluate":
         raise errors.fail("E541", "'evaluate' makes no code, for any machine", kind=errors.TargetError,
                           notes=["leave out machine="])
+    from polytc.machine import Machine, record_files
+
     if isinstance(machine, str | os.PathLike):
         machine = record_files.named(os.fspath(machine))
     if not isinstance(machine, Machine):
@@ -114,6 +121,8 @@ def check_machine(target: Any, machine: Any) -> str | Target:
 
 def _check_target_object(target: Any, known: Sequence[str]) -> Target:
     """A Target that can be told from others: what is compiled is kept by it."""
+    from polytc.machine import Machine
+
     if isinstance(target, type) and issubclass(target, Loader):
         cure = f"{target.__name__} is a class: {target.__name__}() is a target"
     elif isinstance(target, Machine):
@@ -177,8 +186,10 @@ def check_schedule(schedule: Any, fusion: Any = None, decided: Any = None) -> st
     wanted = _schedule(schedule, fusion)
     if decided is None:
         return wanted
+    from polytc import decisions
+
     record = check_record(decided)
-    if isinstance(wanted, Recipe):
+    if wanted is not None and not isinstance(wanted, str):
         raise argument_error("E410", "what polytc.schedule() gives is for the program as written, which no decision changes",
                              "leave decisions= or schedule= away")
     return decisions.joined(record.source or str(record), wanted)
@@ -186,18 +197,26 @@ def check_schedule(schedule: Any, fusion: Any = None, decided: Any = None) -> st
 
 def check_record(decided: Any) -> Record:
     """The record that a text is, or a record. Raises E410, E709."""
-    if not isinstance(decided, (str, Record)):
+    from polytc import decisions
+
+    if not isinstance(decided, (str, decisions.Record)):
         raise argument_error("E410", f"decisions are text or what `op.decisions` gives, not {type(decided).__name__}",
                              "for a file: Path(name).read_text()")
-    return decided if isinstance(decided, Record) else decisions.read(decided)
+    return decided if isinstance(decided, decisions.Record) else decisions.read(decided)
 
 
 def _schedule(schedule: Any, fusion: Any) -> str | Recipe | None:
     if fusion is not None:
+        from polytc.schedule.fusion.policies import POLICIES
+
         if schedule is not None or fusion not in POLICIES:
             raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")
         return str(fusion)
-    if schedule is not None and not isinstance(schedule, (str, Recipe)):
+    if schedule is None or isinstance(schedule, str):
+        return schedule
+    from polytc.schedule.user.recipe import Recipe
+
+    if not isinstance(schedule, Recipe):
         raise argument_error("E410", f"a schedule is text or what polytc.schedule() gives, not {type(schedule).__name__}",
                              "for a file: Path(name).read_text()")
     return schedule
@@ -236,4 +255,65 @@ def _check_known(given: Mapping[str, Any], inputs: Sequence[str], option: str) -
     unknown = [n for n in given if n not in inputs]
     if unknown:
         raise argument_error("E401", f"{option} names {', '.join(map(str, unknown))}, which is no input",
-                             f"the inputs are: {', '.join(inputs) or 'none'}")
+                             usage(inputs))
+
+
+def check_number(name: str, value: Any, declared: DType | None) -> Any:
+    """A scalar argument: a Python number, on whose value the program specialises, or an array of one element. Raises E409.
+
+    A declared float, or a typed (numpy) number for an undeclared scalar, is data; integers may stand in subscripts.
+    """
+    if isinstance(value, (np.generic, np.ndarray)) and value.shape == ():
+        if declared is None:
+            return value
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")
+    return np.asarray(value, declared.numpy) if declared is not None and declared.is_float else value
+
+
+def check_declared(name: str, array: np.ndarray, shape: tuple[int, ...] | None, dtype: DType | None) -> np.ndarray:
+    """The argument, if it is what was declared, as far as anything was; the bits of bf16 as such. Raises E405, E406."""
+    if shape is not None and array.shape != shape:
+        raise argument_error("E405", f"{name} has shape {array.shape}, declared is {shape}",
+                             "leave shapes= away in compile() to specialise on each call's shapes")
+    if dtype == BF16 and array.dtype == np.uint16:
+        return array.view(BF16.numpy)
+    if dtype is not None and array.dtype != dtype.numpy:
+        raise argument_error("E406", f"{name} has elements of type {array.dtype}, declared is {dtype}",
+                             f"convert it: {name}.astype(np.{dtype.numpy})")
+    return array
+
+
+def in_order(name: str, inputs: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call of an Op of that name, in the order of its inputs. Raises E401."""
+    if len(args) > len(inputs):
+        raise argument_error("E401", f"{name} takes {len(inputs)} arrays, {len(args)} were given", usage(inputs))
+    given = dict(zip(inputs, args))
+    for n in named:
+        if n in given:
+            raise argument_error("E401", f"{n} is given twice, by position and by name", usage(inputs))
+        if n not in inputs:
+            raise argument_error("E401", f"{name} has no input {n}", usage(inputs))
+    given.update(named)
+    missing = [n for n in inputs if n not in given]
+    if missing:
+        notes = ["out= is where the result goes; give an input called out by position"] * ("out" in missing)
+        raise argument_error("E401", f"{', '.join(missing)} is missing", usage(inputs), *notes)
+    return tuple(given[n] for n in inputs)
+
+
+def usage(inputs: Sequence[str]) -> str:
+    """The note that tells what there is."""
+    return f"the inputs are: {', '.join(inputs) or 'none'}"
+
+
+def given_outputs(out: Any, names: Sequence[str]) -> list[Any]:
+    """What `out=` gives for each of the outputs. Raises E401."""
+    if isinstance(out, Mapping):
+        given = [out[n] for n in names] if set(out) == set(names) else []
+    else:
+        given = list(out) if isinstance(out, tuple) else [out]
+    if len(given) != len(names):
+        raise argument_error("E401", f"out= must give an array for each of {', '.join(names)}")
+    return given

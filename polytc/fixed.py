@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from polytc.arguments import given_outputs
 from polytc.codegen.target import Executable
 from polytc.native import forks
 from polytc.op import Op
@@ -71,9 +72,7 @@ class FixedOp:
         arrays = self._arrays(args, named)
         ready = self._specialised(arrays)
         inputs = [arrays[n] for n in ready.order]
-        given = [None] * len(ready.outputs) if out is None else list(out) if isinstance(out, tuple) else [out]
-        if len(given) != len(ready.outputs):
-            raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
+        given = [None] * len(ready.outputs) if out is None else given_outputs(out, self.outputs)
         results = [allocate(n, *expected) if a is None else as_output(n, a, *expected)
                    for n, a, expected in zip(self.outputs, given, ready.outputs, strict=True)]
         if out is not None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
-
-import numpy as np
 
 from polytc import compiler
 from polytc.codegen.target import Executable, Target
@@ -16,7 +13,6 @@ from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
 from polytc.runtime import packages
 from polytc.runtime.arrays import argument_error
-from polytc.runtime.call_fast_path import CallFastPath
 from polytc.runtime.checked import Checked
 from polytc.runtime.reference import Reference
 from polytc.schedule.automatic import REQUESTS
@@ -25,21 +21,6 @@ from polytc.targets import registry
 
 Build: TypeAlias = Callable[[dict[str, tuple[int, ...]]], Program]
 """The program of a text for these shapes."""
-
-
-@dataclass(frozen=True)
-class Specialisation:
-    """Compiled code for one combination of shapes.
-
-    order: names of the arrays it reads, in its own order.  outputs: (shape, dtype) of each array that it writes, in order.
-    fast_path: the call for arrays that need neither conversion nor diagnosis.
-    """
-
-    program: Program
-    executable: Executable
-    order: tuple[str, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
-    fast_path: CallFastPath
 
 
 def with_numbers(program: Program, numbers: Mapping[str, int | float | bool], build: Build,

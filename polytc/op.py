@@ -1,53 +1,63 @@
-"""Op: a program in text, compiled once for each combination of shapes, dtypes and scalar values that it is called with."""
+"""Op: a program in text, compiled once for each combination of shapes, dtypes and scalar values that it is called with.
+
+The front end and the compiler are imported by the methods that need them: a call that finds its code on disk needs neither.
+"""
 
 from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
-from polytc import compiler, enqueued, errors, lang, loading
+from polytc import errors, lang, stored_calls
 from polytc.arguments import (
     DTypes,
     OpenShapes,
     Options,
     Shapes,
+    check_declared,
     check_dtypes,
     check_entry,
     check_machine,
     check_names,
+    check_number,
     check_schedule,
     check_shapes,
     check_text,
+    given_outputs,
+    in_order,
     named_target,
     open_shapes,
+    usage,
     with_options,
 )
-from polytc.codegen.target import Executable, Target
-from polytc.decisions import Record
-from polytc.explanation import Explanation, explain
-from polytc.loading import Specialisation
 from polytc.native import forks
 from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
-from polytc.poly.proofs import Proofs
-from polytc.program.program import Program
-from polytc.program.scalars import BF16, DTYPES, DType
-from polytc.rewrite.index_checks import decides
+from polytc.program.scalars import DTYPES, DType
 from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
 from polytc.runtime.call_fast_path import fast_path, no_fast_path
-from polytc.runtime.inplace import arranged
 from polytc.runtime.lru_cache import LRUCache
-from polytc.schedule.automatic import REQUESTS
-from polytc.symbolic import OpenSizes, declared
-from polytc.targets import registry
-from polytc.targets.opencl.executable import OpenCLExecutable
+from polytc.stored_calls import Specialisation
+
+if TYPE_CHECKING:
+    from polytc import compiler
+    from polytc.codegen.target import Executable, Target
+    from polytc.decisions import Record
+    from polytc.enqueued import Enqueued
+    from polytc.explanation import Explanation
+    from polytc.program.program import Program
+    from polytc.symbolic import OpenSizes
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number")
+
+
+_Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str, int | float]]
+"""Shapes and types of arrays, and numbers, that an Op was called with."""
 
 
 class Op:
@@ -67,7 +77,7 @@ class Op:
         text, target = check_text(text), check_machine(target, options.get("machine"))
         shapes, attrs, scalars = options.get("shapes"), options.get("attrs"), options.get("scalars")
         symbolic, typical, entry = options.get("symbolic", False), options.get("typical"), options.get("entry")
-        signature = lang.signature(text, check_entry(entry))
+        signature = stored_calls.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
         self.text, self.name, self.target, self._entry = text, signature.name, target, entry
         self._fixed = dict(scalars or {})
@@ -86,10 +96,10 @@ class Op:
         self._result: Any = namedtuple("Result", self.outputs, rename=True) if len(self.outputs) > 1 else None
         self._ready: LRUCache[tuple[Any, ...], Specialisation] = LRUCache(256)
         self._last: Specialisation | None = None
-        self._latest: Program | None = None
+        self._latest: _Call | None = None
         self._lock = forks.Lock()
         self._with: LRUCache[tuple[Any, ...], Op] = LRUCache(64)
-        self._queued: LRUCache[tuple[Any, ...], enqueued.Enqueued] = LRUCache(64)
+        self._queued: LRUCache[tuple[Any, ...], Enqueued] = LRUCache(64)
         self._open: OpenSizes | None = None
         self._open = self._sizes({**self._shapes, **named}, symbolic, typical or {}) if named or symbolic else None
         if self._open is not None:
@@ -128,7 +138,7 @@ class Op:
             if loose:
                 rest = {n: v for n, v in named.items() if n not in loose}
                 return self._bound(loose)(*args, out=out, **rest)
-            args = self._order(args, named)
+            args = in_order(self.name, self.inputs, args, named)
         key: list[Any] = []
         for a in args:
             if type(a) is not np.ndarray or not (a.flags.c_contiguous and a.flags.aligned):
@@ -153,7 +163,7 @@ class Op:
         numbers = dict(scalars or {})
         missing = [n for n in self.inputs if n not in fitting and n not in numbers]
         if missing:
-            raise argument_error("E401", f"the shape of {', '.join(missing)} is not given", self._usage())
+            raise argument_error("E401", f"the shape of {', '.join(missing)} is not given", usage(self.inputs))
         key: list[Any] = []
         for n in self.inputs:
             key += (fitting[n], types[n].numpy) if n in fitting else (repr(numbers[n]), type(numbers[n]))
@@ -168,8 +178,10 @@ class Op:
         the outputs, as in a call; what is written in place may be left out. The event is complete when the run is; temporaries
         are shared, so that runs on several queues must wait for each other. Raises ArgumentError E401, E402, E407, E408.
         """
+        from polytc import enqueued, loading
+
         enqueued.check_queue(queue)
-        given = dict(zip(self.inputs, self._order(args, named), strict=True))
+        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True))
         if self._numbers:
             raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",
                                  "give numbers in compile(scalars=...)")
@@ -182,14 +194,17 @@ class Op:
             found = self._queued.get(key) or self._queued.put(key, enqueued.load(
                 self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), queue,
                 lambda machine: loading.request(self._schedule, machine)))
-        return found(queue, given, dict(zip(self.outputs, self._given(out))) if out is not None else {}, wait_for)
+        results = given_outputs(out, self.outputs) if out is not None else ()
+        return found(queue, given, dict(zip(self.outputs, results)), wait_for)
 
     def profile(self, *args: Any, **named: Any) -> list[tuple[str, float]]:
         """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
-        arrays = [as_input(n, a) for n, a in zip(self.inputs, self._order(args, named), strict=True)]
+        from polytc.targets.opencl.executable import OpenCLExecutable
+
+        arrays = [as_input(n, a) for n, a in zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True)]
         found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
                                 {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})
-        if not isinstance(found.executable, OpenCLExecutable) or found.program.inouts:
+        if not isinstance(found.executable, OpenCLExecutable) or found.program is None or found.program.inouts:
             raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl', "
                                  "fixed sizes and programs that write nothing in place")
         results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
@@ -199,24 +214,34 @@ class Op:
     @property
     def decisions(self) -> Record:
         """What was decided for its newest specialisation; `str` of it is a text that `compile(decisions=)` takes."""
+        from polytc.targets import registry
+
         name = "cpu" if self.target == "evaluate" else self.target
         return self._lowered(None, None, registry.here(name) if registry.runs_here(name) else registry.target(name)).decisions
 
     def explain(self, shapes: Shapes | None = None, dtypes: DTypes | None = None, *, roofline: bool = True) -> Explanation:
         """Why its code is as it is, see `polytc.explain`; shapes: None for those of the newest specialisation."""
+        from polytc.explanation import explain
+        from polytc.targets import registry
+
         lowered = self._lowered(shapes, dtypes, registry.target("cpu" if self.target == "evaluate" else self.target))
         return explain(lowered, self._threads or default_threads(lowered.target.machine.cores), roofline)
 
     def _lowered(self, shapes: Shapes | None, dtypes: DTypes | None, to: Target) -> compiler.Lowered:
         """The stages of a specialisation, the newest if no shapes are given."""
-        if shapes is None and self._latest is None:
+        from polytc import compiler, loading
+
+        if shapes is not None:
+            self.specialise(shapes, dtypes)
+        if self._latest is None:
             raise argument_error("E401", "the shapes are not given", "call it first, or give shapes= to compile")
-        found = self._latest if shapes is None else self.specialise(shapes, dtypes).program
-        assert found is not None
+        found = self.program(*self._latest)
         return compiler.lower_program(found, to, loading.request(self._schedule, to.machine))
 
     def _sizes(self, shapes: OpenShapes, symbolic: bool, typical: Mapping[str, int]) -> OpenSizes:
         """The sizes that stay open; with types and shapes of all inputs code is made now."""
+        from polytc.symbolic import OpenSizes, declared
+
         if self.target == "evaluate":
             raise argument_error("E412", f"target {self.target!r} takes fixed sizes", "the others take open ones")
         found = OpenSizes(declared(self.text, self._entry, shapes, symbolic), typical, self._fixed)
@@ -231,23 +256,48 @@ class Op:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
-                if self._open is not None:
-                    self._open.sizes(shapes)
-                program = self.program(shapes, dtypes, scalars)
-                executable = loading.with_numbers(
-                    program, scalars, lambda s: self.program({**shapes, **s}, dtypes, scalars),
-                    lambda p, build: self._open.load(p, build, self.load) if self._open and not p.checked else self.load(p))
-                outputs, inputs = (tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, names))
-                                   for names in (program.outputs, program.inputs))
-                straight = program.inputs == self.inputs and not program.inouts
-                call = fast_path(executable, inputs, outputs, self._result) if straight else no_fast_path
-                found = self._ready.put(key, Specialisation(program, executable, program.inputs, outputs, call))
-            self._latest = found.program
+                stored = self._stored_key(shapes, dtypes, scalars)
+                types = [(shape, dtypes[n].numpy) for n, shape in shapes.items()]
+                found = stored_calls.find(stored, self._threads, types, self._result)
+                found = self._ready.put(key, found or self._compiled(shapes, dtypes, scalars, stored))
+            self._latest = shapes, dtypes, scalars
         return found
+
+    def _stored_key(self, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, DType], scalars: Mapping[str, Any]
+                    ) -> str | None:
+        """Under which the code of a call is stored, if it is plain: of fixed sizes, for arrays as they are, none in place."""
+        fixed = self._open is None and not scalars and tuple(shapes) == self.inputs
+        if self.target != "cpu" or not isinstance(self._schedule, str | None) or self._checked or self.inouts or not fixed:
+            return None
+        options = {"entry": self._entry, "attrs": self._attrs, "scalars": self._fixed, "schedule": self._schedule,
+                   "direct": self._licence.direct, "fast": self._licence.fast}
+        return stored_calls.key(self.text, options, shapes, dtypes)
+
+    def _compiled(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType], scalars: dict[str, int | float],
+                  stored: str | None) -> Specialisation:
+        """What the compiler makes. stored: the key to store it under, if any."""
+        from polytc import loading
+
+        if self._open is not None:
+            self._open.sizes(shapes)
+        program = self.program(shapes, dtypes, scalars)
+        executable = loading.with_numbers(
+            program, scalars, lambda s: self.program({**shapes, **s}, dtypes, scalars),
+            lambda p, build: self._open.load(p, build, self.load) if self._open and not p.checked else self.load(p))
+        outputs, inputs = (tuple((t.shape, t.dtype.numpy) for t in map(program.tensor, names))
+                           for names in (program.outputs, program.inputs))
+        straight = program.inputs == self.inputs and not program.inouts
+        if straight and stored is not None:
+            stored_calls.keep(stored, program, self.text, self._entry, self._schedule)
+        call = fast_path(executable, inputs, outputs, self._result) if straight else no_fast_path
+        return Specialisation(executable, program.inputs, outputs, call, program)
 
     def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
                 scalars: Mapping[str, int | float] | None = None) -> Program:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
+        from polytc.poly.proofs import Proofs
+        from polytc.rewrite.index_checks import decides
+
         program = lang.build(self.text, shapes, dtypes, attrs=self._attrs, scalars={**self._fixed, **(scalars or {})},
                              entry=self._entry, prover=Proofs())
         return replace(program.licensed(self._licence), checked=self._checked and decides(program))
@@ -257,6 +307,7 @@ class Op:
         types = {**self._dtypes, **check_dtypes(dtypes or {}, self.inputs)}
         known: dict[str, Any] = {**(self._asked["shapes"] or {}), **(shapes or {})}
         if open_shapes(known, self.inputs) or self._asked["symbolic"] and not shapes:
+            from polytc.symbolic import OpenSizes, declared
             sizes = OpenSizes(declared(self.text, self._entry, known, self._asked["symbolic"]), self._asked["typical"] or {},
                               self._fixed)
             return sizes.general(lambda s: self.program(s, types))
@@ -265,6 +316,9 @@ class Op:
     def load(self, program: Program) -> Executable:
         """Such a program as code, with this Op's options. A schedule for all sizes is not that of the programs which some sizes
         have of their own: these get the automatic one."""
+        from polytc import loading
+        from polytc.schedule.automatic import REQUESTS
+
         schedule, given = self._schedule, self._schedule not in REQUESTS
         if given and self._open is not None and not program.sizes:
             schedule = None
@@ -274,23 +328,6 @@ class Op:
             if not given or e.code != "E703" or self._open is None or not self._open.kernels:
                 raise
             return loading.load(program, self.target, self._threads, None)
-
-    def _order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the order of `inputs`."""
-        if len(args) > len(self.inputs):
-            raise argument_error("E401", f"{self.name} takes {len(self.inputs)} arrays, {len(args)} were given", self._usage())
-        given = dict(zip(self.inputs, args))
-        for name in named:
-            if name in given:
-                raise argument_error("E401", f"{name} is given twice, by position and by name", self._usage())
-            if name not in self.inputs:
-                raise argument_error("E401", f"{self.name} has no input {name}", self._usage())
-        given.update(named)
-        missing = [n for n in self.inputs if n not in given]
-        if missing:
-            notes = ["out= is where the result goes; give an input called out by position"] * ("out" in missing)
-            raise argument_error("E401", f"{', '.join(missing)} is missing", self._usage(), *notes)
-        return tuple(given[n] for n in self.inputs)
 
     def _loose(self, named: dict[str, Any]) -> dict[str, int | float]:
         """The numbers among the arguments that are no inputs, but stand in a subscript or a range of bare statements."""
@@ -307,9 +344,6 @@ class Op:
             options: Options = {**self._options(), "scalars": {**self._fixed, **scalars}}
             return self._with.get(key) or self._with.put(key, Op(self.text, self.target, **options))
 
-    def _usage(self) -> str:
-        return f"the inputs are: {', '.join(self.inputs) or 'none'}"
-
     def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
         """The general call: converts and checks every argument, compiles where needed."""
         scalars: dict[str, int | float] = {}
@@ -318,50 +352,25 @@ class Op:
         dtypes: dict[str, DType] = {}
         key: list[Any] = []
         for name, value in zip(self.inputs, args):
-            value = self._number(name, value) if name in self._numbers else value
+            value = check_number(name, value, self._numbers[name]) if name in self._numbers else value
             if name in self._numbers and not isinstance(value, (np.ndarray, np.generic)):
                 scalars[name] = value
                 key += (repr(value), type(value))
                 continue
             array = as_input(name, value)
-            array = self._as_declared(name, array)
+            array = check_declared(name, array, self._shapes.get(name), self._dtypes.get(name))
             copied |= {name} if array.flags.owndata and array is not value else set()
             arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
             key += (array.shape, array.dtype)
         found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
         return self._run(found, tuple(arrays[n] for n in found.order), out, copied)
 
-    def _number(self, name: str, value: Any) -> Any:
-        """A scalar argument: a Python number, on whose value the program specialises, or an array of one element.
-
-        A declared float, or a typed (numpy) number for an undeclared scalar, is data; integers may stand in subscripts.
-        """
-        declared = self._numbers[name]
-        if isinstance(value, (np.generic, np.ndarray)) and value.shape == ():
-            if declared is None:
-                return value
-            value = value.item()
-        if not isinstance(value, (bool, int, float)):
-            raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")
-        return np.asarray(value, declared.numpy) if declared is not None and declared.is_float else value
-
-    def _as_declared(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The argument, if it is what was declared; the bits of bf16 as such."""
-        shape, dtype = self._shapes.get(name), self._dtypes.get(name)
-        if shape is not None and array.shape != shape:
-            raise argument_error("E405", f"{name} has shape {array.shape}, declared is {shape}",
-                                 "leave shapes= away in compile() to specialise on each call's shapes")
-        if dtype == BF16 and array.dtype == np.uint16:
-            return array.view(BF16.numpy)
-        if dtype is not None and array.dtype != dtype.numpy:
-            raise argument_error("E406", f"{name} has elements of type {array.dtype}, declared is {dtype}",
-                                 f"convert it: {name}.astype(np.{dtype.numpy})")
-        return array
-
     def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, copied: Collection[str] = ()) -> Any:
         """copied: names of the inputs that are not the caller's own arrays any more."""
-        if found.program.inouts:
-            given = dict(zip(self.outputs, self._given(out))) if out is not None else {}
+        if found.program is not None and found.program.inouts:
+            from polytc.runtime.inplace import arranged
+
+            given = dict(zip(self.outputs, given_outputs(out, self.outputs))) if out is not None else {}
             arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, self.outputs, given)
             buffers, results = list(arrays.values()), [arrays[n] for n in self.outputs]
         elif out is None:
@@ -379,18 +388,9 @@ class Op:
             return out
         return results[0] if self._result is None else self._result(*results)
 
-    def _given(self, out: Any) -> list[Any]:
-        """What `out=` gives for each of the outputs."""
-        if isinstance(out, Mapping):
-            given = [out[n] for n in self.outputs] if set(out) == set(self.outputs) else []
-        else:
-            given = list(out) if isinstance(out, tuple) else [out]
-        if len(given) != len(self.outputs):
-            raise argument_error("E401", f"out= must give an array for each of {', '.join(self.outputs)}")
-        return given
-
     def _outputs(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> list[np.ndarray]:
-        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, self._given(out), found.outputs)]
+        given = given_outputs(out, self.outputs)
+        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, given, found.outputs)]
         check_overlap(found.order, inputs, self.outputs, results)
         return results
 

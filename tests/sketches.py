@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-from polytc import api
+from polytc import stages
 from polytc.program.program import Program
 
 _CONTINUED = re.compile(r"(?<=[-+*/,(\[<>=?:&|])[ ]*\n\s*|\n\s*(?=[-+*/<>=?:&|)\]]|where\b|else\b)")
@@ -50,7 +50,7 @@ class Sketch:
         if any(m[1] == "inout" for m in found):
             text = f"def f({', '.join(m[0].removeprefix('constant') for m in found)}) {{\n{text}\n}}"
         shapes = {m[3]: tuple(int(n) for n in m[4].split(",")) for m in found if m[4] is not None}
-        program = api.build(text, shapes, {m[3]: m[2] for m in found if m[2]})
+        program = stages.build(text, shapes, {m[3]: m[2] for m in found if m[2]})
         return replace(program, constants=tuple(m[3] for m in found if m[1] == "constant"))
 
 

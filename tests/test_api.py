@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import Op, api
+from polytc import Op, stages
 from polytc.arguments import LowerOptions, Options
 from polytc.errors import ArgumentError, CompileError, TargetError
 
@@ -303,7 +303,7 @@ def test_help_lists_all_options_and_others_are_refused(function: Callable[..., o
 
 
 def test_what_may_be_given_by_position_is_an_option_of_lower() -> None:
-    for function in (polytc.build, api.schedule):
+    for function in (polytc.build, stages.schedule):
         own = set(inspect.signature(function).parameters) - {"text", "program", "exact"}
         assert own <= set(LowerOptions.__annotations__)
 

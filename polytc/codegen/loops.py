@@ -12,52 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from polytc.codegen.buffers import Buffer as Buffer
+from polytc.codegen.buffers import Node as Node
+from polytc.codegen.buffers import Space as Space
 from polytc.program.node import node
 from polytc.program.scalars import BOOL, I64, DType
 
-Space: TypeAlias = Literal["global", "local", "private"]
 LoopKind: TypeAlias = Literal["sequential", "parallel", "vector", "reduce", "unroll", "rolled", "block", "thread"]
-
-
-class Node:
-    """Room for what is found out about a tree once: the hash of `node`, its loads and variables (`traverse`), and its normal
-    form (`passes.simplify`)."""
-
-    __slots__ = ("_hash", "_loads", "_normal", "_variables")
-    _hash: int
-    _loads: tuple[tuple[Load, bool], ...]
-    _normal: Expr
-    _variables: frozenset[str]
-
-
-@node
-class Buffer(Node):
-    """An array. shape: extents, row-major, first coordinate 0; () is one element.
-
-    space: 'global' is given by the caller (an argument of the kernel), 'local' is shared by a work-group or is scratch of a
-    core's cache, 'private' belongs to one iteration and should live in registers.
-    """
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    space: Space = "global"
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Elements to step in each dimension."""
-        out, step = [], 1
-        for extent in reversed(self.shape):
-            out.append(step)
-            step *= extent
-        return tuple(reversed(out))
-
-    @property
-    def size(self) -> int:
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
 
 
 # ---- expressions: every node has dtype and lanes

@@ -12,13 +12,14 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from polytc.codegen.loops import Buffer
+from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Binary, Launch, Repeat
-from polytc.program import extents
 from polytc.program.scalars import DTYPES
-from polytc.program.sizes import from_data
+
+if TYPE_CHECKING:
+    from polytc.program.extents import Extent
 
 _LENGTH = struct.Struct("<I")
 
@@ -70,33 +71,57 @@ class Package:
         return cls(parts[0], parts[1] if len(parts) > 1 else None, _read_buffers(head["made"]))
 
 
+def _data(n: Extent) -> Any:
+    """An extent as JSON."""
+    from polytc.program import extents  # only what is written, and formulas of sizes, need it
+
+    return extents.data(n)
+
+
+def _extent(found: Any) -> Extent:
+    """What `_data` made."""
+    if isinstance(found, int):
+        return found
+    from polytc.program import extents
+
+    return extents.from_data(found)
+
+
+def _size(found: Any) -> int:
+    """The same where it is one of an array."""
+    n = _extent(found)
+    if not isinstance(n, int):
+        raise TypeError(f"{n} is no extent of an array")
+    return n
+
+
 def _buffer(b: Buffer) -> list[Any]:
-    return [b.name, b.dtype.name, [extents.data(n) for n in b.shape], b.space]
+    return [b.name, b.dtype.name, list(map(_data, b.shape)), b.space]
 
 
 def _read_buffers(rows: Sequence[Any]) -> tuple[Buffer, ...]:
-    return tuple(Buffer(name, DTYPES[dtype], tuple(map(from_data, shape)), space) for name, dtype, shape, space in rows)
+    return tuple(Buffer(name, DTYPES[dtype], tuple(map(_size, shape)), space) for name, dtype, shape, space in rows)
 
 
 def _repeat(r: Repeat) -> list[Any]:
-    return [r.var, extents.data(r.lower), extents.data(r.upper), r.step]
+    return [r.var, _data(r.lower), _data(r.upper), r.step]
 
 
 def _read_repeat(fields: Sequence[Any]) -> Repeat:
     var, lower, upper, step = fields
-    return Repeat(var, extents.from_data(lower), extents.from_data(upper), step)
+    return Repeat(var, _extent(lower), _extent(upper), step)
 
 
 def _part(p: Part) -> dict[str, Any]:
     b = p.binary
     return {"name": b.name, "args": [_buffer(x) for x in b.args], "outputs": b.outputs, "options": b.options,
             "scratch": [_buffer(x) for x in b.scratch], "bytes": len(b.code), "arrays": p.arrays,
-            "launches": [(x.entry, x.args, [extents.data(n) for n in x.global_size], x.local_size,
+            "launches": [(x.entry, x.args, list(map(_data, x.global_size)), x.local_size,
                           list(map(_repeat, x.loops))) for x in b.launches]}
 
 
 def _read_part(fields: dict[str, Any], code: bytes) -> Part:
-    launches = tuple(Launch(entry, tuple(args), tuple(map(extents.from_data, size)), tuple(local),
+    launches = tuple(Launch(entry, tuple(args), tuple(map(_extent, size)), tuple(local),
                             tuple(map(_read_repeat, around))) for entry, args, size, local, around in fields["launches"])
     binary = Binary(fields["name"], _read_buffers(fields["args"]), tuple(fields["outputs"]), _read_buffers(fields["scratch"]),
                     launches, code, fields["options"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from polytc.codegen import loops
-from polytc.machine import Machine
-from polytc.program.extents import Extent
+from polytc.codegen.buffers import Buffer
+
+if TYPE_CHECKING:
+    from polytc.codegen.loops import Module
+    from polytc.machine import Machine
+    from polytc.program.extents import Extent
 
 Types: TypeAlias = Sequence[tuple[tuple[int, ...], np.dtype]]
 """Shapes and dtypes of arrays."""
@@ -55,7 +58,7 @@ class Source:
     target: str
     text: str
     launches: tuple[Launch, ...]
-    module: loops.Module
+    module: Module
     options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -71,9 +74,9 @@ class Binary:
     """
 
     name: str
-    args: tuple[loops.Buffer, ...]
+    args: tuple[Buffer, ...]
     outputs: tuple[str, ...]
-    scratch: tuple[loops.Buffer, ...]
+    scratch: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
     code: bytes
     options: dict[str, str]
@@ -137,6 +140,19 @@ class Native(Protocol):
 
     def slot(self, position: int) -> ctypes.c_int64:
         """The place in the table that has the address of argument `position`."""
+        ...
+
+
+@runtime_checkable
+class Queued(Protocol):
+    """A Bound of a device, which runs in a queue: what one writes there the next can read (see runtime/device_chains.py).
+
+    session: the same for those of one queue.
+    """
+
+    @property
+    def session(self) -> object:
+        """The device and its queue."""
         ...
 
 
@@ -206,7 +222,7 @@ class Target(Loader, Protocol):
         """The same target for the device that `load` would use: better code there. Raises TargetError without a device."""
         ...
 
-    def emit(self, module: loops.Module) -> Source:
+    def emit(self, module: Module) -> Source:
         """Pure: needs no device."""
         ...
 

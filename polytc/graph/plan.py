@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polytc.program.program import Program
 from polytc.program.scalars import I64, DType, from_numpy, identity
+
+if TYPE_CHECKING:
+    from polytc.program.program import Program
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polytc.lang.building import build
-    from polytc.lang.definitions.signatures import Param, Signature, dimensions, names, signature
+    from polytc.lang.definitions.parameters import Param, Signature
+    from polytc.lang.definitions.signatures import dimensions, names, signature
     from polytc.program.evaluator import evaluate
 
 _HOME = {
     "build": "polytc.lang.building",
     "evaluate": "polytc.program.evaluator",
-    **dict.fromkeys(("Param", "Signature", "dimensions", "names", "signature"), "polytc.lang.definitions.signatures"),
+    **dict.fromkeys(("Param", "Signature"), "polytc.lang.definitions.parameters"),
+    **dict.fromkeys(("dimensions", "names", "signature"), "polytc.lang.definitions.signatures"),
 }
 """Public name -> the module that defines it."""
 

@@ -6,13 +6,42 @@
 - estimates.py: seconds on a Machine, by named parts
 - record_files.py: machines as files
 - described.py: machines that are described, detection.py: the processor that we run on
+- alignment.py: where arrays begin in memory
+
+Every name below is imported when it is first used: what runs compiled code needs no more than the alignment.
 """
 
-from polytc.machine.costs import Costs
-from polytc.machine.described import AVX2, AVX512, DEVICES, GENERIC_CPU, GENERIC_GPU, NEON, SVE
-from polytc.machine.detection import DOUBLE_PUMPED, detect, detect_caches
-from polytc.machine.estimates import Estimate
-from polytc.machine.records import ALIGNMENT, Cache, Machine
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polytc.machine.alignment import ALIGNMENT
+    from polytc.machine.costs import Costs
+    from polytc.machine.described import AVX2, AVX512, DEVICES, GENERIC_CPU, GENERIC_GPU, NEON, SVE
+    from polytc.machine.detection import DOUBLE_PUMPED, detect, detect_caches
+    from polytc.machine.estimates import Estimate
+    from polytc.machine.records import Cache, Machine
+
+_HOME = {
+    "ALIGNMENT": "polytc.machine.alignment",
+    "Costs": "polytc.machine.costs",
+    **dict.fromkeys(("AVX2", "AVX512", "DEVICES", "GENERIC_CPU", "GENERIC_GPU", "NEON", "SVE"), "polytc.machine.described"),
+    **dict.fromkeys(("DOUBLE_PUMPED", "detect", "detect_caches"), "polytc.machine.detection"),
+    "Estimate": "polytc.machine.estimates",
+    **dict.fromkeys(("Cache", "Machine"), "polytc.machine.records"),
+}
+"""Public name -> the module that defines it."""
 
 __all__ = ["ALIGNMENT", "AVX2", "AVX512", "DEVICES", "DOUBLE_PUMPED", "GENERIC_CPU", "GENERIC_GPU", "NEON", "SVE", "Cache",
            "Costs", "Estimate", "Machine", "detect", "detect_caches"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'polytc.machine' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

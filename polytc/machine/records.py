@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from polytc.machine.costs import COSTS, Costs
 
-ALIGNMENT = 64
-"""Bytes of a cache line and of the widest vector register: where arrays, weights and values in arenas begin."""
-
 
 @dataclass(frozen=True)
 class Cache:

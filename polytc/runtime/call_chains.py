@@ -14,18 +14,20 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from polytc.codegen.target import Bound, Native
+from polytc.codegen.target import Bound, Native, Queued
 from polytc.native import chain_walk, subnormals
 from polytc.native import threads as pool
 from polytc.native.chain_walk import FIELDS
 from polytc.native.linking import Code, scalar_code
 from polytc.runtime import packages
-from polytc.runtime.device_chains import DeviceWalk, on_device
 from polytc.targets.llvm.executable import aligned
-from polytc.targets.opencl.executable import BoundOpenCL
+
+if TYPE_CHECKING:
+    from polytc.targets.opencl.executable import BoundOpenCL
 
 _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -68,6 +70,18 @@ class Skip:
         return 0 if ctypes.c_bool.from_address(self._table[0]).value is self.wanted else self.count
 
 
+@runtime_checkable
+class _Timed(Protocol):
+    """Several steps as one call, which tells of each when it ran."""
+
+    def __call__(self) -> None:
+        ...
+
+    def timed(self) -> list[tuple[int, int]]:
+        """Run all steps; the nanoseconds (of time.monotonic_ns) at which each began and ended."""
+        ...
+
+
 class Chain:
     """Bound calls as one call. Not to be run by two threads at once.
 
@@ -75,18 +89,19 @@ class Chain:
     """
 
     def __init__(self, steps: Sequence[Bound]) -> None:
-        parts = [(native(step) or on_device(step), step) for step in steps]
+        parts = [(native(step) or queued(step), step) for step in steps]
         self.scratch = max((n.needs for n, _ in parts if isinstance(n, Native)), default=0)
         memory = aligned(self.scratch)
-        self._parts: list[_Walk | DeviceWalk | Bound] = []
+        self._parts: list[Callable[[], None]] = []
         if any(isinstance(s, Skip) for s in steps) and not all(isinstance(n, Native) for n, _ in parts):
             self._parts = list(steps)  # skips count steps, so that none may be grouped
             return
         for _, members in itertools.groupby(parts, lambda p: _kind(p[0])):
             group = list(members)
             codes = [n for n, _ in group if isinstance(n, Native)]
-            queued = [n for n, _ in group if isinstance(n, BoundOpenCL)]
-            self._parts += [_Walk(codes, memory)] if codes else [DeviceWalk(queued)] if queued else [s for _, s in group]
+            on_device = [n for n, _ in group if isinstance(n, Queued)]
+            self._parts += ([_Walk(codes, memory)] if codes else [_device_walk(on_device)] if on_device else
+                            [s for _, s in group])
 
     @property
     def native(self) -> bool:
@@ -115,7 +130,7 @@ class Chain:
         k = 0
         while k < len(self._parts):
             part = self._parts[k]
-            if isinstance(part, _Walk | DeviceWalk):
+            if isinstance(part, _Timed):
                 found += part.timed()
             elif isinstance(part, Skip):
                 passed = self._parts[k + 1:k + 1 + part.passed]
@@ -129,9 +144,23 @@ class Chain:
         return found
 
 
-def _kind(code: Native | BoundOpenCL | None) -> object:
+def _kind(code: Native | Queued | None) -> object:
     """What steps that may run in one call have in common."""
-    return code.executable.session if isinstance(code, BoundOpenCL) else code is not None
+    return code.session if isinstance(code, Queued) else code is not None
+
+
+def _device_walk(steps: Sequence[Queued]) -> _Timed:
+    """Steps of one queue as one call."""
+    from polytc.runtime.device_chains import DeviceWalk  # what runs on processors needs nothing of OpenCL
+
+    return DeviceWalk(cast("Sequence[BoundOpenCL]", steps))
+
+
+def queued(step: Bound) -> Queued | None:
+    """The code of a device behind a step, if it is some."""
+    while isinstance(step, packages.Rearranged):
+        step = step.bound
+    return step if isinstance(step, Queued) else None
 
 
 def native(step: Bound) -> Native | None:

@@ -15,17 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from polytc.codegen.target import Bound
-from polytc.runtime import packages
 from polytc.targets.opencl.driver import devices
 from polytc.targets.opencl.executable import BoundOpenCL, Prepared
-
-
-def on_device(step: Bound) -> BoundOpenCL | None:
-    """The OpenCL code behind a step, if it is some."""
-    while isinstance(step, packages.Rearranged):
-        step = step.bound
-    return step if isinstance(step, BoundOpenCL) else None
 
 
 class DeviceWalk:

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from polytc.codegen.loops import Buffer
+from polytc.codegen.buffers import Buffer
 from polytc.codegen.package import Package
 from polytc.codegen.target import Binary, Bound, BoundRun, Executable, Loader, Resizable
 from polytc.native.aligned import aligned_bytes, origin

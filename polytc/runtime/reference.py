@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polytc import lang
 from polytc.codegen.target import Bound, BoundRun
-from polytc.program.program import Program
+
+if TYPE_CHECKING:
+    from polytc.program.program import Program
 
 
 @dataclass(frozen=True)

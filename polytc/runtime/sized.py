@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from polytc.codegen.loops import Buffer
+from polytc.codegen.buffers import Buffer
 from polytc.codegen.target import Bound, Executable, FastPath, Resizable, Types
 from polytc.program.scalars import DTYPES
-from polytc.program.sizes import at, data, from_data
 
 ALIGN = 64
 
@@ -20,6 +19,8 @@ ALIGN = 64
 def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence[Sequence[int]] = ()) -> dict[str, str]:
     """What a binary keeps of the temporaries that its caller provides, of the names that its sizes have in it, and of the terms
     that its accumulators add up, as extents to be multiplied."""
+    from polytc.program.sizes import data  # only code of open sizes needs formulas of them
+
     rows = [[b.dtype.name, [data(n) for n in b.shape]] for b in workspace]
     products = [[data(n) for n in extents] for extents in terms]
     return {"workspace": json.dumps(rows), "sizes": json.dumps(sizes), "terms": json.dumps(products)}
@@ -28,8 +29,7 @@ def described(workspace: Sequence[Buffer], sizes: Sequence[str], terms: Sequence
 def terms(options: Mapping[str, str], sizes: Mapping[str, int]) -> int:
     """The most terms that an accumulator of the code adds up one after another for these sizes, as far as they depend on them.
     options: of its binary."""
-    found = json.loads(options.get("terms", "[]"))
-    return max((math.prod(at(from_data(n), sizes) for n in extents) for extents in found), default=0)
+    return max((_product(extents, sizes) for extents in json.loads(options.get("terms", "[]"))), default=0)
 
 
 def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str, int]) -> Executable:
@@ -37,8 +37,15 @@ def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str
     if isinstance(executable, Resizable):
         return executable.at(sizes)
     rows = json.loads(options["workspace"])
-    parts = [(DTYPES[dtype].numpy, math.prod(at(from_data(n), sizes) for n in shape)) for dtype, shape in rows]
+    parts = [(DTYPES[dtype].numpy, _product(shape, sizes)) for dtype, shape in rows]
     return Sized(executable, np.array(list(sizes.values()), np.int64), tuple(parts))
+
+
+def _product(extents: Sequence[Any], sizes: Mapping[str, int]) -> int:
+    """The product of extents as `described` keeps them, for given sizes."""
+    from polytc.program.sizes import at, from_data
+
+    return math.prod(at(from_data(n), sizes) for n in extents)
 
 
 class Sized:

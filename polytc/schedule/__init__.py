@@ -13,8 +13,8 @@ from typing import Any
 
 class _Callable(ModuleType):
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """See polytc.api.schedule."""
-        return import_module("polytc.api").schedule(*args, **options)
+        """See polytc.stages.schedule."""
+        return import_module("polytc.stages").schedule(*args, **options)
 
 
 sys.modules[__name__].__class__ = _Callable

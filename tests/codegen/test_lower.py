@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.api import build
 from polytc.codegen import loops as L
 from polytc.codegen.lower import Lowering
 from polytc.program import program as pr
 from polytc.program.scalars import F32, I64
+from polytc.stages import build
 
 OPEN = """def f(f32[n] A) -> (Y) {
     T[i] = A[i]*2 where i in n-3:n

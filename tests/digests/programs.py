@@ -14,7 +14,7 @@ import onnx
 import polytc
 from language.programs import PROGRAMS
 from language.tc import PROGRAMS as TC
-from polytc import api, errors
+from polytc import errors, stages
 from polytc.graph.tools import listing
 from polytc.options import Licence
 from polytc.program.program import Program
@@ -27,13 +27,13 @@ Named = tuple[str, Program]
 
 def of_language() -> Iterator[Named]:
     for p in (*PROGRAMS, *TC):
-        yield f"table, {p.name}", api.build(p.text, {n: a.shape for n, a in p.arrays().items()},
+        yield f"table, {p.name}", stages.build(p.text, {n: a.shape for n, a in p.arrays().items()},
                                             {n: a.dtype for n, a in p.arrays().items()}, scalars=dict(p.numbers))
     for size, table in (("small", SMALL), ("large", LARGE)):
         for name, (text, shapes) in table.items():
-            yield f"{size}, {name}", api.build(text, shapes)
+            yield f"{size}, {name}", stages.build(text, shapes)
     for name, case in CASES.items():
-        yield f"open, {name}", api.build(case.text, case.shapes, case.dtypes)
+        yield f"open, {name}", stages.build(case.text, case.shapes, case.dtypes)
 
 
 def of_random(seeds: Iterable[int]) -> Iterator[Named]:

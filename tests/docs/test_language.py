@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polytc import api, lang
+from polytc import lang, stages
 from polytc.errors import CompileError
 from polytc.program import scalars
 
@@ -27,7 +27,7 @@ def numbers(text):
 def build(given, text):
     inputs, more = tensors(given), numbers(given)
     options = {"attrs": more} if text.lstrip().startswith("op") else {"scalars": more}
-    return api.build(text, {n: s for n, (s, _) in inputs.items()}, {n: t for n, (_, t) in inputs.items()}, **options)
+    return stages.build(text, {n: s for n, (s, _) in inputs.items()}, {n: t for n, (_, t) in inputs.items()}, **options)
 
 
 def regular(tensor):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polytc import api, compiler, errors, lang
+from polytc import api, compiler, errors, lang, stages
 from polytc.codegen.target import Executable, Target
 from polytc.lang import evaluate
 from polytc.poly.proofs import Proofs
@@ -73,7 +73,7 @@ def judge_cut_sums(case: Case) -> Outcome:
 
 
 def built(case: Case) -> Program:
-    return api.build(case.text, {x.name: x.shape for x in case.inputs}, {x.name: x.dtype for x in case.inputs},
+    return stages.build(case.text, {x.name: x.shape for x in case.inputs}, {x.name: x.dtype for x in case.inputs},
                      scalars=dict(case.scalars))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.machine import AVX512
 from polytc.native import jit
 from polytc.targets.llvm.target import LLVMTarget
@@ -27,7 +27,7 @@ FOLDED = re.compile(r"\tv(?:pmovmskb|movmskp[sd])\t.*")
 
 
 def assembly(target: LLVMTarget) -> str:
-    program = api.build(TEXT, {"X": (9, 5), "D": (9, 4, 8)}, {"X": "u16", "D": "i32"})
+    program = stages.build(TEXT, {"X": (9, 5), "D": (9, 4, 8)}, {"X": "u16", "D": "i32"})
     return target.assembly(compiler.lower_program(program, target, "program").source)
 
 

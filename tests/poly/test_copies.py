@@ -11,8 +11,8 @@ from typing import Any
 import islpy
 import pytest
 
-from polytc.api import build
 from polytc.poly import dependences, scop
+from polytc.stages import build
 
 TEXT = "def f(inout f32[6,7] A, f32[7] v) -> (A, B) { B[i] += A[i,j]*v[j]\n for t in 1:6 { A[t,j] += A[t-1,j]*B[t] } }"
 PROGRAM = build(TEXT, {"A": (6, 7), "v": (7,)})

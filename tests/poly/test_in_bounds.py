@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polytc import api, compiler, errors
+from polytc import api, compiler, errors, stages
 from polytc.lang import build
 from polytc.poly import in_bounds
 from polytc.program import program as pr
@@ -30,7 +30,7 @@ def test_right_programs_pass(text: str, shapes: dict[str, tuple[int, ...]]) -> N
 
 def test_open_sizes_are_those_of_the_program() -> None:
     """At sizes at which the text itself leaves its tensors the front end refuses it: that is no stray access of the code."""
-    program = api.build("C[i] = A[i]*2 where i in 2:5", {"A": ("M",)})
+    program = stages.build("C[i] = A[i]*2 where i in 2:5", {"A": ("M",)})
     assert in_bounds.out_of_bounds(program) is not None
     assert in_bounds.out_of_bounds(program, sizes=in_bounds.sizes_inside(program)) is None
     smaller = _shrunk(program, "A", 0, first=False)

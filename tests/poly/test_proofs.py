@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from polytc import api, lang
+from polytc import lang, stages
 from polytc.errors import CompileError
 from polytc.poly.proofs import Proofs
 from polytc.program import program as pr
@@ -181,7 +181,7 @@ def test_scatters_in_a_loop() -> None:
     """Memory decides where they write: what such a statement reads of its target may be any element."""
     head = "def f(inout f32[9] H, i64[5] I, f32[5] X) -> (H) { for t in 0:3 { H[I[i]] = %s } }"
     shapes, dtypes = {"H": (9,), "I": (5,), "X": (5,)}, {"I": "i64"}
-    assert api.build(head % "X[i] * t", shapes, dtypes).sequential
+    assert stages.build(head % "X[i] * t", shapes, dtypes).sequential
     with pytest.raises(CompileError) as refusal:
-        api.build(head % "H[I[i]] + X[i]", shapes, dtypes)
+        stages.build(head % "H[I[i]] + X[i]", shapes, dtypes)
     assert refusal.value.code == "E211"

@@ -14,9 +14,9 @@ import pytest
 
 from examples.polybench.kernels import KERNELS
 from polytc import compiler
-from polytc.api import build
 from polytc.poly import dependences, isl, scheduler, scop
 from polytc.program.program import Program
+from polytc.stages import build
 
 NAMES = "abcdef"
 LINES = [f"v{k}[{x}] = v{k}[{x}-1]*0.5 + v{(k + 1) % 6}[{x}]" for k, x in enumerate(NAMES)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from polytc.api import build
 from polytc.rewrite.changes import changes
 from polytc.rewrite.tidy import coalesce, inline, pad, unit_extents
+from polytc.stages import build
 
 
 def test_nothing_is_said_of_what_stays() -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
-from polytc.api import build
+from polytc import api, compiler, stages
 from polytc.lang import evaluate
 from polytc.machine import AVX512
 from polytc.poly import isl
 from polytc.program import program as pr
 from polytc.rewrite import factors as factors_of_sums
 from polytc.rewrite import table
+from polytc.stages import build
 from tests.behind import rewritten
 from tests.meaning.run import meaning
 from tests.opencl_here import NEEDS_OPENCL
@@ -30,7 +30,7 @@ TARGETS = ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)]
 
 
 def built(text: str, shapes: Shapes, dtypes: dict[str, str] | None = None) -> pr.Program:
-    return api.build(text, shapes, {n: np.dtype((dtypes or {}).get(n, "f4")) for n in shapes})
+    return stages.build(text, shapes, {n: np.dtype((dtypes or {}).get(n, "f4")) for n in shapes})
 
 
 def terms(program: pr.Program) -> list[str]:
@@ -191,7 +191,7 @@ def test_zeros_keep_their_signs(target: str) -> None:
 def test_sums_of_halves_stay_finite(kind: str) -> None:
     """The sum without its divisor is above 65504, and held in f32."""
     text = f"def f({kind}[N,K] X) -> ({kind}[N] m) {{ m[i] += X[i,j]/5000 }}"
-    program = api.build(text, {"X": (3, 4096)}, {})
+    program = stages.build(text, {"X": (3, 4096)}, {})
     assert terms(program) == ["f32(X[i, j])"]
     dtype = program.tensor("X").dtype.numpy
     X = np.full((3, 4096), 60000, np.float32).astype(dtype)
@@ -286,7 +286,7 @@ def test_random_products_differ_by_what_is_licensed(dtype: str) -> None:
         signature = ", ".join(f"{dtype}[{','.join(map(str, a.shape))}] {n}" if a.shape else f"{dtype} {n}"
                               for n, a in inputs.items() if n != "C")
         text = f"def f(inout {dtype}[4] C, {signature}) -> (C) {{ C[i] += {tree} where i in 0:4, j in 0:9 }}"
-        program = api.build(text, {n: a.shape for n, a in inputs.items()}, {}, scalars={})
+        program = stages.build(text, {n: a.shape for n, a in inputs.items()}, {}, scalars={})
         rewritten = table.named("factors").run(program, AVX512)
         left += rewritten != program
         with np.errstate(all="ignore"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, errors
+from polytc import errors, stages
 from polytc.export import bundle
 from polytc.rewrite.index_checks import BLOCK
 from polytc.targets import registry
@@ -134,7 +134,7 @@ def test_open_sizes_without_an_index_in_memory_share_their_code() -> None:
 def test_lowered_open_sizes_and_given_schedules_are_refused() -> None:
     with pytest.raises(errors.CompileError, match="E412"):
         polytc.lower("O[i] = X[I[i]]", shapes={"X": ("N",), "I": ("M",)}, dtypes={"I": "i64"}, checked=True)
-    recipe = api.schedule("O[i] = X[I[i]]", {"X": (8,), "I": (8,)}, {"I": "i64"})
+    recipe = stages.schedule("O[i] = X[I[i]]", {"X": (8,), "I": (8,)}, {"I": "i64"})
     with pytest.raises(errors.ArgumentError, match="E410"):
         polytc.compile("O[i] = X[I[i]]", shapes={"X": (8,), "I": (8,)}, dtypes={"I": "i64"}, schedule=recipe, checked=True)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Target
 from polytc.machine import AVX512, DEVICES, GENERIC_GPU, NEON, Machine
 from polytc.options import Licence
@@ -181,7 +181,7 @@ def terms(program: pr.Program) -> int:
     for n in ("columns", "all of three", "a product", "a window") for m in MACHINES])
 def test_terms(name: str, machine: str) -> None:
     case = CASES[name]
-    program = api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32"))
+    program = stages.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32"))
     found = compiler.lower_program(program, target(MACHINES[machine]))
     assert "refused" not in found.schedule.how
     assert terms(program) > 4096 >= terms(found.rewritten)
@@ -190,7 +190,7 @@ def test_terms(name: str, machine: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CASES if n != "in a loop"])
 def test_a_statement_puts_few_partial_sums_together(name: str) -> None:
     case = CASES[name]
-    found = long_sums.split_sums(api.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32")))
+    found = long_sums.split_sums(stages.build(case.text, case.shapes, dict.fromkeys(case.shapes, "f32")))
     assert len(found.statements) > 2
     assert max(len(pr.reads(s)) for s in found.statements) <= 16
 
@@ -198,7 +198,7 @@ def test_a_statement_puts_few_partial_sums_together(name: str) -> None:
 def test_dot_products_of_words_add_two_terms_at_once() -> None:
     machine = dataclasses.replace(AVX512, features="+avx512vnni,+avx512bf16,+avx512vl,+avx512bw")
     for k, parts in ((4096, False), (4128, True)):
-        program = api.build("C[i,j] += f32(A[i,k])*f32(B[k,j])", {"A": (32, k), "B": (k, 32)}, {"A": "bf16", "B": "bf16"})
+        program = stages.build("C[i,j] += f32(A[i,k])*f32(B[k,j])", {"A": (32, k), "B": (k, 32)}, {"A": "bf16", "B": "bf16"})
         made = compiler.lower_program(program, LLVMTarget(machine)).rewritten
         assert "dot_bf16" in str(made)
         assert ("sums" in str(made)) == parts
@@ -221,7 +221,7 @@ def test_short_sums_stay_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch)
     """The code is what it is without the rewrite."""
     text, shapes = SHORT[name]
     dtype = "u8" if name == "bytes" else "f32"
-    program = api.build(text, shapes, dict.fromkeys(shapes, dtype))
+    program = stages.build(text, shapes, dict.fromkeys(shapes, dtype))
     found = compiler.lower_program(program, LLVMTarget(AVX512))
     monkeypatch.setattr(long_sums, "split_sums", lambda program: program)
     without = compiler.lower_program(program, LLVMTarget(AVX512))
@@ -301,7 +301,7 @@ CHECKED = ("one", "a band", "every third", "guarded", "a window", "rows that mem
 def test_results(name: str, target: Target, small_blocks: None) -> None:
     text, shapes, exact = SMALL[name]
     arrays = integers(shapes, name)
-    program = api.build(text, shapes, {n: a.dtype for n, a in arrays.items()}).licensed(Licence(direct=True))
+    program = stages.build(text, shapes, {n: a.dtype for n, a in arrays.items()}).licensed(Licence(direct=True))
     out = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs}
     compiler.compile_program(program, target).run([{**out, **arrays}[n] for n in program.arrays])
     np.testing.assert_array_equal(out[program.outputs[-1]], exact(*arrays.values()))

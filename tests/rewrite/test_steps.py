@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler, rewrite
+from polytc import compiler, rewrite, stages
 from polytc.codegen.passes import PASSES
 from polytc.lang import evaluate
 from polytc.machine import AVX512, DEVICES
@@ -60,7 +60,7 @@ def test_every_rewrite_is_in_the_table() -> None:
 
 
 def test_attention_is_told_step_by_step() -> None:
-    said = told(api.build(ATTENTION, SHAPES))
+    said = told(stages.build(ATTENTION, SHAPES))
     assert said["factors"] == "S5: `/ D[h, i]` leaves the sum over j"
     assert "S1: K in panels of" in said["pack"]
     assert "of the cycles" in said["pack"]
@@ -72,7 +72,7 @@ def test_attention_is_told_step_by_step() -> None:
 
 
 def test_gpus_are_told_how_items_share_the_work() -> None:
-    said = told(api.build(ATTENTION, SHAPES), GPU)
+    said = told(stages.build(ATTENTION, SHAPES), GPU)
     assert "tiles of" in said["local_tiles"]
     assert "operands in local memory" in said["local_tiles"]
     assert "reduce together" in said["local_tiles"]
@@ -96,16 +96,16 @@ def test_gpus_are_told_how_items_share_the_work() -> None:
 ])
 def test_steps_say_why(step: str, text: str, shapes: dict, dtypes: dict, why: str) -> None:
     machine = replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw") if step == "dot_words" else AVX512
-    assert why in told(api.build(text, shapes, dtypes), machine)[step]
+    assert why in told(stages.build(text, shapes, dtypes), machine)[step]
 
 
 def test_needs_leave_steps_out() -> None:
-    precise = api.build("precise def f(A, B) -> (C) { C[i,j] += A[i,k]*B[k,j] }",
+    precise = stages.build("precise def f(A, B) -> (C) { C[i,j] += A[i,k]*B[k,j] }",
                         dict.fromkeys("AB", (64, 64)))
     said = told(precise)
     left = {n for n, text in said.items() if text.startswith("precise")}
     assert left >= {"factors", "winograd", "pack", "lanes", "long_sums"}
-    looped = api.build("def f(inout f32[n] X) { for t in 1:9 { X[t] = X[t-1]*2 } }", {"X": (9,)})
+    looped = stages.build("def f(inout f32[n] X) { for t in 1:9 { X[t] = X[t-1]*2 } }", {"X": (9,)})
     assert told(looped)["pack"] == "it has `for` loops, or ranges in memory"
 
 
@@ -119,7 +119,7 @@ PROGRAMS = [(ATTENTION, SHAPES), ("O[m,h,w] += (X[c,h+r-1,w+s-1] else 0)*W[m,c,r
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_deciding_changes_nothing_and_is_repeated(number: int, machine) -> None:
     text, shapes = PROGRAMS[number]
-    program = api.build(text, shapes)
+    program = stages.build(text, shapes)
     for record in pipeline.run(program, machine, STEPS)[1]:
         if record.skipped:
             assert record.program is record.before
@@ -136,7 +136,7 @@ def test_the_program_behind_each_step_computes_the_same() -> None:
     arrays = {n: rng.standard_normal((40, 40)).astype("f4") for n in "ABD"}
     s = arrays["A"].astype("f8") @ arrays["B"]
     expected = np.exp(s / 16) @ arrays["D"].astype("f8") / 2
-    _, records = pipeline.run(api.build(text, {n: a.shape for n, a in arrays.items()}), AVX512, STEPS)
+    _, records = pipeline.run(stages.build(text, {n: a.shape for n, a in arrays.items()}), AVX512, STEPS)
     for record in records:
         made = evaluate(record.program, {n: a.copy() for n, a in arrays.items()})["C"].reshape(40, 40)
         np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-4, err_msg=record.step)
@@ -147,7 +147,7 @@ def test_a_step_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(table, "steps", lambda: (*STEPS, broken))
     monkeypatch.setenv("POLYTC_CHECK", "1")
     with pytest.raises(AssertionError, match=r"stage 'breaks'.*is no tensor"):
-        compiler.lower_program(api.build("C[i,j] += A[i,k]*B[k,j]", {"A": (4, 5), "B": (5, 6)}))
+        compiler.lower_program(stages.build("C[i,j] += A[i,k]*B[k,j]", {"A": (4, 5), "B": (5, 6)}))
 
 
 @pytest.mark.parametrize("name", ["pack", "vectorize", "program", "rewrites"])

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from polytc import compiler
-from polytc.api import build
 from polytc.poly import dependences, isl, scheduler, scop
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.schedule.facts import scheduler_constraints
+from polytc.stages import build
 
 NAMES = "abcdefg"
 

@@ -13,7 +13,7 @@ from polytc.graph.operators.table import TABLE
 from polytc.graph.user_operators import INSTALLED, OWN_TEXTS
 from polytc.lang import signature
 from polytc.lang.definitions import calls
-from polytc.lang.definitions.signatures import Signature
+from polytc.lang.definitions.parameters import Signature
 
 Binding: TypeAlias = "Callable[[Site], Lowering | Routine] | Mapping[str, str] | None"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from polytc.codegen.target import Bound, Target
-from polytc.machine import Machine
-from polytc.program.program import Program
 from polytc.runtime.reference import Reference
+
+if TYPE_CHECKING:
+    from polytc.machine import Machine
+    from polytc.program.program import Program
 
 
 class Bindable(Protocol):
@@ -23,7 +25,7 @@ class Bindable(Protocol):
         ...
 
 
-Compile: TypeAlias = Callable[[Program], "Future[Any]"]
+Compile: TypeAlias = "Callable[[Program], Future[Any]]"
 """Begins to compile a program; the result is a Bindable."""
 
 

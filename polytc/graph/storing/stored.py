@@ -23,7 +23,7 @@ import numpy as np
 
 from polytc import processors
 from polytc.codegen.package import Package
-from polytc.codegen.target import Binary, Target
+from polytc.codegen.target import Target
 from polytc.disk import cache, mapped, stamps, weights
 from polytc.errors import ModelError, fail
 from polytc.graph import user_operators
@@ -38,7 +38,7 @@ from polytc.native.threads import default_threads
 from polytc.options import NONE, Licence
 from polytc.program.scalars import DTYPES
 from polytc.runtime import packages
-from polytc.targets.llvm.executable import Executable
+from polytc.targets.llvm.executable import Loader
 
 LENGTH = struct.Struct("<Q")
 """Bytes of the head of a stored model, at its start."""
@@ -250,7 +250,7 @@ def _start(head: Mapping[str, Any], blob: memoryview, choices: Choices) -> Start
 
 def _kernel(key: str, threads: int) -> Any:
     data = cache.get(key)
-    return None if data is None else packages.load(Package.from_bytes(data), _Loader(), threads)
+    return None if data is None else packages.load(Package.from_bytes(data), Loader(), threads)
 
 
 def _constant(t: Array, source: np.ndarray | memoryview | None, at: int) -> np.ndarray:
@@ -258,11 +258,3 @@ def _constant(t: Array, source: np.ndarray | memoryview | None, at: int) -> np.n
     assert source is not None, "files were looked at before"
     found = np.frombuffer(source, np.uint8)[at:at + t.bytes].view(t.dtype.numpy).reshape(t.shape)
     return aligned_copy(found) if isinstance(source, memoryview) else found
-
-
-class _Loader:
-    """What the target cpu loads, without its compiler."""
-
-    def load(self, binary: Binary, threads: int) -> Executable:
-        """See codegen.target.Loader."""
-        return Executable(binary, max(1, threads))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.definitions import calls
 from polytc.lang.definitions.expand import clause_expressions, nodes
+from polytc.lang.definitions.parameters import Param, Signature
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
 from polytc.program import scalars
@@ -17,38 +17,7 @@ from polytc.program.typenames import CONSTANTS, dtype_of
 
 errors.register(E108="which definition is meant")
 
-Kind: TypeAlias = Literal["tensor", "scalar"]
-
 Writer: TypeAlias = sx.Statement | sx.CallStatement
-
-
-@dataclass(frozen=True)
-class Param:
-    """An argument or result. kind: 'tensor' or 'scalar' (a number that specialises the program).
-
-    dtype: as declared, or None; rank: None where packs or the text leave it open.
-    """
-
-    name: str
-    kind: Kind
-    dtype: str | None = None
-    rank: int | None = None
-
-    @property
-    def is_scalar(self) -> bool:
-        return self.kind == "scalar"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """name: of the def or op, 'program' for bare statements; inputs in signature order, or of first appearance; outputs:
-    names of what a call gives back; attrs: names of the attributes of an op; inouts: names of the inputs written in place."""
-
-    name: str
-    inputs: tuple[Param, ...]
-    outputs: tuple[str, ...]
-    attrs: tuple[str, ...]
-    inouts: tuple[str, ...] = ()
 
 
 def signature(text: str, entry: str | None = None) -> Signature:

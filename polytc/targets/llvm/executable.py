@@ -131,3 +131,11 @@ class _Bound:
     def move(self, position: int, array: np.ndarray) -> None:
         """Use another array."""
         self._table[position] = array.ctypes.data
+
+
+class Loader:
+    """What the target cpu loads, without its compiler."""
+
+    def load(self, binary: Binary, threads: int) -> Executable:
+        """See codegen.target.Loader."""
+        return Executable(binary, max(1, threads))

@@ -296,6 +296,11 @@ class BoundOpenCL:
     def __call__(self) -> None:
         self.executable.run(self.buffers)
 
+    @property
+    def session(self) -> Session:
+        """See codegen.target.Queued."""
+        return self.executable.session
+
     def move(self, position: int, array: np.ndarray) -> None:
         """Use another array."""
         self.buffers[position] = array

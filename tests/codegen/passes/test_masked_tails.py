@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc.api import build
 from polytc.codegen.passes.vectorize import chunks, masked_chunks
 from polytc.compiler import compile_program, lower_program
 from polytc.machine import AVX512
+from polytc.stages import build
 from polytc.targets.interp import InterpTarget
 
 PROGRAMS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from tests import guarded
 
 CONDITIONS = {"r <= t": lambda t, i, r: r <= t, "r > i": lambda t, i, r: r > i, "t > 1": lambda t, i, r: t > 1,
@@ -62,7 +62,7 @@ def test_what_starts_again(left: str) -> None:
         found = np.asarray(polytc.evaluate(text, X=x)).reshape(expected.shape)
         np.testing.assert_array_equal(found, expected, err_msg=text)
         if n % 4 == len(left):
-            program = api.build(text, {"X": (8,)}, {"X": "f64"})
+            program = stages.build(text, {"X": (8,)}, {"X": "f64"})
             got = np.full(program.tensor("T").shape, 77.0)
             guarded.run(compiler.compile_program(program, "cpu", 1), [x, got])
             np.testing.assert_array_equal(got.reshape(expected.shape), expected, err_msg=text)
@@ -73,7 +73,7 @@ def test_a_fresh_tensor_holds_what_no_term_meets() -> None:
     text = "for s in 0:2000 { M[s] +=! A[r] where r in 1000:2000, r <= s }"
     a = np.random.default_rng(3).integers(-3, 4, 2000).astype(np.float32)
     expected = np.cumsum(np.where(np.arange(2000) >= 1000, a, 0)).astype(np.float32)
-    program = api.build(text, {"A": (2000,)})
+    program = stages.build(text, {"A": (2000,)})
     for target in ("cpu", "interp"):
         got = np.full(program.tensor("M").shape, 77, np.float32)
         guarded.run(compiler.compile_program(program, target, 1), [a, got])

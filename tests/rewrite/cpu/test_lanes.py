@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from polytc.api import build
 from polytc.machine import AVX2, AVX512
 from polytc.rewrite.cpu import lanes
+from polytc.stages import build
 from tests.rewrite.equal import same_results
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from polytc.api import build
 from polytc.machine import AVX2, AVX512, Machine
 from polytc.program.program import Program
 from polytc.rewrite.cpu import pack
+from polytc.stages import build
 from tests.rewrite.equal import same_results
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"

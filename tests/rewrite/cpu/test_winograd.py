@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polytc
-from polytc.api import build
 from polytc.compiler import Lowered, compile_program, lower_program
 from polytc.lang import evaluate
 from polytc.machine import AVX512
@@ -17,6 +16,7 @@ from polytc.program import program as pr
 from polytc.program.program import Program
 from polytc.rewrite.cpu.winograd import choice, convolution, winograd_text
 from polytc.rewrite.cpu.winograd.cook_toom import correlation
+from polytc.stages import build
 from polytc.targets.llvm.target import LLVMTarget
 from tests import behind
 

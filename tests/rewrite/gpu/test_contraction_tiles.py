@@ -6,12 +6,12 @@ from math import prod
 
 import pytest
 
-from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.program import Program
 from polytc.rewrite.gpu import contraction_tiles
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
+from polytc.stages import build
 
 GPU = DEVICES["nvidia-sm90"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.api import build
 from polytc.program.program import Binary, Index, Program, Range, Read
 from polytc.program.scalars import BOOL, F32
 from polytc.rewrite.gpu.enclosing import Enclosing
 from polytc.schedule.facts.fusion_groups import Group, partition
+from polytc.stages import build
 
 LOOP = (Range("t", 0, 5),)
 

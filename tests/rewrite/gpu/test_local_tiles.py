@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
@@ -71,7 +71,7 @@ def arrays(shapes: Shapes, dtype: str = "f4") -> dict[str, np.ndarray]:
 
 
 def run(text: str, given: dict[str, np.ndarray], target: Target) -> np.ndarray:
-    program = api.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
+    program = stages.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
     name = program.outputs[-1]
     t = program.tensor(name)
     buffers = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs} | given
@@ -82,7 +82,7 @@ def run(text: str, given: dict[str, np.ndarray], target: Target) -> np.ndarray:
 
 def kernels(text: str, shapes: Shapes, machine: str = "generic-gpu") -> tuple[loops.Module, str]:
     """The loops, and OpenCL C."""
-    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
     lowered = compiler.lower_program(program, OpenCLTarget(DEVICES[machine]))
     assert "refused" not in lowered.schedule.how
     return lowered.loops, lowered.source.text
@@ -180,7 +180,7 @@ def assert_tiles(name: str, module: loops.Module, source: str) -> None:
 @pytest.mark.parametrize("machine", [n for n, m in DEVICES.items() if m.fast_local_memory])
 def test_groups_keep_the_limits_of_the_device(machine: str, size: int) -> None:
     m = DEVICES[machine]
-    program = api.build(MATMUL, {"A": (size, size), "B": (size, size)}, {"A": "f32", "B": "f32"})
+    program = stages.build(MATMUL, {"A": (size, size), "B": (size, size)}, {"A": "f32", "B": "f32"})
     source = compiler.lower_program(program, OpenCLTarget(m)).source
     items = source.launches[0].local_size
     assert 32 <= np.prod(items) <= m.max_work_group
@@ -193,7 +193,7 @@ def test_items_lie_over_the_rows_of_small_images_too(size: int, channels: int) -
     """A tile is of no use beyond the ends of the image."""
     text = f"O[n,c,h,w] += W[c,d,r,s]*(X[n,d,h+r-1,w+s-1] else 0) where h in 0:{size}, w in 0:{size}"
     shapes = {"W": (channels, channels, 3, 3), "X": (1, channels, size, size)}
-    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
     lowered = compiler.lower_program(program, OpenCLTarget(DEVICES["nvidia-sm90"]))
     launch, own = lowered.source.launches[0], traverse.walk_stmt(lowered.loops.kernels[0].body)
     tile, = (s.buffer.size for s in own if isinstance(s, loops.Alloc) and s.buffer.name.endswith("_acc"))
@@ -245,7 +245,7 @@ def test_what_does_not_gain_is_left_alone(text: str, shapes: Shapes) -> None:
 
 def test_reasons_tell_of_each_group() -> None:
     def told(text: str) -> str:
-        program = api.build(text, {n: (512, 512) for n in "AB" if n in text})
+        program = stages.build(text, {n: (512, 512) for n in "AB" if n in text})
         return " | ".join(map(str, staging.STRAIGHT.decide(program, DEVICES["nvidia-sm90"]).reasons))
     assert "S1_parts: tiles of 64 x 64 results by 16 x 16 items, operands in local memory" in told(MATMUL)
     assert told("S[i] += A[i,k]") == "S1_init, S1: the items of a group reduce together"
@@ -253,7 +253,7 @@ def test_reasons_tell_of_each_group() -> None:
 
 
 def test_tensors_that_nothing_uses_go() -> None:
-    program = api.build(MATMUL, {"A": (64, 64), "B": (64, 64)})
+    program = stages.build(MATMUL, {"A": (64, 64), "B": (64, 64)})
     staged = local_tiles.map_to_work_groups(program, division.own(GENERIC_GPU))
     assert {"C_acc", "A_tile", "B_tile"} <= {t.name for t in staged.tensors}
     assert local_tiles.without_unused_tensors(staged) == staged

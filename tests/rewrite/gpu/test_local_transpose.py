@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
@@ -32,14 +32,14 @@ PROGRAMS: dict[str, tuple[str, dict[str, tuple[int, ...]], Callable[..., np.ndar
 
 
 def run(text: str, arrays: dict[str, np.ndarray], target: Target) -> np.ndarray:
-    program = api.build(text, {n: a.shape for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()})
+    program = stages.build(text, {n: a.shape for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()})
     result = np.full(program.tensor(program.outputs[-1]).shape, 77, program.tensor(program.outputs[-1]).dtype.numpy)
     compiler.compile_program(program, target).run([*arrays.values(), result])
     return result
 
 
 def lowered(text: str, shapes: dict[str, tuple[int, ...]], device: str = "generic-gpu") -> compiler.Lowered:
-    found = compiler.lower_program(api.build(text, shapes, dict.fromkeys(shapes, "f32")), OpenCLTarget(DEVICES[device]))
+    found = compiler.lower_program(stages.build(text, shapes, dict.fromkeys(shapes, "f32")), OpenCLTarget(DEVICES[device]))
     assert "refused" not in found.schedule.how
     return found
 
@@ -83,6 +83,6 @@ def test_what_does_not_gain_is_left_alone(text: str, shapes: dict[str, tuple[int
     ("B[i,j] = A[j,i]", local_transpose.TransposedRows(1, 0)), ("B[i,j] = A[i,j]", None),
     ("B[i,j] = A[j,i] + A[i,j]", local_transpose.TransposedRows(1, 0)), ("B[i,k] += A[j,i]*A[k,j]", None)])
 def test_the_rows_to_turn(text: str, turn: local_transpose.TransposedRows | None) -> None:
-    program = api.build(text, {"A": (64, 64)})
+    program = stages.build(text, {"A": (64, 64)})
     (group,) = partition(program, "smart")
     assert local_transpose.choose(program, group, GENERIC_GPU) == turn

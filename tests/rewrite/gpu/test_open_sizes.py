@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.machine import GENERIC_GPU
 from polytc.program import extents
 from polytc.program.generalise import generalise
@@ -103,7 +103,7 @@ def test_as_many_groups_as_the_machine_needs_divide_what_has_one_result() -> Non
 
 def test_sizes_that_are_alike_in_typical_ones_only_are_not_shared(targets: tuple[str, ...]) -> None:
     text = "def f(f32[M,L] X, f32[K] c) -> (a, b) { assume K <= M; a[i] += X[i,j]; b[k] = a[k] + c[k] where k in 0:K }"
-    program = generalise(lambda s: api.build(text, {"X": (s["M"], s["L"]), "c": (s["K"],)}, {}), {"K": 64, "L": 64, "M": 64})
+    program = generalise(lambda s: stages.build(text, {"X": (s["M"], s["L"]), "c": (s["K"],)}, {}), {"K": 64, "L": 64, "M": 64})
     assert "barrier(" not in compiler.lower_program(program, OpenCLTarget()).source.text
     if "opencl" not in targets:
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
 from polytc.rewrite.gpu import division, split_reduction
+from polytc.stages import build
 from tests.rewrite.equal import same_results
 
 GPU = DEVICES["nvidia-sm90"]

@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.program import Range
 from polytc.rewrite.gpu import tile_conditions
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
+from polytc.stages import build
 
 CUTS = {n: TiledIndex(0, ((Range(f"{n}_group", 0, 4), 8),), ((Range(f"{n}_at", 0, 8), 1),)) for n in "ij"}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.affine import Affine
 from polytc.program.names import Names
 from polytc.rewrite.gpu import tile_copies
 from polytc.rewrite.gpu.tile_copies import Operand
+from polytc.stages import build
 
 
 def operand(widths: tuple[int, int], shape: tuple[int, int]) -> tuple[pr.Program, Operand]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
@@ -91,14 +91,14 @@ def given(shapes: dict[str, tuple[int, ...]], low: int = -3) -> Arrays:
 
 
 def run(text: str, arrays: Arrays, target: Target) -> np.ndarray:
-    program = api.build(text, {n: a.shape for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()})
+    program = stages.build(text, {n: a.shape for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()})
     buffers = {n: np.full(program.tensor(n).shape, 77, program.tensor(n).dtype.numpy) for n in program.outputs} | arrays
     compiler.compile_program(program, target).run([buffers[n] for n in program.arrays])
     return buffers[program.outputs[-1]]
 
 
 def lowered(text: str, shapes: dict[str, tuple[int, ...]], device: str = "generic-gpu", dtype: str = "f32") -> compiler.Lowered:
-    found = compiler.lower_program(api.build(text, shapes, dict.fromkeys(shapes, dtype)), OpenCLTarget(DEVICES[device]))
+    found = compiler.lower_program(stages.build(text, shapes, dict.fromkeys(shapes, dtype)), OpenCLTarget(DEVICES[device]))
     assert "refused" not in found.schedule.how
     return found
 

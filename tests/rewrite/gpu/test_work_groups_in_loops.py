@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Target
 from polytc.machine import GENERIC_GPU
 from polytc.rewrite import staging
@@ -69,7 +69,7 @@ def outputs(low: compiler.Lowered, given: dict[str, np.ndarray]) -> list[np.ndar
 
 
 def lowered(text: str, target: Target | None = None, **shapes: tuple[int, ...]) -> compiler.Lowered:
-    return compiler.lower_program(api.build(text, shapes, dict.fromkeys(shapes, "f32")), target or OpenCLTarget())
+    return compiler.lower_program(stages.build(text, shapes, dict.fromkeys(shapes, "f32")), target or OpenCLTarget())
 
 
 def launches(low: compiler.Lowered) -> list[tuple[int, ...]]:
@@ -130,7 +130,7 @@ def test_a_few_iterations_stay_in_one_group() -> None:
 
 
 def told(text: str, **shapes: tuple[int, ...]) -> str:
-    p = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    p = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
     return "\n".join(map(str, staging.IN_LOOPS.decide(p, GENERIC_GPU).reasons))
 
 
@@ -145,7 +145,7 @@ def test_reasons() -> None:
 
 def test_precise_sums_keep_their_order() -> None:
     text = "precise def f(inout f32[N] x, f32[T] w) -> (x) { for t in 0:T { s +=! x[i] * x[i]; x[i] = x[i] / s + w[t] } }"
-    p = api.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})
+    p = stages.build(text, {"x": (5000,), "w": (9,)}, {"x": "f32", "w": "f32"})
     assert staging.IN_LOOPS.decide(p, GENERIC_GPU).choices == ()
     assert work_groups_in_loops.map_to_work_groups(p, division.own(GENERIC_GPU), GENERIC_GPU) == p
 
@@ -155,7 +155,7 @@ def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
     p = next(x for x in families.EXTRA if x.name == name)
     shapes = {"power iteration": {"A": ("N", "N"), "x": ("N",), "w": ("T",)},
               "gram-schmidt": {"A": ("M", "N"), "R": ("N", "N")}}[name]
-    program = api.build(p.text, shapes, dict.fromkeys(shapes, "f32"))
+    program = stages.build(p.text, shapes, dict.fromkeys(shapes, "f32"))
     assert "_mine" in str(behind_all(program, OpenCLTarget().machine))
     if "opencl" not in targets:
         return

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from polytc import compiler
-from polytc.api import build
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
 from polytc.rewrite.tidy.coalesce import coalesce
+from polytc.stages import build
 
 SHAPES = {"X": (3, 4, 5), "Y": (3, 4, 5), "Z": (3, 5, 4), "W": (3, 4), "s": (1,)}
 MERGED = {

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from polytc import compiler
-from polytc.api import build
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
 from polytc.rewrite.tidy.doall_loops import flatten
+from polytc.stages import build
 
 FLAT = {
     "a triangular product in place": "for i in 0:7 { B[i,j] += A[i,k]*B[k,j] where k in i+1:7\n B[i,j] *= 3 }",

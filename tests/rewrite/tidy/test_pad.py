@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polytc.api import build
 from polytc.machine import DEVICES
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
 from polytc.rewrite.tidy.pad import drop_guards, materialise
+from polytc.stages import build
 from tests.behind import behind
 
 SHAPES = {"X": (12, 12), "W": (3, 3), "V": (3, 3)}

@@ -7,11 +7,11 @@ import pytest
 
 import polytc
 from polytc import compiler
-from polytc.api import build
 from polytc.program import program as pr
 from polytc.program.evaluator import evaluate
 from polytc.program.program import Program
 from polytc.rewrite.tidy.transposed_copies import add_copies
+from polytc.stages import build
 
 N = 72
 PAIRS = """for i in N-1:-1:-1 { for j in i+1:N {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polytc.api import build
 from polytc.rewrite.tidy import unit_extents
+from polytc.stages import build
 from tests.rewrite.equal import same_results
 
 

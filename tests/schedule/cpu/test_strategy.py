@@ -7,13 +7,13 @@ from math import prod
 
 import pytest
 
-from polytc.api import build
 from polytc.compiler import lower_program
 from polytc.machine import AVX2, AVX512, NEON, Machine
 from polytc.poly import nest
 from polytc.schedule.cpu import given_tiles, strategy
 from polytc.schedule.cpu.tile import Tile
 from polytc.schedule.facts.fusion_groups import partition
+from polytc.stages import build
 from polytc.targets.llvm.target import LLVMTarget
 
 MATMUL = "C[i,j] += A[i,k]*B[k,j]"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import polytc
 from polytc import compiler
-from polytc.api import build
 from polytc.codegen import loops, traverse
 from polytc.codegen.passes import unrolling
 from polytc.errors import CompileError
 from polytc.machine import AVX2, AVX512, NEON, SVE, Machine
+from polytc.stages import build
 from polytc.targets.llvm.target import LLVMTarget
 from tests.processor_here import target_for
 

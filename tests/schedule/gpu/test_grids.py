@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.machine import GENERIC_GPU
 from polytc.targets.interp import InterpTarget
 from tests.schedule.gpu import test_launches
@@ -31,7 +31,7 @@ def test_loops_that_begin_below_zero_and_more_than_a_grid_has(
     """Tiles begin with the first iteration, so that one has room for all; of many loops three are those of the grid."""
     rng = np.random.default_rng(0)
     given = {"A": rng.random(shape), "w": rng.random(3)}
-    p = api.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
+    p = stages.build(text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
     low = compiler.lower_program(p, InterpTarget(GENERIC_GPU.costing({"launches.launch": test_launches.MODES[mode][0]})))
     assert str(low.loops).count("thread") == 2 * (1 if text == BACK else 3 if mode == "launches" else 2)
     assert text == DEEP or "if" not in str(low.loops)

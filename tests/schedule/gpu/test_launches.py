@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Target
 from polytc.errors import CompileError
 from polytc.machine import GENERIC_GPU, Estimate
@@ -137,7 +137,7 @@ MODES = {"launches": (0.0, 1e12), "one group": (1e9, 1e12), "tiles": (1e3, 0.0)}
 
 
 def program(name: str, given: Arrays) -> Program:
-    return api.build(PROGRAMS[name][0], {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
+    return stages.build(PROGRAMS[name][0], {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()})
 
 
 def run(low: compiler.Lowered, given: Arrays) -> Arrays:
@@ -177,7 +177,7 @@ def test_results(name: str, mode: str, monkeypatch: pytest.MonkeyPatch, targets:
 
 def lowered(name: str, **shapes: tuple[int, ...]) -> compiler.Lowered:
     types = {"a": "i32", "b": "i32", "L": "i32"}
-    p = api.build(PROGRAMS[name][0], shapes, {n: types.get(n, "f64") for n in shapes})
+    p = stages.build(PROGRAMS[name][0], shapes, {n: types.get(n, "f64") for n in shapes})
     return compiler.lower_program(p, OpenCLTarget())
 
 
@@ -230,7 +230,7 @@ def test_neighbours_share_a_launch_where_their_instances_meet_in_one_item() -> N
             y[i] = y[i] + x[i]
         }
     }"""
-    p = api.build(text, {"x": (100000,), "y": (100000,), "c": (50,)}, dict.fromkeys("xyc", "f32"))
+    p = stages.build(text, {"x": (100000,), "y": (100000,), "c": (50,)}, dict.fromkeys("xyc", "f32"))
     (launch,) = compiler.lower_program(p, OpenCLTarget()).source.launches
     assert launch.loops == ()  # nothing is carried from item to item
 
@@ -251,7 +251,7 @@ def test_triangles_follow_the_loop_of_the_host() -> None:
 @pytest.mark.parametrize("name", ["jacobi", "lu"])
 def test_open_sizes(name: str, targets: tuple[str, ...]) -> None:
     shapes = {"jacobi": {"A": ("N",), "w": ("T",)}, "lu": {"A": ("N", "N")}}[name]
-    p = api.build(PROGRAMS[name][0], shapes, dict.fromkeys(shapes, "f64"))
+    p = stages.build(PROGRAMS[name][0], shapes, dict.fromkeys(shapes, "f64"))
     end = {"jacobi": "T", "lu": "N - 1"}[name]
     loop = {"jacobi": "t", "lu": "k"}[name]
     assert around(compiler.lower_program(p, OpenCLTarget())) == [(f"for {loop} in 0:{end}",)] * 2
@@ -270,7 +270,7 @@ def test_wavefronts_of_open_sizes(name: str, tiles: float, monkeypatch: pytest.M
     shapes: dict[str, tuple[str, ...]] = {"w": ("T",), "A": ("N", "N")} if name == "seidel" else {
         "a": ("N",), "b": ("M",), "L": ("N1", "M1")}
     dtype = "f64" if name == "seidel" else "i32"
-    low = compiler.lower_program(api.build(PROGRAMS[name][0], shapes, dict.fromkeys(shapes, dtype)), OpenCLTarget())
+    low = compiler.lower_program(stages.build(PROGRAMS[name][0], shapes, dict.fromkeys(shapes, dtype)), OpenCLTarget())
     (launch,) = low.source.launches
     assert ("wavefronts of tiles" in low.schedule.how) == (tiles == 0.0)
     assert [r.var for r in launch.loops] == ["wave"] or launch.loops[0].var.endswith("_tile")
@@ -295,7 +295,7 @@ def test_triangles_of_open_sizes_end_with_the_loop_of_the_host() -> None:
             r[i] = z[i] / 2           where i in 0:k
         }
     }"""
-    p = api.build(text, {"r": ("N",), "q": ("N",)}, {"r": "f64", "q": "f64"})
+    p = stages.build(text, {"r": ("N",), "q": ("N",)}, {"r": "f64", "q": "f64"})
     found = compiler.lower_program(p, OpenCLTarget()).source.launches
     assert [str(r) for x in found for r in x.loops] == ["for k in 1:N"] * 2
     assert not any("k" in str(n) for x in found for n in x.global_size)
@@ -309,7 +309,7 @@ def test_the_items_of_a_block_of_columns_are_those_of_one_group() -> None:
             }
         }
     }"""
-    (launch,) = compiler.lower_program(api.build(text, {"A": (512, 512)}, {"A": "f64"}), OpenCLTarget()).source.launches
+    (launch,) = compiler.lower_program(stages.build(text, {"A": (512, 512)}, {"A": "f64"}), OpenCLTarget()).source.launches
     assert len(launch.loops) == 2
     assert np.prod(launch.local_size) <= GENERIC_GPU.max_work_group
 
@@ -328,13 +328,13 @@ ELIMINATION = """def blocks(inout f64[N,N] A) -> (A) {
 @pytest.mark.parametrize("n", [pytest.param(96, marks=pytest.mark.long), 512])
 def test_items_of_an_elimination_by_blocks(n: int) -> None:
     """Items along j in k+1:8*b+8 are at most those of a block, wherever in 0:N it lies."""
-    found = compiler.lower_program(api.build(ELIMINATION, {"A": (n, n)}, {"A": "f64"}), OpenCLTarget()).source.launches
+    found = compiler.lower_program(stages.build(ELIMINATION, {"A": (n, n)}, {"A": "f64"}), OpenCLTarget()).source.launches
     assert all(np.prod(x.local_size) <= GENERIC_GPU.max_work_group for x in found)
 
 
 def test_elimination_by_blocks(targets: tuple[str, ...]) -> None:
     given = np.random.default_rng(3).random((24, 24)) + 24 * np.eye(24)
-    p = api.build(ELIMINATION, {"A": given.shape}, {"A": "f64"})
+    p = stages.build(ELIMINATION, {"A": given.shape}, {"A": "f64"})
     expected = polytc.evaluate(ELIMINATION, A=given.copy())
     for target in (InterpTarget(GENERIC_GPU), *([OpenCLTarget()] if "opencl" in targets else [])):
         assert_equal(run(compiler.lower_program(p, target), {"A": given}), {"A": expected})
@@ -349,7 +349,7 @@ def test_loops_over_items_that_opencl_has_not_give_way_to_program_order(targets:
         }
     }"""
     given = {"X": np.arange(9, dtype="f4").reshape(3, 3), "S": np.ones(2, "f4")}
-    p = api.build(text, {n: a.shape for n, a in given.items()}, dict.fromkeys(given, "f32"))
+    p = stages.build(text, {n: a.shape for n, a in given.items()}, dict.fromkeys(given, "f32"))
     low = compiler.lower_program(p, OpenCLTarget())
     assert "a barrier stands under a condition" in low.schedule.how
     with pytest.raises(CompileError, match="E511"):

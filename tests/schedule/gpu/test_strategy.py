@@ -7,12 +7,12 @@ from math import prod
 
 import pytest
 
-from polytc.api import build
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.poly import nest
 from polytc.rewrite.gpu import division, local_tiles
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.schedule.gpu import strategy
+from polytc.stages import build
 
 
 @pytest.mark.parametrize("most", [1, 16, 64, 256, 1024])

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES, GENERIC_GPU
@@ -74,7 +74,7 @@ SCALARS: dict[str, Case] = {
 
 def program(case: Case) -> Program:
     text, given, _ = case
-    return api.build(text, {n: s for n, (s, _) in given.items()}, {n: np.dtype(t) for n, (_, t) in given.items()})
+    return stages.build(text, {n: s for n, (s, _) in given.items()}, {n: np.dtype(t) for n, (_, t) in given.items()})
 
 
 def moved(module: loops.Module) -> set[int]:
@@ -119,7 +119,7 @@ def test_what_vectors_do_not_fit_keeps_scalars(name: str) -> None:
 
 def test_open_sizes_keep_scalars() -> None:
     def sized(n: Mapping[str, int]) -> Program:
-        return api.build("C[i] = A[i]*2", {"A": (n["N"],)}, {"A": "f32"})
+        return stages.build("C[i] = A[i]*2", {"A": (n["N"],)}, {"A": "f32"})
 
     assert moved(compiler.lower_program(sized({"N": 4096}), OpenCLTarget(SMALL)).loops) == {4}
     assert moved(compiler.lower_program(generalise(sized, {"N": 4096}), OpenCLTarget(SMALL)).loops) == {1}
@@ -141,6 +141,6 @@ def test_the_text(device: str) -> None:
     ("Y[i] += X[i,j]", 4096, 1), ("Y[i,j] = max(X[i,j], 0)", 8, 1)])
 def test_items_take_vectors_only_where_all_accesses_are_aligned(text: str, columns: int, expected: int) -> None:
     shapes = {"X": (4096, columns)} | ({"x": (4096,)} if "x[" in text else {})
-    program = api.build(text, shapes)
+    program = stages.build(text, shapes)
     group = partition(program, "smart")[-1]
     assert vector_accesses.lanes(program, group, len(group.rows) - 1, DEVICES["nvidia-sm90"]) == expected

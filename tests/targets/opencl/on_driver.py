@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from language.program import Program
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Target
 from polytc.machine import DEVICES
 from polytc.targets.opencl.target import OpenCLTarget
@@ -22,7 +22,7 @@ from tests import families
 def results(program: Program, target: Target) -> list[np.ndarray]:
     """The outputs, in order."""
     given = {n: np.array(a) for n, a in program.arrays().items()}
-    built = api.build(program.text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()},
+    built = stages.build(program.text, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in given.items()},
                       scalars=program.numbers)
     for name in built.outputs:
         if name not in given:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen import loops as L
 from polytc.lang import evaluate
 from polytc.machine import GENERIC_GPU
@@ -74,7 +74,7 @@ def steps(target: OpenCLTarget) -> None:
     for launch in (0.0, 1e9):
         costly = replace(target, machine=target.machine.costing({"launches.launch": launch}))
         for text, shapes in STEPS:
-            program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+            program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
             source = compiler.lower_program(program, costly).source
             assert ("barrier(" in source.text) == (launch > 0)
             given = {n: np.random.default_rng(1).integers(-2, 3, s).astype(np.float32) for n, s in shapes.items()}
@@ -97,7 +97,7 @@ def main(broken: bool) -> None:
             np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
     small = OpenCLTarget(replace(GENERIC_GPU, cores=1))
     for text, shapes in STAGED + WIDE:
-        program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+        program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
         source = compiler.lower_program(program, small if (text, shapes) in WIDE else target).source
         assert ("*(__global float4*)" if (text, shapes) in WIDE else "barrier(") in source.text
         given = {n: np.random.default_rng(1).integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}

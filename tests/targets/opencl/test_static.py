@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import polytc
-from polytc import api, compiler
+from polytc import compiler, stages
 from polytc.codegen.target import Source
 from polytc.errors import TargetError
 from polytc.machine import ALIGNMENT, DEVICES
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(static.clang() is None, reason="clang is not her
 
 def source(name: str, machine: str) -> Source:
     text, shapes = PROGRAMS[name]
-    program = api.build(text, shapes, dict.fromkeys(shapes, "f32"))
+    program = stages.build(text, shapes, dict.fromkeys(shapes, "f32"))
     return compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source
 
 
@@ -77,7 +77,7 @@ def test_a_kernel_that_does_not_compile_is_told() -> None:
 def test_a_function_that_is_not_here_is_told(machine: str) -> None:
     if static.missing(machine):
         pytest.skip("a compiler is not here")
-    program = api.build("Y[i] = cosh(X[i])", {"X": (1000,)}, {"X": "f32"})
+    program = stages.build("Y[i] = cosh(X[i])", {"X": (1000,)}, {"X": "f32"})
     with pytest.raises(TargetError, match="cosh"):
         static.table(compiler.lower_program(program, OpenCLTarget(DEVICES[machine])).source, machine)
 
