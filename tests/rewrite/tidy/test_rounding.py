@@ -29,6 +29,29 @@ def test_what_is_rewritten(value: str, result: str) -> None:
     assert rewritten(f"Y[i] = {value}") == result
 
 
+@pytest.mark.parametrize(("value", "result"), [
+    ("u8(clamp(round(X[i]) + f32(z), 0, 255))", "u8(i32(round(clamp(X[i], 0.0 - f32(z), 255.0 - f32(z)))) + i32(z))"),
+    ("f32(i32(u8(clamp(round(X[i]) + f32(z), 0, 255))) - i32(z))",
+     "round(clamp(X[i], 0.0 - f32(z), 255.0 - f32(z))) + 0.0"),
+    ("f32(i32(u8(clamp(round(X[i]) + f32(z), 0, 255))) - 3)",
+     "round(clamp(X[i], 0.0 - f32(z), 255.0 - f32(z))) + -3.0 + f32(z)"),
+])
+def test_a_byte_that_is_an_input(value: str, result: str) -> None:
+    program = build(f"def f(f32[9] X, u8[] z) -> (Y) {{ Y[i] = {value} }}", {"X": (9,), "z": ()}, {})
+    assert format_expr(rounding.cut_first(program).statements[0].value) == result
+
+
+@pytest.mark.parametrize("value", [
+    "u8(clamp(round(X[i]) + f32(i8(z)), 0, 255))",  # what the conversion makes of it is another number
+    "u8(clamp(round(X[i]), f32(z), 255))",          # 0 or 255, nobody knows which is larger
+    "u8(clamp(round(X[i]) + f32(w), 0, 255))",      # no byte
+])
+def test_other_inputs_stay(value: str) -> None:
+    text = f"def f(f32[9] X, u8[] z, i32[] w) -> (Y) {{ Y[i] = {value} + 0*u8(z[]) + 0*u8(w[]) }}"
+    program = build(text, {"X": (9,), "z": (), "w": ()}, {})
+    assert rounding.cut_first(program) == program
+
+
 @pytest.mark.parametrize("value", [
     "u8(clamp(round(X[i]) + 0.5, 0, 255))",          # no whole number is added
     "u8(clamp(round(X[i]) + X[i], 0, 255))",         # nor a known one
