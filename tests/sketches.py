@@ -49,7 +49,7 @@ class Sketch:
         text = re.sub(r";\s+", "\n", self.before)
         if any(m[1] == "inout" for m in found):
             text = f"def f({', '.join(m[0].removeprefix('constant') for m in found)}) {{\n{text}\n}}"
-        shapes = {m[3]: tuple(int(n) for n in m[4].split(",")) for m in found if m[4] is not None}
+        shapes = {m[3]: tuple(int(n) for n in m[4].split(",") if n) for m in found if m[4] is not None}
         program = stages.build(text, shapes, {m[3]: m[2] for m in found if m[2]})
         return replace(program, constants=tuple(m[3] for m in found if m[1] == "constant"))
 

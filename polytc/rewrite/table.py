@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import factors, long_sums, staging
+from polytc.rewrite import factors, long_sums, product_order, staging
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
@@ -56,6 +56,9 @@ STEPS: tuple[Step, ...] = (
     Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
          choice=factors.Unscaled, fits=factors.fits, options=independent(factors.options)),
+    Step("product_order", "products of three factors and more are made two factors at a time", product_order.multiply_pairs,
+         product_order.decide, needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT), open_sizes=True,
+         choice=product_order.Pairs, fits=product_order.fits, options=independent(product_order.options)),
     Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,
          needs=(STRAIGHT,), open_sizes=True,
          choice=widening.Widened, fits=widening.fits, options=independent(widening.options)),

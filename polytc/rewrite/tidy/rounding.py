@@ -6,8 +6,8 @@
     Y[i] = f32(i32(u8(clamp(round(X[i]) + 3, 0, 255))) - 3)     with X[9]
     ->  Y[i] = round(clamp(X[i], -3.0, 252.0)) + 0.0
 
-    Y[i] = f32(i32(u8(clamp(round(X[i]) + f32(z[]), 0, 255))) - i32(z[]))     with X[9], u8 z[]
-    ->  Y[i] = round(clamp(X[i], 0.0 - f32(z[]), 255.0 - f32(z[]))) + 0.0
+    Y[i] = f32(i32(u8(clamp(round(X[i]) + f32(z), 0, 255))) - i32(z))     with X[9], u8 z[]
+    ->  Y[i] = round(clamp(X[i], 0.0 - f32(z), 255.0 - f32(z))) + 0.0
 
 Quantised tensors between DequantizeLinear and QuantizeLinear are made of these. A target that knows that what it rounds is
 small has a shorter way to do it. Values are the same, but for NaN, which no integer is: here it stays NaN.
