@@ -18,7 +18,7 @@ from polytc.errors import ArgumentError
 from polytc.op import Op
 from polytc.options import check_threads
 from polytc.program.scalars import DType, from_numpy
-from polytc.runtime.arrays import argument_error, as_input, as_output, dtype_of
+from polytc.runtime.arrays import argument_error, as_array, as_input, as_output, dtype_of
 
 errors.register(E411="einsum subscripts are not valid")
 
@@ -73,7 +73,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     shape = tuple(extents[x] for x in result)
     narrowing = "unsafe" if optimize else casting  # what numpy does with a result that it did not compute in `out`
     direct = _target(out, shape, element, narrowing, arrays)
-    arrays = [as_input(f"operand {k}", a) for k, a in enumerate(arrays)]
+    arrays = [as_array(f"operand {k}", a) for k, a in enumerate(arrays)]
     if any(0 in s for s in shapes):
         found = np.zeros(shape, element)
     else:

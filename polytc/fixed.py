@@ -17,7 +17,7 @@ from polytc.codegen.target import Executable
 from polytc.native import forks
 from polytc.op import Op
 from polytc.program.scalars import DType
-from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.arrays import argument_error, as_input, dtype_of, output_buffers
 from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.packages import keep
 
@@ -73,11 +73,10 @@ class FixedOp:
         ready = self._specialised(arrays)
         inputs = [arrays[n] for n in ready.order]
         given = [None] * len(ready.outputs) if out is None else given_outputs(out, self.outputs)
-        results = [allocate(n, *expected) if a is None else as_output(n, a, *expected)
-                   for n, a, expected in zip(self.outputs, given, ready.outputs, strict=True)]
-        if out is not None:
-            check_overlap(ready.order, inputs, self.outputs, results)
+        results, copies = output_buffers(self.outputs, given, ready.outputs, ready.order, inputs)
         ready.executable.run([*inputs, *results])
+        for place, made in copies:
+            np.copyto(place, made)
         return out if out is not None else results[0] if len(results) == 1 else tuple(results)
 
     def _arrays(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, np.ndarray]:

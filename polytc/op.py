@@ -18,12 +18,10 @@ from polytc.arguments import (
     OpenShapes,
     Options,
     Shapes,
-    check_declared,
     check_dtypes,
     check_entry,
     check_machine,
     check_names,
-    check_number,
     check_schedule,
     check_shapes,
     check_text,
@@ -34,11 +32,12 @@ from polytc.arguments import (
     usage,
     with_options,
 )
+from polytc.converted import Converted, convert
 from polytc.native import forks
 from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.program.scalars import DTYPES, DType
-from polytc.runtime.arrays import allocate, argument_error, as_input, as_output, check_overlap, dtype_of
+from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of, output_buffers
 from polytc.runtime.call_fast_path import fast_path, no_fast_path
 from polytc.runtime.lru_cache import LRUCache
 from polytc.stored_calls import Specialisation
@@ -49,12 +48,16 @@ if TYPE_CHECKING:
     from polytc.decisions import Record
     from polytc.enqueued import Enqueued
     from polytc.explanation import Explanation
+    from polytc.program.places import Place
     from polytc.program.program import Program
     from polytc.symbolic import OpenSizes
 
 errors.register(E401="wrong, missing or unexpected argument", E405="shape is not the declared one",
                 E406="element type is not the declared one", E409="scalar argument is not a number")
 
+
+PLACES = 16
+"""Programs of an Op that read arrays where they lie, at most."""
 
 _Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str, int | float]]
 """Shapes and types of arrays, and numbers, that an Op was called with."""
@@ -98,6 +101,7 @@ class Op:
         self._last: Specialisation | None = None
         self._latest: _Call | None = None
         self._lock = forks.Lock()
+        self._lying: dict[tuple[Any, ...], Program | None] = {}
         self._with: LRUCache[tuple[Any, ...], Op] = LRUCache(64)
         self._queued: LRUCache[tuple[Any, ...], Enqueued] = LRUCache(64)
         self._open: OpenSizes | None = None
@@ -252,14 +256,14 @@ class Op:
         return found
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
-                    scalars: dict[str, int | float]) -> Specialisation:
+                    scalars: dict[str, int | float], program: Program | None = None) -> Specialisation:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
-                stored = self._stored_key(shapes, dtypes, scalars)
+                stored = self._stored_key(shapes, dtypes, scalars) if program is None else None
                 types = [(shape, dtypes[n].numpy) for n, shape in shapes.items()]
                 found = stored_calls.find(stored, self._threads, types, self._result)
-                found = self._ready.put(key, found or self._compiled(shapes, dtypes, scalars, stored))
+                found = self._ready.put(key, found or self._compiled(shapes, dtypes, scalars, stored, program))
             self._latest = shapes, dtypes, scalars
         return found
 
@@ -274,13 +278,13 @@ class Op:
         return stored_calls.key(self.text, options, shapes, dtypes)
 
     def _compiled(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType], scalars: dict[str, int | float],
-                  stored: str | None) -> Specialisation:
-        """What the compiler makes. stored: the key to store it under, if any."""
+                  stored: str | None, program: Program | None) -> Specialisation:
+        """What the compiler makes. stored: the key to store it under, if any; program: that reads arrays where they lie."""
         from polytc import loading
 
         if self._open is not None:
             self._open.sizes(shapes)
-        program = self.program(shapes, dtypes, scalars)
+        program = program or self.program(shapes, dtypes, scalars)
         executable = loading.with_numbers(
             program, scalars, lambda s: self.program({**shapes, **s}, dtypes, scalars),
             lambda p, build: self._open.load(p, build, self.load) if self._open and not p.checked else self.load(p))
@@ -346,27 +350,27 @@ class Op:
 
     def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
         """The general call: converts and checks every argument, compiles where needed."""
-        scalars: dict[str, int | float] = {}
-        arrays: dict[str, np.ndarray] = {}
-        copied: set[str] = set()
-        dtypes: dict[str, DType] = {}
-        key: list[Any] = []
-        for name, value in zip(self.inputs, args):
-            value = check_number(name, value, self._numbers[name]) if name in self._numbers else value
-            if name in self._numbers and not isinstance(value, (np.ndarray, np.generic)):
-                scalars[name] = value
-                key += (repr(value), type(value))
-                continue
-            array = as_input(name, value)
-            array = check_declared(name, array, self._shapes.get(name), self._dtypes.get(name))
-            copied |= {name} if array.flags.owndata and array is not value else set()
-            arrays[name], dtypes[name] = array, dtype_of(name, array.dtype)
-            key += (array.shape, array.dtype)
-        found = self._specialise(tuple(key), {n: a.shape for n, a in arrays.items()}, dtypes, scalars)
-        return self._run(found, tuple(arrays[n] for n in found.order), out, copied)
+        named = dict(zip(self.inputs, args))
+        given = convert(named, self._numbers, self._shapes, self._dtypes, self._in_place)
+        if out is not None and any(np.may_share_memory(given.arrays[n], o) for n in given.places for o in _arrays(out)):
+            given = convert(named, self._numbers, self._shapes, self._dtypes, lambda places, given: None)
+        found = self._specialise(tuple(given.key), given.shapes, given.dtypes, given.scalars, given.program)
+        return self._run(found, tuple(given.arrays[n] for n in found.order), out, given.copied)
+
+    def _in_place(self, places: Mapping[str, Place], given: Converted) -> Program | None:
+        """The program that reads arrays where they lie; None where they are copied, as all are behind so many such programs."""
+        types = {n: (given.shapes[n], given.dtypes[n]) for n in given.shapes}
+        key = (*places.items(), *types.items())
+        if key not in self._lying and len(self._lying) < PLACES:
+            from polytc.program.strided_inputs import read_in_place
+
+            plain = self.target == "cpu" and self._schedule is None and not (self._checked or self._open or self.inouts)
+            self._lying[key] = read_in_place(self.program(given.shapes, given.dtypes), places) if plain else None
+        return self._lying.get(key)
 
     def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, copied: Collection[str] = ()) -> Any:
         """copied: names of the inputs that are not the caller's own arrays any more."""
+        copies: list[tuple[np.ndarray, ...]] = []
         if found.program is not None and found.program.inouts:
             from polytc.runtime.inplace import arranged
 
@@ -377,22 +381,24 @@ class Op:
             results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
             buffers = [*inputs, *results]
         else:
-            results = self._outputs(found, inputs, out)
+            results, copies = output_buffers(self.outputs, given_outputs(out, self.outputs), found.outputs, found.order, inputs)
             buffers = [*inputs, *results]
         try:
             found.executable.run(buffers)
         except MemoryError:
             raise argument_error("E209", f"there is no memory for the temporaries of {self.name}",
                                  "compute it in parts") from None
+        for place, made in copies:
+            np.copyto(place, made)
         if out is not None:
             return out
         return results[0] if self._result is None else self._result(*results)
 
-    def _outputs(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any) -> list[np.ndarray]:
-        given = given_outputs(out, self.outputs)
-        results = [as_output(n, a, *expected) for n, a, expected in zip(self.outputs, given, found.outputs)]
-        check_overlap(found.order, inputs, self.outputs, results)
-        return results
+
+def _arrays(out: Any) -> list[np.ndarray]:
+    """The arrays of numpy that `out=` gives."""
+    given = out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else (out,)
+    return [a for a in given if isinstance(a, np.ndarray)]
 
 
 def _again(text: str, target: str | Target, options: Options) -> Op:

@@ -60,8 +60,18 @@ def as_input(name: str, value: Any) -> np.ndarray:
 
     A Python int becomes i64, a float f64, a bool bool. Raises ArgumentError: E402, E403, E404.
     """
+    return contiguous(as_array(name, value))
+
+
+def as_array(name: str, value: Any) -> np.ndarray:
+    """`value` as a numpy array of a supported type, without a copy. Raises ArgumentError: E402, E403, E404."""
     array = _view(name, value)
     dtype_of(name, array.dtype)
+    return array
+
+
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy that is C-contiguous and aligned."""
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
@@ -77,10 +87,32 @@ def dtype_of(name: str, dtype: np.dtype) -> DType:
     raise argument_error("E403", f"{name} has elements of type {dtype}, which polytc cannot compute", f"supported: {known}")
 
 
-def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def output_buffers(names: Sequence[str], given: Sequence[Any], types: Sequence[tuple[tuple[int, ...], np.dtype]],
+                   others: Sequence[str], inputs: Sequence[np.ndarray]
+                   ) -> tuple[list[np.ndarray], list[tuple[np.ndarray, ...]]]:
+    """The arrays that kernels write, and what is to be copied then, with the array that it comes from. They are those that
+    `out=` gave, None for none; in place of one that lies in strides is a new one.
+
+    Raises ArgumentError E407, E408. others: names of the inputs.
+    """
+    buffers, copies, shared = list[np.ndarray](), list[tuple[np.ndarray, ...]](), list[tuple[str, np.ndarray]]()
+    for name, value, (shape, dtype) in zip(names, given, types, strict=True):
+        array = as_output(name, value, shape, dtype, strided=True) if value is not None else allocate(name, shape, dtype)
+        if array.flags.c_contiguous and array.flags.aligned:
+            shared += [(name, array)] if value is not None else []
+            buffers.append(array)
+        else:
+            buffers.append(allocate(name, shape, dtype))
+            copies.append((array, buffers[-1]))
+    check_overlap(others, inputs, [name for name, _ in shared], [array for _, array in shared])
+    return buffers, copies
+
+
+def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype, strided: bool = False) -> np.ndarray:
     """The array that `out=` gave for the tensor `name`, viewed by numpy; kernels write into it. bf16 may go to uint16.
 
-    Raises ArgumentError E407 if it has another shape or type, is not C-contiguous, or is read-only.
+    strided: it is copied to, and need not be contiguous. Raises ArgumentError E407 if it has another shape or type, is not
+    C-contiguous, or is read-only.
     """
     if isinstance(value, (int, float, complex, np.generic, list, tuple)):
         raise argument_error("E407", f"out for {name} is {_kind(value)}, which cannot be written into",
@@ -91,10 +123,10 @@ def as_output(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) ->
     if array.shape != shape or array.dtype != dtype:
         raise argument_error("E407", f"out for {name} has shape {array.shape} and type {array.dtype}",
                              f"the result has shape {shape} and type {dtype}")
-    if not array.flags.c_contiguous:
+    if not array.flags.c_contiguous and not strided:
         raise argument_error("E407", f"out for {name} is not C-contiguous (strides {array.strides})",
                              "leave out= away and copy the result, or give a contiguous array")
-    if not array.flags.aligned:
+    if not array.flags.aligned and not strided:
         raise argument_error("E407", f"out for {name} is not aligned: its address is no multiple of {dtype.alignment}")
     if not array.flags.writeable:
         raise argument_error("E407", f"out for {name} is read-only")

@@ -24,6 +24,8 @@ from polytc.rewrite.step import Decision, Option, Reasons
 from polytc.schedule.facts.fusion_groups import coincident_indices, is_contraction
 from polytc.schedule.facts.strides import AccessStrides, lane_width, of_statement
 
+STEPS = 4
+"""Elements that a reduced index may step over, if none runs along memory: so many vectors are read and shuffled."""
 VECTORS = (1, 2, 4, 8)
 """Vectors of partial results that there are to choose from."""
 
@@ -113,16 +115,18 @@ def along(program: pr.Program, s: pr.Statement, lanes: int) -> pr.Range | None:
         return None
     plain = coincident_indices(s)
     reduced = [r for r in s.ranges if r.index not in plain]
-    if any(_contiguous(accesses, r.index) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
+    if any(_walks(accesses, r.index, 1) and r.extent >= lanes // 2 for r in s.ranges if r.index in plain):
         return None
-    long = (r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes)
-    return next((r for r in long if _contiguous(accesses, r.index)), None)
+    long = [r for r in reversed(reduced) if r.lower == 0 and r.extent >= 2 * lanes]
+    return next((r for step in (1, STEPS) for r in long if _walks(accesses, r.index, step)), None)
 
 
-def _contiguous(accesses: tuple[AccessStrides, ...], index: str) -> bool:
-    """Does the index walk at least one read by one element, and every other by none or one?"""
+def _walks(accesses: tuple[AccessStrides, ...], index: str, most: int) -> bool:
+    """Does the index walk at least one read, and every one by so many elements at most?"""
     strides = {a.stride(index) for a in accesses[1:]}
-    return 1 in strides and strides <= {0, 1}
+    if most == 1:
+        return 1 in strides and strides <= {0, 1}
+    return bool(strides - {0}) and all(s is not None and abs(s) <= most for s in strides)
 
 
 def _partial(program: pr.Program, s: pr.Statement, reduced: pr.Range, width: int, taken: set[str]) \

@@ -1,0 +1,54 @@
+"""Arrays that are views of others, and reductions that pick, count and sort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import polytc
+from cliff_rows import Row, floats, rng
+
+
+def rows(threads: int) -> Iterator[Row]:
+    """All of them."""
+    yield from _views(threads)
+    yield from _picks(threads)
+
+
+def _views(threads: int) -> Iterator[Row]:
+    a = floats(2000, 2000)
+    total = polytc.compile("S[i] += A[i,j]", threads=threads)
+    yield Row("sums of the rows of A.T", lambda: total(a.T), {"numpy": lambda: a.T.sum(axis=1)}, 1.2)
+    image = floats(1, 224, 224, 64)
+    channel = polytc.compile("M[c] += X[n,c,h,w]", threads=threads)
+    view = image.transpose(0, 3, 1, 2)
+    yield Row("channel sums of an NHWC view", lambda: channel(view), {"numpy": lambda: view.sum(axis=(0, 2, 3))}, 1.2)
+    x, y = floats(2_000_000), floats(2_000_000, seed=1)
+    dot = polytc.compile("d += x[i]*y[i]", threads=threads)
+    yield Row("dot of x[::2], y[::2]", lambda: dot(x[::2], y[::2]), {"numpy": lambda: np.dot(x[::2], y[::2])}, 1.2)
+    scaled, large = polytc.compile("B[i,j] = A[i,j]*2 + 1", threads=threads), np.empty((2000, 4000), np.float32)
+    yield Row("into out[:, ::2]", lambda: scaled(a, out=large[:, ::2]), {
+        "numpy": lambda: np.add(np.multiply(a, 2, out=large[:, 1::2]), 1, out=large[:, 1::2])}, 1.2)
+    b, c = floats(512, 512, seed=1), floats(512, 512, seed=2)
+    product = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=threads)
+    yield Row("A[:512, :512] @ B", lambda: product(a[:512, :512], b), {"numpy": lambda: a[:512, :512] @ b}, 1.2)
+    yield Row("A.T @ B", lambda: product(b.T, c), {"numpy": lambda: b.T @ c}, 1.2)
+
+
+def _picks(threads: int) -> Iterator[Row]:
+    a = floats(1000, 1000)
+    rowwise = polytc.compile("(M[i], I[i]) argmax= (A[i,j], j)", threads=threads)
+    yield Row("argmax of rows, 1000^2", lambda: rowwise(a).I, {"numpy": lambda: a.argmax(axis=1)}, 1.2, exact=True)
+    columns = polytc.compile("(M[j], I[j]) argmax= (A[i,j], i)", threads=threads)
+    yield Row("argmax of columns, 1000^2", lambda: columns(a).I, {"numpy": lambda: a.argmax(axis=0)}, 1.2, exact=True)
+    long = floats(1_000_000, dtype=np.float64)
+    least = polytc.compile("(m, I) argmin= (x[i], i)", threads=threads)
+    yield Row("argmin f64, 1e6", lambda: least(long).I, {"numpy": long.argmin}, 1.2, exact=True)
+    keys = rng().integers(0, 256, 1_000_000)
+    histogram = polytc.compile("def histogram(i64[N] k) -> (i64[256] H) { H[k[i]] += i64(1) }", threads=threads)
+    yield Row("histogram i64, 1e6", lambda: histogram(keys), {"bincount": lambda: np.bincount(keys, minlength=256)}, 1.2,
+              exact=True)
+    few = rng().permutation(4000).astype(np.float32)
+    rank = polytc.compile("R[i] += i64(x[j] < x[i])", threads=threads)
+    yield Row("rank by counting, 4000", lambda: rank(few), {"argsort": lambda: np.argsort(np.argsort(few))}, 1.2)

@@ -1,0 +1,69 @@
+"""The arguments of a call, converted and checked: arrays that kernels may trust, numbers, and what tells calls apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polytc.arguments import check_declared, check_number
+from polytc.program.places import Place
+from polytc.program.scalars import DType
+from polytc.runtime import strided
+from polytc.runtime.arrays import as_array, contiguous, dtype_of
+
+if TYPE_CHECKING:
+    from polytc.program.program import Program
+
+
+@dataclass
+class Converted:
+    """arrays, shapes, dtypes: of what is an array, by name; an array among `places` is that which the argument lies in.
+    scalars: the numbers. copied: names of the arrays that are not the caller's own any more. key: by which code is found;
+    program: that reads arrays at their places, if there are some."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, DType] = field(default_factory=dict)
+    scalars: dict[str, int | float] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    copied: set[str] = field(default_factory=set)
+    key: list[Any] = field(default_factory=list)
+    program: Program | None = None
+
+
+def convert(given: Mapping[str, Any], numbers: Mapping[str, DType | None], shapes: Mapping[str, tuple[int, ...]],
+            dtypes: Mapping[str, DType], in_place: Callable[[Mapping[str, Place], Converted], Program | None]) -> Converted:
+    """numbers: the scalars of the program; shapes, dtypes: as declared. in_place: the program that reads arrays where they lie,
+    None where they are to be copied. Raises E402 to E406, E409."""
+    found = Converted()
+    lying = dict[str, tuple[Place, np.ndarray]]()
+    for name, value in given.items():
+        value = check_number(name, value, numbers[name]) if name in numbers else value
+        if name in numbers and not isinstance(value, (np.ndarray, np.generic)):
+            found.scalars[name] = value
+            continue
+        array = check_declared(name, as_array(name, value), shapes.get(name), dtypes.get(name))
+        found.arrays[name], found.shapes[name], found.dtypes[name] = array, array.shape, dtype_of(name, array.dtype)
+        place = None if array.flags.c_contiguous else strided.lying_in(array)
+        if place is not None:
+            lying[name] = place
+    if lying and not found.scalars:
+        places = {n: place for n, (place, _) in lying.items()}
+        found.program = in_place(places, found)
+        found.places = places if found.program is not None else {}
+    for name, value in given.items():
+        if name in found.places:
+            found.arrays[name] = lying[name][1]
+            found.key += (found.shapes[name], found.arrays[name].dtype, found.places[name])
+        elif name in found.arrays:
+            array = contiguous(found.arrays[name])
+            found.copied |= {name} if array.flags.owndata and array is not value else set()
+            found.arrays[name] = array
+            found.key += (array.shape, array.dtype)
+        else:
+            number = found.scalars[name]
+            found.key += (repr(number), type(number))
+    return found
