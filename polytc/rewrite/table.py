@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import factors, long_sums, product_order, staging
+from polytc.rewrite import factors, gathered_sums, long_sums, product_order, staging
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
@@ -36,6 +36,7 @@ from polytc.rewrite.tidy import (
     inline,
     layout,
     pad,
+    periodic,
     rounding,
     scan,
     taps,
@@ -59,6 +60,9 @@ STEPS: tuple[Step, ...] = (
     Step("product_order", "products of three factors and more are made two factors at a time", product_order.multiply_pairs,
          product_order.decide, needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT), open_sizes=True,
          choice=product_order.Pairs, fits=product_order.fits, options=independent(product_order.options)),
+    Step("gathered_sums", "sums that are scattered over a tensor are gathered for each element", gathered_sums.gather,
+         gathered_sums.decide, needs=(STRAIGHT, NOT_PRECISE),
+         choice=gathered_sums.Gathered, fits=gathered_sums.fits, options=independent(gathered_sums.options)),
     Step("widening", "halves and bytes that are used often are converted once", widening.widen, widening.decide, kinds=CPU,
          needs=(STRAIGHT,), open_sizes=True,
          choice=widening.Widened, fits=widening.fits, options=independent(widening.options)),
@@ -71,6 +75,7 @@ STEPS: tuple[Step, ...] = (
          needs=(STRAIGHT, NOT_PRECISE)),
     Step("unit_extents", "indices of one value go", unconditional(unit_extents.drop_unit_indices), needs=(STRAIGHT,),
          open_sizes=True),
+    Step("periodic", "subscripts wrap around at the borders only, which are split off", unconditional(periodic.split)),
     Step("delinearization", "dimensions that are digits of a number are split", unconditional(delinearization.delinearize),
          needs=(STRAIGHT,)),
     Step("taps", "windows that lie mostly outside of their data: a sum for each tap", unconditional(taps.split),

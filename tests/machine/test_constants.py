@@ -62,6 +62,7 @@ CONSTANTS = {
                                         "COLUMNS": SHAPE},
     "rewrite/tidy/coalesce.py": {"LONGEST": EXACT},
     "rewrite/tidy/compact.py": {"USES": TIDY},
+    "rewrite/tidy/periodic.py": {"INSIDE": TIDY},
     "rewrite/tidy/inline.py": {"SIZE_LIMIT": TEXT},
     "rewrite/tidy/pad.py": dict.fromkeys(("SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),
     "rewrite/tidy/rounding.py": {"LARGEST": EXACT},

@@ -1,0 +1,200 @@
+"""Sums that are scattered over a tensor are gathered for each of its elements.
+
+    D[h+r] += W[r]*G[h]                                 with W[3], G[30]
+    ->  D[h_at] += W[h_tap]*(G[h_at - h_tap] else 0.0) where h_at in 0:32, h_tap in 0:3
+
+    Y[128*t+k] += F[t,k]                                with F[30,512]
+    ->  Y[128*t_at + t_phase] += (F[t_at - t_tap, t_phase + 128*t_tap] else 0.0)
+            where t_at in 0:33, t_phase in 0:128, t_tap in 0:4
+
+Those meet in one element for which a*h + r = a*at + phase, with r = a*tap + phase and h = at - tap: one for each tap. No loop
+over elements carries anything then, so that they run in vectors and in parallel, and what is left is a convolution like any
+other. h leaves its range where a factor is 0 then, as in the padding of a convolution.
+
+A rewrite from Program to Program, of sums of products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from polytc.machine import Machine
+from polytc.program import program as pr
+from polytc.program.linear import linear, normalise
+from polytc.program.names import Names
+from polytc.program.scalars import I64
+from polytc.rewrite.step import Decision, Option, Reasons
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The sums of a statement are gathered."""
+
+    statement: str
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """A subscript `step*outer + sign*inner + constant` of the target."""
+
+    dimension: int
+    outer: pr.Range
+    inner: pr.Range
+    step: int
+    sign: int
+    constant: int
+
+    @property
+    def taps(self) -> int:
+        """How many terms meet in an element."""
+        return self.inner.extent // self.step
+
+
+def decide(program: pr.Program, machine: Machine) -> Decision:
+    """The statements whose sums are gathered: all that can be, as scattered sums run neither in vectors nor in parallel."""
+    chosen, why = list[Gathered](), Reasons()
+    for s in program.statements:
+        found = _meetings(program, s)
+        if found:
+            chosen.append(Gathered(s.name))
+            told = ", ".join(f"{m.outer.index} and {m.inner.index}" for m in found)
+            why.acts(s.name, f"each element gathers the terms of which {told} meet there")
+    return Decision(machine, tuple(chosen), tuple(why.rows))
+
+
+def gather(program: pr.Program, decision: Decision) -> pr.Program:
+    """The program with the chosen sums gathered."""
+    names, chosen = Names.of(program), {c.statement for c in decision.choices}
+    return replace(program, statements=tuple(
+        _gathered(s, _meetings(program, s), names) if s.name in chosen else s for s in program.statements))
+
+
+def fits(program: pr.Program, machine: Machine, choice: Gathered) -> str:
+    """Why the sums of a statement cannot be gathered; '' if they can."""
+    found = _meetings(program, program.statement(choice.statement))
+    return "" if found else f"{choice.statement} is no sum of products in whose subscripts pairs of indices meet"
+
+
+def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
+    """For each such sum, that it is gathered or not."""
+    return [[Option(), Option((Gathered(s.name),))] for s in program.statements if _meetings(program, s)]
+
+
+# ---- what meets
+
+def _meetings(program: pr.Program, s: pr.Statement) -> list[_Meeting]:
+    """The subscripts of a statement in which two indices meet, if all of it can be gathered; none if it cannot."""
+    if s.op != "+" or s.where or s.bounds or s.value.dtype.kind == "b" or any(r.tensor == s.target for r in pr.reads(s)):
+        return []
+    found = list[_Meeting]()
+    for dimension, sub in enumerate(s.subscripts):
+        form = linear(sub)
+        if form is None:
+            return []
+        if len(form.terms) < 2:
+            continue
+        meeting = _meeting(s, dimension, dict(form.terms), form.constant)
+        if meeting is None or not _vanishes(program, s, meeting):
+            return []
+        found.append(meeting)
+    named = [index for sub in s.subscripts for index in _indices(sub)]
+    return found if len(named) == len(set(named)) else []
+
+
+def _meeting(s: pr.Statement, dimension: int, terms: dict[str, int], constant: int) -> _Meeting | None:
+    """The one index and the other of a subscript of two. Of equal steps the longer one is replaced."""
+    if len(terms) != 2:
+        return None
+    by_extent = sorted(terms, key=lambda i: (abs(terms[i]), s.by_index[i].extent))
+    inner, outer = s.by_index[by_extent[0]], s.by_index[by_extent[1]]
+    step, sign = terms[outer.index], terms[inner.index]
+    if step < 1 or abs(sign) != 1 or inner.extent % step or inner.extent // step > outer.extent:
+        return None
+    return _Meeting(dimension, outer, inner, step, sign, constant)
+
+
+def _vanishes(program: pr.Program, s: pr.Statement, m: _Meeting) -> bool:
+    """Is a factor of the value 0 where the outer index leaves its range, if reads that name it are 0 beside their tensors?"""
+    own = [r for r in pr.reads(s) if _names(r, m.outer)]
+    outside = any(x == pr.Index(m.outer.index) for x in _beside_reads(s.value))
+    plain = all(r.default is None and not any(isinstance(x, pr.Read) for x in _within(r)) for r in own)
+    return plain and not outside and any(_spans(program, f, m.outer) for f in _factors(s.value))
+
+
+def _spans(program: pr.Program, factor: pr.Expr, outer: pr.Range) -> bool:
+    """Is a factor a read that names the index alone in a dimension of just its range, or such a one converted?"""
+    while isinstance(factor, pr.Cast) or isinstance(factor, pr.Unary) and factor.op == "-":
+        factor = factor.a
+    if not isinstance(factor, pr.Read):
+        return False
+    t = program.tensor(factor.tensor)
+    return any(sub == pr.Index(outer.index) and (low, extent) == (outer.lower, outer.extent)
+               for sub, low, extent in zip(factor.subscripts, t.lower, t.shape, strict=True))
+
+
+def _factors(e: pr.Expr) -> Iterator[pr.Expr]:
+    if isinstance(e, pr.Binary) and e.op == "*":
+        yield from _factors(e.a)
+        yield from _factors(e.b)
+    else:
+        yield e
+
+
+def _beside_reads(e: pr.Expr) -> Iterator[pr.Expr]:
+    """The parts of an expression that are not within a read."""
+    yield e
+    if not isinstance(e, pr.Read):
+        for part in pr.children(e):
+            yield from _beside_reads(part)
+
+
+def _within(read: pr.Read) -> Iterator[pr.Expr]:
+    """All parts of its subscripts."""
+    return (x for sub in read.subscripts for x in pr.walk(sub))
+
+
+def _names(read: pr.Read, r: pr.Range) -> bool:
+    return any(x == pr.Index(r.index) for x in _within(read))
+
+
+def _indices(e: pr.Expr) -> list[str]:
+    return [x.name for x in pr.walk(e) if isinstance(x, pr.Index)]
+
+
+# ---- the rewrite
+
+def _gathered(s: pr.Statement, meetings: list[_Meeting], names: Names) -> pr.Statement:
+    for m in meetings:
+        at, tap = (pr.Range(names.index(f"{m.outer.index}_{kind}"), 0, n) for kind, n in
+                     (("at", m.outer.extent + m.taps - 1), ("tap", m.taps)))
+        phase = [pr.Range(names.index(f"{m.outer.index}_phase"), 0, m.step)] if m.step > 1 else []
+        within = _sum([(m.step, tap.index), *((1, p.index) for p in phase)], 0)
+        first = m.inner.lower if m.sign > 0 else m.inner.upper - 1
+        values = {m.outer.index: _sum([(1, at.index), (-1, tap.index)], m.outer.lower),
+                  m.inner.index: pr.Binary("+" if m.sign > 0 else "-", pr.Const(first, I64), within, I64)}
+        place = _sum([(m.step, at.index), *((1, p.index) for p in phase)],
+                     m.constant + m.step * m.outer.lower + m.sign * first)
+        ranges = list[pr.Range]()
+        for r in s.ranges:
+            ranges += [at, *phase] if r is m.outer or r.index == m.outer.index else \
+                [tap] if r.index == m.inner.index else [r]
+        s = replace(s, subscripts=tuple(normalise(place) if d == m.dimension else sub for d, sub in enumerate(s.subscripts)),
+                    value=_guarded(s.value, m, values), ranges=tuple(ranges))
+    return s
+
+
+def _guarded(value: pr.Expr, m: _Meeting, values: dict[str, pr.Expr]) -> pr.Expr:
+    """The value in the new indices, whose reads are 0 where the outer one is not in its range."""
+    def guarded(e: pr.Expr) -> pr.Expr:
+        if not isinstance(e, pr.Read) or not _names(e, m.outer):
+            return e
+        return replace(e, default=e.default or pr.Const(0.0 if e.dtype.is_float else 0, e.dtype))
+    return normalise(pr.substitute(pr.map_expr(value, guarded), values))
+
+
+def _sum(terms: list[tuple[int, str]], constant: int) -> pr.Expr:
+    e: pr.Expr = pr.Const(constant, I64)
+    for c, index in terms:
+        e = pr.Binary("+", e, pr.Binary("*", pr.Const(c, I64), pr.Index(index), I64), I64)
+    return e

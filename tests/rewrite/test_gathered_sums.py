@@ -1,0 +1,110 @@
+"""Sums whose terms meet in elements of a tensor: which are gathered, and that results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc import stages
+from polytc.lang import evaluate
+from polytc.machine import AVX512, DEVICES
+from polytc.rewrite import table
+from tests.opencl_here import NEEDS_OPENCL
+
+Shapes = Mapping[str, tuple[int, ...]]
+STEP = table.named("gathered_sums")
+R = np.random.default_rng(9)
+
+GATHERED: dict[str, Shapes] = {
+    "D[h+r] += W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*G[h] where r in 0:31": {"W": (31,), "G": (40,)},
+    "D[h+r+5] += W[r]*G[h]*V[h]": {"W": (3,), "G": (30,), "V": (30,)},
+    "D[h-r+2] += W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*G[h] where r in 1:3": {"W": (3,), "G": (30,)},
+    "Y[4*t+k] += F[t,k]": {"F": (9, 16)},
+    "Y[4*t-k+15] += F[t,k]*w[k]": {"F": (9, 16), "w": (16,)},
+    "Y[4*t+k] += F[t,k]*w[k] where k in 0:16": {"F": (9, 16), "w": (20,)},
+    "D[n,c,h+r,w+s] += W[m,c,r,s]*G[n,m,h,w]": {"W": (5, 4, 3, 2), "G": (2, 5, 8, 9)},
+    "D[n,c,2*h+r,2*w+s] += W[m,c,r,s]*G[n,m,h,w]": {"W": (5, 4, 2, 4), "G": (2, 5, 8, 9)},
+    "D[h+r,w] += -G[h,w]*W[r]": {"G": (9, 7), "W": (3,)},
+    "P[i+j] += A[i]*B[j]": {"A": (20,), "B": (20,)}}
+
+LEFT: dict[str, Shapes] = {
+    "D[h+r] += W[r] + G[h]": {"W": (3,), "G": (30,)},            # a sum is not 0 where one term is
+    "D[h+r] += exp(G[h])*W[r]": {"W": (3,), "G": (30,)},         # nor exp(0)
+    "D[h+r] += W[r]*G[h] where h in 2:20": {"W": (3,), "G": (30,)},  # G goes on beside the range
+    "D[h+r] += W[r]*G[h]*h": {"W": (3,), "G": (30,)},
+    "D[h+r+q] += W[r]*G[h]*V[q]": {"W": (3,), "G": (30,), "V": (4,)},
+    "D[2*h+r] += W[r]*G[h]": {"W": (3,), "G": (30,)},            # phases of two lengths
+    "D[h+r] max= W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*G[h] where r <= h": {"W": (3,), "G": (30,)},
+    "D[h] += W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r,h] += W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*(G[h] else 1)": {"W": (3,), "G": (30,)},
+    "precise def f(W[R], G[H]) -> (D) { D[h+r] += W[r]*G[h] }": {"W": (3,), "G": (30,)}}
+
+
+def arrays(shapes: Shapes, dtype: type = np.float32) -> dict[str, np.ndarray]:
+    return {n: R.integers(-9, 9, s).astype(dtype) for n, s in shapes.items()}
+
+
+@pytest.mark.parametrize("text", GATHERED)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_the_program_means_the_same(text: str, dtype: type) -> None:
+    before = stages.build(text, GATHERED[text], dict.fromkeys(GATHERED[text], np.dtype(dtype)))
+    after = STEP.run(before, AVX512)
+    assert after != before
+    assert not any("+" in str(sub) and "_at" not in str(sub) for s in after.statements for sub in s.subscripts)
+    given = arrays(GATHERED[text], dtype)
+    for name, expected in evaluate(before, given).items():
+        np.testing.assert_array_equal(evaluate(after, given)[name], expected)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interp", pytest.param("opencl", marks=NEEDS_OPENCL)])
+@pytest.mark.parametrize("text", GATHERED)
+def test_results(target: str, text: str) -> None:
+    """Small whole numbers, so that sums are exact in any order."""
+    given = arrays(GATHERED[text])
+    expected = polytc.evaluate(text, **given)
+    np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_stays(text: str) -> None:
+    program = stages.build(text, LEFT[text], {})
+    assert STEP.lacks(program) or STEP.run(program, AVX512) == program
+    given = arrays(LEFT[text])
+    np.testing.assert_allclose(polytc.run(text, **given), polytc.evaluate(text, **given), rtol=1e-5)
+
+
+def test_beside_numpy() -> None:
+    a, b = R.standard_normal(200), R.standard_normal(31)
+    np.testing.assert_allclose(polytc.run("P[i+j] += A[i]*B[j]", a, b), np.convolve(a, b), rtol=1e-10, atol=1e-12)
+
+
+def test_what_is_there_already_is_added_to() -> None:
+    text = "def f(inout f32[M] Y, f32[3] W, f32[N] G) { Y[h+r] += W[r]*G[h] }"
+    y, w, g = (R.integers(-9, 9, n).astype(np.float32) for n in (40, 3, 30))
+    expected = y + np.pad(np.convolve(g, w), (0, 8))
+    polytc.compile(text)(y, w, g)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_records() -> None:
+    text, shapes = "D[h+r] += W[r]*G[h]", {"W": (3,), "G": (30,)}
+    lowered = polytc.lower(text, shapes=shapes)
+    assert "gathered_sums S1:" in str(lowered.decisions)
+    plain = polytc.lower(text, shapes=shapes, decisions="polytc decisions 1\ngathered_sums: none")
+    assert "h + r" in str(plain.rewritten)
+    with pytest.raises(polytc.CompileError, match="no sum of products in whose subscripts"):
+        polytc.lower("D[h] += G[h]", shapes={"G": (9,)}, decisions="polytc decisions 1\ngathered_sums S1:")
+
+
+def test_items_of_a_gpu_have_elements_of_their_own() -> None:
+    shapes = {"W": (64, 64, 3, 3), "G": (1, 64, 56, 56)}
+    lowered = polytc.lower("D[n,c,h+r,w+s] += W[m,c,r,s]*G[n,m,h,w]", "opencl", shapes=shapes, machine=DEVICES["nvidia-sm90"])
+    items = max(np.prod([int(n) for n in launch.global_size]) for launch in lowered.source.launches)
+    assert items >= 64 * 58 * 58 / 64

@@ -1,0 +1,79 @@
+"""Periodic borders: what is split off, and that results are those of the text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polytc
+from polytc import stages
+from polytc.lang import evaluate
+from polytc.program import program as pr
+from polytc.rewrite.tidy import periodic
+
+R = np.random.default_rng(2)
+
+SPLIT = {
+    "Y[i] = X[(i+31)%32] + X[(i+1)%32] where i in 0:32": {"X": (32,)},
+    "Y[i] = X[(i+5)%32] where i in 0:32": {"X": (32,)}, "Y[i] = X[(i-5)%32] where i in 0:32": {"X": (32,)},
+    "Y[i] = X[(37-i)%32] where i in 0:32": {"X": (32,)}, "Y[i] = X[(i+100)%32] where i in 3:30": {"X": (32,)},
+    "N[i,j] += X[(i+a+15)%16, (j+b+15)%16] where a in 0:3, b in 0:3, i in 0:16, j in 0:16": {"X": (16, 16)},
+    "Y[i,j] = X[(i-1)%16,j]*X[i,(j+1)%24] - X[(i+1)%16,(j-1)%24] where i in 0:16, j in 0:24": {"X": (16, 24)},
+    "Y[i] max= X[(i+k)%32]*w[k] where i in 0:32": {"X": (32,), "w": (5,)},
+    "Y[i] += X[(2*k+i)%32] where i in 0:32, k in 0:4": {"X": (32,)},
+    "Y[i] += X[(i+k)%32] where i in 0:32, k in 0:9, k <= i": {"X": (32,)}}
+
+LEFT = {
+    "Y[i] += X[(i+k)%32] where i in 0:32, k in 0:32": {"X": (32,)},   # nothing is inside
+    "S += X[(i+3)%32] where i in 0:32": {"X": (32,)},                 # no index of the result
+    "Y[i] = X[(3*i)%32] where i in 0:32": {"X": (32,)},
+    "Y[i] = X[i%4] where i in 0:32": {"X": (32,)}}
+
+
+def built(text: str, shapes: dict[str, tuple[int, ...]]) -> pr.Program:
+    return stages.build(text, shapes, dict.fromkeys(shapes, np.dtype("i4")))
+
+
+def arrays(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    return {n: R.integers(-9, 9, s).astype(np.int32) for n, s in shapes.items()}
+
+
+@pytest.mark.parametrize("text", SPLIT)
+def test_what_is_split(targets: tuple[str, ...], text: str) -> None:
+    before, given = built(text, SPLIT[text]), arrays(SPLIT[text])
+    after = periodic.split(before)
+    largest = max((s for s in after.statements if "_init" not in s.name), key=lambda s: s.points)
+    assert "%" not in pr.format_expr(largest.value)
+    assert sum(s.points for s in after.statements) == sum(s.points for s in before.statements)
+    (name,) = before.outputs
+    expected = evaluate(before, given)[name]
+    np.testing.assert_array_equal(evaluate(after, given)[name], expected)
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_stays(text: str) -> None:
+    program, given = built(text, LEFT[text]), arrays(LEFT[text])
+    assert periodic.split(program) == program
+    np.testing.assert_array_equal(polytc.run(text, **given), polytc.evaluate(text, **given))
+
+
+def test_what_never_wraps_has_no_remainder() -> None:
+    (s,) = periodic.split(built("Y[i] = X[(i+40)%32] where i in 0:9", {"X": (32,)})).statements
+    assert pr.format_expr(s.value) == "X[i + 8]"
+
+
+def test_steps_of_time(targets: tuple[str, ...]) -> None:
+    """Statements in a loop are split in it."""
+    text = """def f(inout i32[16,16] A) { for t in 0:5 {
+        B[i,j] = (A[(i-1)%16,j] + A[(i+1)%16,j] + A[i,(j-1)%16] + A[i,(j+1)%16]) & 255
+        A[i,j] = B[i,j] } }"""
+    expected = R.integers(0, 256, (16, 16)).astype(np.int32)
+    a = expected.copy()
+    for _ in range(5):
+        expected = sum(np.roll(expected, d, axis) for d in (1, -1) for axis in (0, 1)) & 255
+    for target in targets:
+        given = a.copy()
+        polytc.compile(text, target)(given)
+        np.testing.assert_array_equal(given, expected)
