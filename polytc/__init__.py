@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polytc.contraction import einsum, tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
+    from polytc.inference import InferenceSession
     from polytc.stages import Recipe, alternatives, build, devices, explain, lower, schedule
 
 __version__ = "0.1.0"
@@ -26,13 +27,14 @@ _HOME = {
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
     **dict.fromkeys(("Graph", "Model", "load_onnx"), "polytc.graph"),
+    "InferenceSession": "polytc.inference",
     **dict.fromkeys(("Recipe", "alternatives", "build", "devices", "explain", "lower"), "polytc.stages"),
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "Model", "ModelError", "Op", "PolytcError",
-           "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices", "einsum", "evaluate",
-           "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
+__all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "InferenceSession", "Model", "ModelError",
+           "Op", "PolytcError", "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices",
+           "einsum", "evaluate", "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
 
 
 def __getattr__(name: str) -> Any:

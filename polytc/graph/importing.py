@@ -39,7 +39,7 @@ def load_and_keep(found: Origin, without: Collection[str], strict: bool, places:
 def read(source: Any, without: Collection[str], strict: bool, places: Places) -> tuple[Graph, list[np.ndarray]]:
     """The graph, and the bytes of all files that it was read from."""
     model, files = door.read_model(source, places)
-    graph = door.import_model(door.expanded(model, _native), files)
+    graph = door.expand(door.import_model(door.expanded(model, _native), files))
     outside = refuse_missing(graph, strict)
     graph = passes.run(graph, without)
     files.release()

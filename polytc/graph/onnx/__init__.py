@@ -1,5 +1,7 @@
 """ONNX files to graphs: the only door to the onnx library."""
 
+from polytc.graph.onnx.about import about, without_stored
+from polytc.graph.onnx.contrib import expand
 from polytc.graph.onnx.functions import expanded, function_body
 from polytc.graph.onnx.importer import import_model
 from polytc.graph.onnx.node_evaluator import evaluate_node, evaluator, model_of_node
@@ -8,5 +10,5 @@ from polytc.graph.onnx.reader import read_model
 from polytc.graph.onnx.shape_inference import refused_by_inference, result_types
 
 __all__ = [
-    "evaluate_node", "evaluator", "expanded", "function_body", "import_model", "model_of_node", "read_model",
-    "refused_by_inference", "result_types", "second_opinion"]
+    "about", "evaluate_node", "evaluator", "expand", "expanded", "function_body", "import_model", "model_of_node", "read_model",
+    "refused_by_inference", "result_types", "second_opinion", "without_stored"]

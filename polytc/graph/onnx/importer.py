@@ -123,16 +123,21 @@ class _Context:
 def _graph(proto: onnx.GraphProto, context: _Context) -> Graph:
     constants = {t.name: _array(t, context) for t in proto.initializer}
     constants |= {s.values.name: _dense(s, context) for s in proto.sparse_initializer}
-    inputs = tuple(_value(v) for v in proto.input if v.name not in constants)
-    values = {v.name: _value(v) for v in (*proto.value_info, *proto.input, *proto.output)}
+    inputs = tuple(declared(v) for v in proto.input if v.name not in constants)
+    values = {v.name: declared(v) for v in (*proto.value_info, *proto.input, *proto.output)}
     nodes = tuple(_node(n, context) for n in proto.node)
-    return Graph(proto.name or "graph", nodes, inputs, tuple(map(_value, proto.output)), constants, values)
+    return Graph(proto.name or "graph", nodes, inputs, tuple(map(declared, proto.output)), constants, values)
 
 
 def _node(proto: onnx.NodeProto, context: _Context) -> Node:
     attributes = {a.name: _attribute(a, context) for a in proto.attribute}
     opset = context.opsets.get(domains.domain_of(proto), 1)
     return Node(domains.operator_of(proto), proto.name, tuple(proto.input), tuple(proto.output), attributes, opset)
+
+
+def nodes_of(protos: Iterable[onnx.NodeProto], opsets: Mapping[str, int]) -> tuple[Node, ...]:
+    """Nodes that are in no file. opsets: domain -> the version of its operators."""
+    return tuple(_node(p, _Context(opsets, Files())) for p in protos)
 
 
 def _attribute(a: onnx.AttributeProto, context: _Context) -> Any:
@@ -181,7 +186,8 @@ def _dense(sparse: onnx.SparseTensorProto, context: _Context) -> np.ndarray:
     return dense
 
 
-def _value(v: onnx.ValueInfoProto) -> Value:
+def declared(v: onnx.ValueInfoProto) -> Value:
+    """What a file says of a value."""
     if not v.type.HasField("tensor_type"):
         return Value(v.name, tensor=not v.type.WhichOneof("value"))
     tensor = v.type.tensor_type
@@ -214,10 +220,10 @@ def _twice(proto: onnx.GraphProto, whole: bool) -> list[str]:
 
 def _otherwise(proto: onnx.GraphProto) -> list[str]:
     """Constants that are of another type or shape than the graph declares for the input of their name."""
-    declared = {v.name: _value(v) for v in proto.input if v.type.HasField("tensor_type")}
+    known = {v.name: declared(v) for v in proto.input if v.type.HasField("tensor_type")}
     found = []
     for t in proto.initializer:
-        v, dtype = declared.get(t.name), dtype_of(t.data_type)
+        v, dtype = known.get(t.name), dtype_of(t.data_type)
         if v is not None and (v.dtype not in (None, dtype) or v.shape and not _is_of(tuple(t.dims), v.shape)):
             found.append(f"the constant {t.name!r} of {dtype}{list(t.dims)} is declared as {v}")
     return found

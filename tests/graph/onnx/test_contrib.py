@@ -1,0 +1,180 @@
+"""Operators of ONNX Runtime's own, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import polytc
+from polytc.graph.onnx.contrib import CONTRIB
+
+R = np.random.default_rng(21)
+
+
+def f(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+def q(*shape: int, dtype: type = np.uint8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return R.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+S, U, I = np.float32(.02), np.uint8(120), np.int8(3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """inputs: '' for one that is left out; stored: how many of the last are in the model. step: the largest difference of
+    integers; error: of floats, relative to the largest."""
+
+    op: str
+    inputs: Sequence[Any]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+    domain: str = "com.microsoft"
+    step: int = 1
+    error: float = 1e-5
+    stored: int = 0
+
+
+CASES = [
+    Case("Gelu", [f(3, 8)]), Case("BiasGelu", [f(3, 8), f(8)]), Case("FastGelu", [f(3, 8)], error=1e-4),
+    Case("FastGelu", [f(3, 8), f(8)], error=1e-4), Case("QuickGelu", [f(3, 8)]), Case("QuickGelu", [f(3, 8)], {"alpha": 1.5}),
+    Case("FusedMatMul", [f(2, 3, 4), f(2, 4, 5)]), Case("FusedMatMul", [f(2, 4, 3), f(2, 5, 4)], {"transA": 1, "transB": 1,
+         "alpha": .5}),
+    Case("FusedMatMul", [f(2, 4, 3), f(4, 5)], {"transA": 1}), Case("FusedMatMul", [f(3, 4), f(5, 4)], {"transB": 1,
+         "alpha": 2.0}),
+    Case("FusedGemm", [f(3, 4), f(4, 5), f(5)], {"activation": "Relu"}),
+    Case("FusedGemm", [f(3, 4), f(5, 4), f(5)], {"activation": "LeakyRelu", "activation_alpha": .2, "transB": 1, "alpha": .5}),
+    Case("FusedConv", [f(1, 3, 8, 8), f(4, 3, 3, 3), f(4)], {"activation": "Relu", "pads": [1] * 4}),
+    Case("FusedConv", [f(1, 3, 8, 8), f(4, 3, 3, 3), f(4), f(1, 4, 6, 6)], {"activation": "Relu"}),
+    Case("FusedConv", [f(1, 3, 8, 8), f(4, 3, 3, 3)], {"activation": "Clip", "activation_params": [-.5, .5], "strides": [2,
+         2]}),
+    Case("FusedConv", [f(1, 3, 8, 8), f(4, 3, 1, 1)], {"activation": "HardSigmoid", "activation_params": [.2, .4]}),
+    Case("SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8), f(8)], {"epsilon": 1e-5}),
+    Case("SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8)]),
+    Case("SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8)], outputs=4),
+    Case("SimplifiedLayerNormalization", [f(2, 3, 8), f(8)], {"epsilon": 1e-5, "axis": -1}, domain=""),
+    Case("SkipSimplifiedLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8)]),
+    Case("SkipSimplifiedLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8)], outputs=4),
+    Case("EmbedLayerNormalization", [R.integers(0, 9, (2, 5)).astype(np.int32), R.integers(0, 2, (2, 5)).astype(np.int32),
+         f(9, 8),
+                                     f(6, 8), f(2, 8), f(8), f(8), np.int32([[1, 1, 1, 0, 0], [1] * 5])], outputs=3),
+    Case("EmbedLayerNormalization", [R.integers(0, 9, (2, 5)).astype(np.int32), "", f(9, 8), f(6, 8), "", f(8), f(8)],
+         outputs=2),
+    Case("MatMulIntegerToFloat", [q(3, 4), q(4, 5, dtype=np.int8), S, f(5)**2, U, np.int8([3, 2, 1, 0, -1]), f(5)]),
+    Case("MatMulIntegerToFloat", [q(3, 4), q(4, 5), S, S]),
+    Case("DynamicQuantizeMatMul", [f(3, 4), q(4, 5, dtype=np.int8), S, I, f(5)], stored=4),
+    Case("DynamicQuantizeMatMul", [f(2, 3, 4), q(4, 5), f(5)**2], stored=2),
+    Case("DynamicQuantizeLSTM", [f(6, 2, 3), q(1, 3, 16, dtype=np.int8), q(1, 4, 16, dtype=np.int8), f(1, 32), "", f(1, 2, 4),
+         f(1, 2, 4), "",
+                                 np.float32([.01]), np.int8([2]), np.float32([.01]), np.int8([1])],
+         {"hidden_size": 4}, 3, error=3e-2, stored=4),
+    Case("DynamicQuantizeLSTM", [f(6, 2, 3), q(2, 3, 16), q(2, 4, 16), f(2, 32), "", "", "", "", f(2, 16)**2 / 100,
+                                 np.full((2, 16), 100, np.uint8), f(2, 16)**2 / 100, np.full((2, 16), 90, np.uint8)],
+         {"hidden_size": 4, "direction": "bidirectional"}, 2, error=3e-2, stored=11),
+    Case("QuantizeLinear", [f(3, 8), S, U]), Case("DequantizeLinear", [q(3, 8), S, U]),
+    Case("DequantizeLinear", [q(3, 4), f(4)**2, q(4)], {"axis": 1}),
+    Case("QLinearAdd", [q(3, 8), S, U, q(3, 8), np.float32(.03), np.uint8(7), np.float32(.04), U], stored=2),
+    Case("QLinearAdd", [q(3, 8, dtype=np.int8), S, I, q(8, dtype=np.int8), np.float32(.03), np.int8(7), np.float32(.04), I],
+         stored=2),
+    Case("QLinearMul", [q(3, 8), S, U, q(3, 8), np.float32(.03), np.uint8(7), np.float32(.04), U], stored=2),
+    Case("QLinearSigmoid", [q(3, 8), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], stored=4),
+    Case("QLinearLeakyRelu", [q(3, 8), np.float32(.05), U, np.float32(.05), U], {"alpha": .1}, stored=4),
+    Case("QLinearSoftmax", [q(3, 8), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 13},
+         stored=4),
+    Case("QLinearAveragePool", [q(1, 3, 8, 8), S, U, S, U], {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 0},
+         stored=4),
+    Case("QLinearGlobalAveragePool", [q(1, 3, 8, 8), S, U, S, U], {"channels_last": 0}, stored=4),
+    Case("QLinearConcat", [S, U, q(3, 4), np.float32(.03), np.uint8(7), q(3, 5), np.float32(.04), np.uint8(9)], {"axis": 1}),
+    Case("QLinearWhere", [R.random((3, 4)) < .5, q(3, 4), S, U, q(3, 4), np.float32(.03), np.uint8(7), np.float32(.04), U]),
+    Case("QGemm", [q(3, 4), S, U, q(4, 5, dtype=np.int8), np.float32(.01), I, R.integers(-900, 900, 5).astype(np.int32), S,
+         U], stored=6),
+    Case("QGemm", [q(3, 4), S, U, q(5, 4, dtype=np.int8), f(5)**2 / 50, np.zeros(5, np.int8)], {"transB": 1}, stored=5),
+    Case("Trilu", [f(4, 5)], {"upper": 0}), Case("Trilu", [f(4, 5), np.int64(1)])]
+
+UNSEEN = {"BiasSplitGelu"}
+"""Those that ONNX Runtime's CPU provider does not have."""
+
+
+def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    names = [f"i{k}" if not isinstance(a, str) else "" for k, a in enumerate(case.inputs)]
+    arrays = {n: np.asarray(a) for n, a in zip(names, case.inputs, strict=True) if n}
+    first = len(names) - case.stored
+    stored = [n for k, n in enumerate(names) if n and k >= first]
+    node = helper.make_node(case.op, names, [f"o{k}" for k in range(case.outputs)], domain=case.domain, **case.attributes)
+    if case.op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization") and case.outputs == 4:
+        node.output[1] = node.output[2] = ""
+    kinds = {n: helper.np_dtype_to_tensor_dtype(a.dtype) for n, a in arrays.items()}
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info(n, kinds[n], a.shape) for n, a in arrays.items() if n not in stored],
+        [helper.make_empty_tensor_value_info(o) for o in node.output if o],
+        [numpy_helper.from_array(arrays[n], n) for n in stored])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+         ir_version=8)
+    return made, {n: a for n, a in arrays.items() if n not in stored}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{c.op}{n}" for n, c in enumerate(CASES)])
+def test_beside_onnx_runtime(case: Case) -> None:
+    made, feeds = model_of(case)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    expected = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None,
+         feeds)
+    model = polytc.load_onnx(made)
+    assert not any("microsoft" in n.op for n in model.nodes)
+    found = model.compile().run(None, feeds)
+    for a, b in zip(found, expected, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        if b.dtype.kind in "iu":
+            assert np.abs(a.astype(int) - b.astype(int)).max() <= case.step
+        else:
+            np.testing.assert_allclose(a, b, rtol=0, atol=case.error * max(1.0, np.abs(b).max()))
+
+
+def test_every_operator_is_tested() -> None:
+    assert {c.op for c in CASES} | UNSEEN == set(CONTRIB)
+
+
+def test_split_gelu() -> None:
+    """By its definition: ONNX Runtime has it for GPUs only."""
+    from math import erf
+
+    x, b = f(2, 3, 16), f(16)
+    made, feeds = model_of(Case("BiasSplitGelu", [x, b]))
+    left, right = np.split(x + b, 2, axis=-1)
+    gelu = .5 * right * (1 + np.vectorize(erf)(right / np.sqrt(2)))
+    np.testing.assert_allclose(polytc.load_onnx(made).compile()(*feeds.values()), left * gelu, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", [
+    Case("FusedMatMul", [f(2, 3, 4), f(2, 4, 5)], {"transBatchA": 1}), Case("NoSuchOperator", [f(3)]),
+    Case("FusedConv", [f(1, 3, 8, 8), f(4, 3, 3, 3)], {"activation": "Mish"})])
+def test_what_has_no_text_is_refused(case: Case) -> None:
+    with pytest.raises(polytc.ModelError) as caught:
+        polytc.load_onnx(model_of(case)[0])
+    assert caught.value.code == "E605"
+
+
+def test_in_a_branch() -> None:
+    info = helper.make_tensor_value_info
+    then = helper.make_graph([helper.make_node("QuickGelu", ["x"], ["t"], domain="com.microsoft")], "t", [], [info("t", 1,
+         [4])])
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["e"])], "e", [], [info("e", 1, [4])])
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)], "g",
+                              [info("c", onnx.TensorProto.BOOL, []), info("x", 1, [4])], [info("y", 1, [4])])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+         ir_version=8)
+    x = f(4)
+    model = polytc.load_onnx(made).compile()
+    np.testing.assert_allclose(model(np.array(True), x), x / (1 + np.exp(-1.702 * x)), rtol=1e-5)
+    np.testing.assert_array_equal(model(np.array(False), x), -x)
