@@ -31,15 +31,15 @@ def measured(row: Row, seconds: float) -> tuple[list[str], bool]:
         found = row.ours()
     except errors.PolytcError as error:
         return [row.name, "refused: " + str(error).splitlines()[0], "", "", "", ""], False
-    error = 0.0
+    difference = 0.0
     if row.compared:
         expected = np.asarray(next(iter(row.peers.values()))())
-        error = largest_error(np.asarray(found, np.float64), expected.astype(np.float64))
+        difference = largest_error(np.asarray(found, np.float64), expected.astype(np.float64))
     times = interleaved({"": row.ours, **row.peers}, seconds)
     best = min(row.peers, key=lambda n: times[n].median)
     ratio = times[""].median / times[best].median
-    right = error <= (0.0 if row.exact else TOLERANCE)
-    told = "-" if not row.compared else f"{error:.1e}" if right else f"{error:.1e} WRONG"
+    right = difference <= (0.0 if row.exact else TOLERANCE)
+    told = "-" if not row.compared else f"{difference:.1e}" if right else f"{difference:.1e} WRONG"
     return [row.name, duration(times[""].median), f"{duration(times[best].median)} {best}", f"{ratio:.2f}",
             f"{row.goal}{'' if ratio <= row.goal else ' missed'}", told], right and ratio <= row.goal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from opt_einsum import contract
@@ -16,20 +17,20 @@ def rows(threads: int) -> Iterator[Row]:
     for n in (300, 20):
         a, b, c, d = (floats(n, n, seed=k) for k in range(4))
         chain = polytc.compile("Y[i,m] += A[i,j]*B[j,k]*C[k,l]*D[l,m]", threads=threads)
-        yield Row(f"A*B*C*D, {n}", lambda f=chain, x=(a, b, c, d): f(*x),
-                  {"multi_dot": lambda x=(a, b, c, d): np.linalg.multi_dot(x)}, 1.2)
-    a, b, x = floats(1000, 1000), floats(1000, 1000, seed=1), floats(1000, seed=2)
+        yield Row(f"A*B*C*D, {n}", partial(chain, a, b, c, d), {"multi_dot": partial(np.linalg.multi_dot, [a, b, c, d])}, 1.2)
+    s, t, x = floats(1000, 1000), floats(1000, 1000, seed=1), floats(1000, seed=2)
     thin = polytc.compile("Y[i] += A[i,j]*B[j,k]*x[k]", threads=threads)
-    yield Row("A*B*x, 1000", lambda: thin(a, b, x), {"numpy": lambda: a @ (b @ x)}, 1.2)
+    yield Row("A*B*x, 1000", lambda: thin(s, t, x), {"numpy": lambda: s @ (t @ x)}, 1.2)
     p, w, q = floats(200, 64), floats(64, 64, seed=1), floats(200, 64, seed=2)
     form = polytc.compile("Z[i,j] += X[i,k]*W[k,l]*Y[j,l]", threads=threads)
     yield Row("X W Y', 200x64", lambda: form(p, w, q), {"numpy": lambda: p @ w @ q.T}, 1.2)
     g, u, v, z = floats(20, 20, 20), floats(60, 20, seed=1), floats(60, 20, seed=2), floats(60, 20, seed=3)
     tucker = polytc.compile("T[i,j,k] += G[a,b,c]*U[i,a]*V[j,b]*W[k,c]", threads=threads)
     yield Row("Tucker 60^3", lambda: tucker(g, u, v, z), {"opt_einsum": lambda: contract("abc,ia,jb,kc->ijk", g, u, v, z)}, 1.2)
-    t, m, n = floats(100, 100, 100), floats(100, 16, seed=1), floats(100, 16, seed=2)
+    cube, left, right = floats(100, 100, 100), floats(100, 16, seed=1), floats(100, 16, seed=2)
     mttkrp = polytc.compile("M[i,r] += T[i,j,k]*B[j,r]*C[k,r]", threads=threads)
-    yield Row("MTTKRP 100^3 x 16", lambda: mttkrp(t, m, n), {"opt_einsum": lambda: contract("ijk,jr,kr->ir", t, m, n)}, 1.2)
+    yield Row("MTTKRP 100^3 x 16", partial(mttkrp, cube, left, right),
+              {"opt_einsum": partial(contract, "ijk,jr,kr->ir", cube, left, right)}, 1.2)
     yield from _factors(threads)
     yield from _plain(threads)
 
@@ -48,4 +49,4 @@ def _plain(threads: int) -> Iterator[Row]:
     for m, n, k in ((384, 384, 384), (300, 211, 417), (8, 4096, 4096)):
         a, b = floats(m, k), floats(k, n, seed=1)
         product = polytc.compile("C[i,j] += A[i,k]*B[k,j]", threads=threads)
-        yield Row(f"matmul {m}x{n}x{k}", lambda f=product, x=a, y=b: f(x, y), {"numpy": lambda x=a, y=b: x @ y}, 1.0)
+        yield Row(f"matmul {m}x{n}x{k}", partial(product, a, b), {"numpy": partial(np.matmul, a, b)}, 1.0)

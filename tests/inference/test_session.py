@@ -240,7 +240,7 @@ def test_outputs_that_are_not_as_declared() -> None:
     """ONNX Runtime warns of them and runs; so does a session."""
     info = helper.make_tensor_value_info
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [info("x", TensorProto.FLOAT, ["n", 2])],
-                              [info("y", TensorProto.FLOAT, [1, "length"])])
+                              [info("y", TensorProto.FLOAT, [1, "length", 3])])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     with pytest.raises(polytc.ModelError):
         polytc.load_onnx(made).compile().run(None, {"x": X})
@@ -249,4 +249,4 @@ def test_outputs_that_are_not_as_declared() -> None:
         found = session.run(None, {"x": X})
     np.testing.assert_array_equal(found[0], np.maximum(X, 0))
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.maximum(X, 0))
-    assert session.get_outputs()[0].shape == [1, "length"]
+    assert session.get_outputs()[0].shape == [1, "length", 3]
