@@ -99,6 +99,18 @@ CASES = [
     Case("QGemm", [q(3, 4), S, U, q(4, 5, dtype=np.int8), np.float32(.01), I, R.integers(-900, 900, 5).astype(np.int32), S,
          U], stored=6),
     Case("QGemm", [q(3, 4), S, U, q(5, 4, dtype=np.int8), f(5)**2 / 50, np.zeros(5, np.int8)], {"transB": 1}, stored=5),
+    Case("Attention", [f(2, 5, 8), f(8, 24), f(24)], {"num_heads": 2}),
+    Case("Attention", [f(2, 5, 8), f(8, 24), f(24), np.int32([[1, 1, 1, 0, 0], [1] * 5])], {"num_heads": 2}),
+    Case("Attention", [f(2, 5, 8), f(8, 24), f(24)], {"num_heads": 4, "unidirectional": 1, "scale": .3}),
+    Case("Attention", [f(2, 5, 8), f(8, 24), f(24), "", "", f(1, 2, 5, 5)], {"num_heads": 2}),
+    Case("Attention", [f(2, 5, 8), f(8, 24), f(24), np.int32([[1, 1, 1, 0, 0], [1] * 5]), "", f(2, 2, 5, 5)], {"num_heads": 2}),
+    Case("Attention", [f(2, 5, 8), f(8, 28), f(28)], {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 12]}),
+    Case("MultiHeadAttention", [f(2, 5, 8), f(2, 7, 8), f(2, 7, 8)], {"num_heads": 2}),
+    Case("MultiHeadAttention", [f(2, 5, 8), f(2, 7, 8), f(2, 7, 8), f(24), np.int32([[1] * 6 + [0], [1] * 7])],
+         {"num_heads": 2}),
+    Case("MultiHeadAttention", [f(2, 5, 8), f(2, 7, 8), f(2, 7, 8), "", "", f(1, 2, 5, 7)], {"num_heads": 2, "scale": .2}),
+    Case("RotaryEmbedding", [f(2, 5, 16), R.integers(0, 9, (2, 5)), f(9, 4), f(9, 4)], {"num_heads": 2}),
+    Case("RotaryEmbedding", [f(2, 3, 5, 8), R.integers(0, 9, (2, 5)), f(9, 4), f(9, 4)], {"interleaved": 1}),
     Case("Trilu", [f(4, 5)], {"upper": 0}), Case("Trilu", [f(4, 5), np.int64(1)])]
 
 UNSEEN = {"BiasSplitGelu"}
