@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -23,10 +24,14 @@ SHAPES: dict[str, tuple[int, ...]] = {"A": (4, 5), "B": (5, 6)}
 A, B = np.arange(20, dtype=np.float32).reshape(4, 5), np.ones((5, 6), np.float32)
 
 
-def graph() -> polytc.Graph:
+def onnx_model() -> onnx.ModelProto:
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 5]) for n in "xy"]
     made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
-    return polytc.load_onnx(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def graph() -> polytc.Graph:
+    return polytc.load_onnx(onnx_model())
 
 
 def model() -> polytc.Model:
@@ -71,6 +76,8 @@ PUBLIC: dict[str, list[tuple[Callable[[], Any], Callable[[Any], Any]]]] = {
                (tiled, lambda r: str(r.complete("cpu")))],
     "Graph": [(graph, text)],
     "Model": [(model, lambda m: [m.run(None, {"x": A - 5})[0].tolist(), m.inputs, m.outputs])],
+    "InferenceSession": [(lambda: polytc.InferenceSession(onnx_model().SerializeToString()),
+                          lambda s: [s.run(None, {"x": A - 5})[0].tolist(), s.get_inputs(), s.get_outputs()])],
 }
 """Public type -> ways to get one, and what a copy has in common with it."""
 

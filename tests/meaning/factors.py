@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from polytc.lang.parsing import syntax as sx
@@ -44,6 +46,30 @@ def error(x: Plan, e: sx.Expr, at: Expressions, term: Value, where: np.ndarray, 
         lost |= np.isnan(apart) | np.isfinite(first) & ~np.isfinite(written)
         rounding = 2.0 ** -digits * 2 * (len(factors) + 1) * np.abs(np.where(np.isfinite(behind), behind, 0).astype(np.float64))
     return values.some(np.where(lost, np.inf, apart + rounding))
+
+
+def spread(x: Plan, e: sx.Expr, at: Expressions, term: Value) -> Bound:
+    """What is to be added to the error of each term where infinities or NaN may reach results that have no term with them: in
+    sums that are scattered, whose factors are multiplied with 0 beside their range, and in those of three factors or more,
+    where some are multiplied before others."""
+    summed = [n for n in x.indices if n not in x.around]
+    meeting = any(len(x.names(s) & set(summed)) > 1 for s in x.s.subscripts)
+    factors = list(_flat(e, x))
+    if not types.is_float(term.type) or len(factors) < 2 or not (meeting or len(factors) > 2):
+        return None
+    with np.errstate(all="ignore"):
+        finite = all(np.isfinite(np.asarray(at.value(f).data, np.float64)).all() for f in factors)
+    return None if finite else values.some(np.full(np.shape(term.data), np.inf))
+
+
+def _flat(e: sx.Expr, x: Plan) -> Iterator[sx.Expr]:
+    if isinstance(e, sx.Name) and e.id in x.lets:
+        yield from _flat(x.lets[e.id], x)
+    elif isinstance(e, sx.Binary) and e.op == "*":
+        yield from _flat(e.a, x)
+        yield from _flat(e.b, x)
+    else:
+        yield e
 
 
 def _taken(e: sx.Expr, x: Plan, at: Expressions, summed: set[str]) -> tuple[sx.Expr | None, Factors]:

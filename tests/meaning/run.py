@@ -163,7 +163,8 @@ class Run:
         places = [at.value(e) for e in x.s.subscripts]
         where = updates.flat(target, [np.broadcast_to(p.data, n).astype(np.int64) for p in places], n)
         if x.s.op == "+" and not self.program.precise:
-            found = [replace(v, error=values.added(v.error, factors.error(x, e, at, v, where, target.data.size)))
+            found = [replace(v, error=values.added(v.error, factors.error(x, e, at, v, where, target.data.size),
+                                                   factors.spread(x, e, at, v)))
                      for e, v in zip(x.values, found, strict=True)]
         keep = np.logical_and.reduce([np.broadcast_to(s, n) for s in at.skips]) if at.skips else np.ones(n, bool)
         found = [Value(np.broadcast_to(v.data, n)[keep], v.type, error=_each(v.error, n, keep), slack=_each(v.slack, n, keep))

@@ -147,6 +147,7 @@ def load_pattern(fn: ir.Function, dtype: DType, lanes: Sequence[int], at: Callab
         return load_masked(fn, dtype, at(lanes[0]), prefix if mask is None else fn.binary("and", mask, prefix))
     if active is not None:
         lanes = (*lanes[:active], *(lanes[active - 1] for _ in lanes[active:]))
+        mask = mask if mask is None else fn.binary("and", mask, first_lanes(active, count))
     if len(set(lanes)) == 1:
         one = at(lanes[0])
         return fn.splat(load(fn, dtype, one), count) if mask is None else load_splat_masked(fn, dtype, one, mask)

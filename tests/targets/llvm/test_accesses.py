@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -144,3 +149,25 @@ def test_an_address_that_was_loaded_is_loaded_again_after_a_store() -> None:
     body = loops.block(loops.Store(out, (c(0),), load(a, load(out, c(0)))), loops.Store(out, (c(1),), load(b, load(out, c(0)))))
     x, y = np.array([2, 7, 3, 1]), np.array([5, 6, 8, 9])
     assert list(run(module(body, a, b, out), x, y)) == [x[0], y[x[0]], 0, 0]
+
+
+def test_lanes_that_do_not_count_read_nothing_under_a_guard() -> None:
+    """Eleven of sixteen lanes count, backwards, and a guard holds for the others: they have the address of the last one, which
+    lies behind the array, at a protected page."""
+    script = """
+import numpy as np, polytc
+from tests.guarded import guarded
+text = "def f(inout i32[13,64] X, i16[9] A) { for t in 10:-1:-1 { X[i,t+2] = i32((A[t+i] else 2) + 1) where i in 0:13:2 } }"
+a = guarded("A", 18, "end", align=2).array.view(np.int16)
+a[:] = np.arange(9)
+x = np.zeros((13, 64), np.int32)
+polytc.compile(text, threads=1)(x, a)
+expected = np.zeros_like(x)
+for t in range(11):
+    for i in range(0, 13, 2):
+        expected[i, t + 2] = (a[t + i] if t + i < 9 else 2) + 1
+assert (x == expected).all()
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+                         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
+    assert ran.returncode == 0, ran.stderr
