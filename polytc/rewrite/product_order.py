@@ -165,13 +165,14 @@ def _ordered(s: pr.Statement, factors: Sequence[_Factor]) -> list[tuple[int, int
 
 
 def _products(s: pr.Statement, factors: Sequence[_Factor], pairs: Sequence[tuple[int, int]]) -> list[_Product]:
-    """What each product keeps, and what it sums over."""
+    """What each product keeps, and what it sums over: the last one also what no factor names, which counts its terms."""
+    nameless = frozenset(s.indices).difference(_result(s), *(f.indices for f in factors))
     parts, left, found = [f.indices for f in factors], set(range(len(factors))), list[_Product]()
     for first, second in pairs:
         left -= {first, second}
         own = parts[first] | parts[second]
         kept = own & _result(s).union(*(parts[n] for n in left)) if left else _result(s)
-        found.append(_Product(first, second, kept, own - kept))
+        found.append(_Product(first, second, kept, own - kept if left else own - kept | nameless))
         left.add(len(parts))
         parts.append(kept)
     return found

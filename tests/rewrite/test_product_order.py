@@ -121,6 +121,17 @@ def test_random_networks(number: int) -> None:
     np.testing.assert_array_equal(evaluate(made, given)["Y"], np.einsum(equation, *given.values(), optimize=True))
 
 
+@pytest.mark.parametrize("text", [
+    "Y[i,l] += A[i,j]*B[j,k]*C[k,l] where i in 0:24, m in 0:7", "S += A[i,j]*B[j,k]*C[k,l] where m in 0:3, n in 0:5",
+    "Y[i] += A[i,j]*B[j,k]*C[k,l] where m in 0:3"])
+def test_indices_that_no_factor_names(text: str) -> None:
+    """They say how often each term is added."""
+    given = arrays(dict.fromkeys("ABC", (24, 24)), np.int64)
+    lowered = polytc.lower(text, shapes=dict.fromkeys("ABC", (24, 24)), dtypes=dict.fromkeys("ABC", "i64"))
+    assert "_product" in str(lowered.rewritten)
+    np.testing.assert_array_equal(polytc.run(text, **given), polytc.evaluate(text, **given))
+
+
 def test_open_sizes() -> None:
     shapes = {"A": ("M", "N"), "B": ("N", "K"), "x": ("K",)}
     op = polytc.compile("Y[i] += A[i,j]*B[j,k]*x[k]", shapes=shapes)
