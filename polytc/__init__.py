@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from polytc.lazy_names import lazily
+
 if TYPE_CHECKING:
     from polytc.api import FixedOp, Op, compile, evaluate, run
     from polytc.contraction import einsum, tensordot, transpose
@@ -37,15 +39,11 @@ __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransfor
            "einsum", "evaluate", "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
 
 
+_named = lazily(__name__, _HOME)
+
+
 def __getattr__(name: str) -> Any:
-    if name == "schedule":  # the package of that name, which can be called
-        return import_module("polytc.schedule")
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'polytc' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    return import_module("polytc.schedule") if name == "schedule" else _named(name)  # the package, which can be called
 
 
 def __dir__() -> list[str]:

@@ -34,10 +34,11 @@ class Converted:
     program: Program | None = None
 
 
-def convert(given: Mapping[str, Any], numbers: Mapping[str, DType | None], shapes: Mapping[str, tuple[int, ...]],
+def convert(given: Mapping[str, Any], out: Any, numbers: Mapping[str, DType | None], shapes: Mapping[str, tuple[int, ...]],
             dtypes: Mapping[str, DType], in_place: Callable[[Mapping[str, Place], Converted], Program | None]) -> Converted:
-    """numbers: the scalars of the program; shapes, dtypes: as declared. in_place: the program that reads arrays where they lie,
-    None where they are to be copied. Raises E402 to E406, E409."""
+    """numbers: the scalars of the program; shapes, dtypes: as declared. out: what `out=` gave, which may lie between elements
+    of an input. in_place: the program that reads arrays where they lie, None where they are to be copied. Raises E402 to E406,
+    E409."""
     found = Converted()
     lying = dict[str, tuple[Place, np.ndarray]]()
     for name, value in given.items():
@@ -48,7 +49,7 @@ def convert(given: Mapping[str, Any], numbers: Mapping[str, DType | None], shape
         array = check_declared(name, as_array(name, value), shapes.get(name), dtypes.get(name))
         found.arrays[name], found.shapes[name], found.dtypes[name] = array, array.shape, dtype_of(name, array.dtype)
         place = None if array.flags.c_contiguous else strided.lying_in(array)
-        if place is not None:
+        if place is not None and not any(np.may_share_memory(place[1], o) for o in _arrays(out)):
             lying[name] = place
     if lying and not found.scalars:
         places = {n: place for n, (place, _) in lying.items()}
@@ -67,3 +68,9 @@ def convert(given: Mapping[str, Any], numbers: Mapping[str, DType | None], shape
             number = found.scalars[name]
             found.key += (repr(number), type(number))
     return found
+
+
+def _arrays(out: Any) -> list[np.ndarray]:
+    """The arrays of numpy that `out=` gives."""
+    given = out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else (out,)
+    return [a for a in given if isinstance(a, np.ndarray)]

@@ -350,10 +350,7 @@ class Op:
 
     def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
         """The general call: converts and checks every argument, compiles where needed."""
-        named = dict(zip(self.inputs, args))
-        given = convert(named, self._numbers, self._shapes, self._dtypes, self._in_place)
-        if out is not None and any(np.may_share_memory(given.arrays[n], o) for n in given.places for o in _arrays(out)):
-            given = convert(named, self._numbers, self._shapes, self._dtypes, lambda places, given: None)
+        given = convert(dict(zip(self.inputs, args)), out, self._numbers, self._shapes, self._dtypes, self._in_place)
         found = self._specialise(tuple(given.key), given.shapes, given.dtypes, given.scalars, given.program)
         return self._run(found, tuple(given.arrays[n] for n in found.order), out, given.copied)
 
@@ -393,12 +390,6 @@ class Op:
         if out is not None:
             return out
         return results[0] if self._result is None else self._result(*results)
-
-
-def _arrays(out: Any) -> list[np.ndarray]:
-    """The arrays of numpy that `out=` gives."""
-    given = out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else (out,)
-    return [a for a in given if isinstance(a, np.ndarray)]
 
 
 def _again(text: str, target: str | Target, options: Options) -> Op:

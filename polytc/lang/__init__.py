@@ -5,8 +5,9 @@ Every name below is imported when it is first used: what runs compiled code need
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from polytc.lazy_names import lazily
 
 if TYPE_CHECKING:
     from polytc.lang.building import build
@@ -24,11 +25,4 @@ _HOME = {
 
 __all__ = ["Param", "Signature", "build", "dimensions", "evaluate", "names", "signature"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'polytc.lang' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOME)

@@ -13,8 +13,9 @@ Every name below is imported when it is first used: what runs compiled code need
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from polytc.lazy_names import lazily
 
 if TYPE_CHECKING:
     from polytc.machine.alignment import ALIGNMENT
@@ -37,11 +38,4 @@ _HOME = {
 __all__ = ["ALIGNMENT", "AVX2", "AVX512", "DEVICES", "DOUBLE_PUMPED", "GENERIC_CPU", "GENERIC_GPU", "NEON", "SVE", "Cache",
            "Costs", "Estimate", "Machine", "detect", "detect_caches"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'polytc.machine' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOME)

@@ -22,7 +22,7 @@ _CORNERS = 10
 
 def condition_indices(condition: pr.Expr) -> frozenset[str]:
     """The indices of a condition."""
-    return frozenset(n.name for n in pr.walk(condition) if isinstance(n, pr.Index))
+    return frozenset(pr.index_names(condition))
 
 
 def as_bounds(condition: pr.Expr) -> tuple[QuasiAffine, int | None, int | None] | None:

@@ -38,7 +38,9 @@ from polytc.program.terms import (
     Select,
     Unary,
     children,
+    factors,
     format_expr,
+    index_names,
     levels,
     map_expr,
     rebuild,
@@ -47,7 +49,7 @@ from polytc.program.terms import (
 )
 
 __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select", "Unary",
-           "children", "format_expr", "levels", "map_expr", "rebuild", "substitute", "walk"]
+           "children", "factors", "format_expr", "index_names", "levels", "map_expr", "rebuild", "substitute", "walk"]
 """What `program.terms` has and is used as `program.Read` everywhere."""
 
 

@@ -21,8 +21,7 @@ def read_in_place(program: pr.Program, places: Mapping[str, Place]) -> pr.Progra
     for s in program.statements:
         for read in pr.reads(s):
             place = places.get(read.tensor)
-            clamped = any(isinstance(x, pr.Read) for sub in read.subscripts for x in pr.walk(sub))
-            if place is not None and not place.exact and (read.default is not None or clamped):
+            if place is not None and not place.exact and (read.default is not None or read.gathers):
                 return None
 
     def moved(e: pr.Expr) -> pr.Expr:

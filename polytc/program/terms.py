@@ -51,6 +51,11 @@ class Read(Node):
     default: Const | None = None
     shielded: bool = field(default=False, compare=False, repr=False)
 
+    @property
+    def gathers(self) -> bool:
+        """Does memory decide which element is read?"""
+        return any(isinstance(x, Read) for sub in self.subscripts for x in walk(sub))
+
 
 @node
 class Unary(Node):
@@ -147,6 +152,20 @@ def walk(e: Expr) -> Iterator[Expr]:
             rest += reversed(children(nodes[-1]))
         object.__setattr__(e, "_nodes", tuple(nodes))
         return iter(e._nodes)
+
+
+def index_names(e: Expr) -> Iterator[str]:
+    """The indices in an expression, from left to right, as often as they stand there."""
+    return (x.name for x in walk(e) if isinstance(x, Index))
+
+
+def factors(e: Expr) -> Iterator[Expr]:
+    """The factors of a product, from left to right; what is no product is one."""
+    if isinstance(e, Binary) and e.op == "*":
+        yield from factors(e.a)
+        yield from factors(e.b)
+    else:
+        yield e
 
 
 DEEPEST = 150

@@ -98,7 +98,7 @@ def _meetings(program: pr.Program, s: pr.Statement) -> list[_Meeting]:
         if meeting is None or not _vanishes(program, s, meeting):
             return []
         found.append(meeting)
-    named = [index for sub in s.subscripts for index in _indices(sub)]
+    named = [i for sub in s.subscripts for i in pr.index_names(sub)]
     return found if len(named) == len(set(named)) else []
 
 
@@ -118,8 +118,8 @@ def _vanishes(program: pr.Program, s: pr.Statement, m: _Meeting) -> bool:
     """Is a factor of the value 0 where the outer index leaves its range, if reads that name it are 0 beside their tensors?"""
     own = [r for r in pr.reads(s) if _names(r, m.outer)]
     outside = any(x == pr.Index(m.outer.index) for x in _beside_reads(s.value))
-    plain = all(r.default is None and not any(isinstance(x, pr.Read) for x in _within(r)) for r in own)
-    return plain and not outside and any(_spans(program, f, m.outer) for f in _factors(s.value))
+    plain = all(r.default is None and not r.gathers for r in own)
+    return plain and not outside and any(_spans(program, f, m.outer) for f in pr.factors(s.value))
 
 
 def _spans(program: pr.Program, factor: pr.Expr, outer: pr.Range) -> bool:
@@ -133,14 +133,6 @@ def _spans(program: pr.Program, factor: pr.Expr, outer: pr.Range) -> bool:
                for sub, low, extent in zip(factor.subscripts, t.lower, t.shape, strict=True))
 
 
-def _factors(e: pr.Expr) -> Iterator[pr.Expr]:
-    if isinstance(e, pr.Binary) and e.op == "*":
-        yield from _factors(e.a)
-        yield from _factors(e.b)
-    else:
-        yield e
-
-
 def _beside_reads(e: pr.Expr) -> Iterator[pr.Expr]:
     """The parts of an expression that are not within a read."""
     yield e
@@ -149,17 +141,8 @@ def _beside_reads(e: pr.Expr) -> Iterator[pr.Expr]:
             yield from _beside_reads(part)
 
 
-def _within(read: pr.Read) -> Iterator[pr.Expr]:
-    """All parts of its subscripts."""
-    return (x for sub in read.subscripts for x in pr.walk(sub))
-
-
 def _names(read: pr.Read, r: pr.Range) -> bool:
-    return any(x == pr.Index(r.index) for x in _within(read))
-
-
-def _indices(e: pr.Expr) -> list[str]:
-    return [x.name for x in pr.walk(e) if isinstance(x, pr.Index)]
+    return any(r.index in pr.index_names(sub) for sub in read.subscripts)
 
 
 # ---- the rewrite
@@ -177,7 +160,7 @@ def _gathered(s: pr.Statement, meetings: list[_Meeting], names: Names) -> pr.Sta
                      m.constant + m.step * m.outer.lower + m.sign * first)
         ranges = list[pr.Range]()
         for r in s.ranges:
-            ranges += [at, *phase] if r is m.outer or r.index == m.outer.index else \
+            ranges += [at, *phase] if r.index == m.outer.index else \
                 [tap] if r.index == m.inner.index else [r]
         s = replace(s, subscripts=tuple(normalise(place) if d == m.dimension else sub for d, sub in enumerate(s.subscripts)),
                     value=_guarded(s.value, m, values), ranges=tuple(ranges))

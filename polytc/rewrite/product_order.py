@@ -12,7 +12,7 @@ A rewrite from Program to Program. docs/accuracy.md has its bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -89,7 +89,8 @@ def multiply_pairs(program: pr.Program, decision: Decision) -> pr.Program:
         *inner, last = _products(fixed, parts, pairs)
         for p in inner:
             value = _value(parts, p, s.value.dtype)
-            over = tuple(s.by_index[i] for i in _indices(value) if i in p.kept)
+            stored = dict.fromkeys(pr.index_names(value))  # as the factors are
+            over = tuple(s.by_index[i] for i in stored if i in p.kept)
             made = pr.Tensor(names.label(f"{s.target}_product"), s.value.dtype, tuple(r.extent for r in over),
                              tuple(r.lower for r in over))
             tensors.append(made)
@@ -131,15 +132,7 @@ def _factors(program: pr.Program, s: pr.Statement) -> tuple[_Factor, ...]:
     """The factors of a statement that sums products over a box; fewer than three where it is none."""
     if s.op != "+" or s.where or s.bounds or s.value.dtype.kind == "b" or any(r.tensor == s.target for r in pr.reads(s)):
         return ()
-    return tuple(_Factor(e, frozenset(_indices(e)), n) for n, e in enumerate(_flat(s.value)))
-
-
-def _flat(e: pr.Expr) -> Iterator[pr.Expr]:
-    if isinstance(e, pr.Binary) and e.op == "*":
-        yield from _flat(e.a)
-        yield from _flat(e.b)
-    else:
-        yield e
+    return tuple(_Factor(e, frozenset(pr.index_names(e)), n) for n, e in enumerate(pr.factors(s.value)))
 
 
 def _ordered(s: pr.Statement, factors: Sequence[_Factor]) -> list[tuple[int, int]] | None:
@@ -204,7 +197,7 @@ def _seconds(program: pr.Program, s: pr.Statement, factors: Sequence[_Factor], p
 
 def _result(s: pr.Statement) -> frozenset[str]:
     """The indices that a result has."""
-    return frozenset(x.name for sub in s.subscripts for x in pr.walk(sub) if isinstance(x, pr.Index))
+    return frozenset(i for sub in s.subscripts for i in pr.index_names(sub))
 
 
 def _count(s: pr.Statement, indices: frozenset[str]) -> int:
@@ -228,11 +221,6 @@ def _value(parts: Sequence[_Factor], p: _Product, dtype: DType) -> pr.Expr:
     """Both, in the order of the text."""
     first, second = sorted((parts[p.first], parts[p.second]), key=lambda part: part.place)
     return pr.Binary("*", first.value, second.value, dtype)
-
-
-def _indices(e: pr.Expr) -> tuple[str, ...]:
-    """In the order in which they appear, so that what lies between is stored as its factors are."""
-    return tuple(dict.fromkeys(x.name for x in pr.walk(e) if isinstance(x, pr.Index)))
 
 
 def _spelled(pairs: Sequence[tuple[int, int]]) -> tuple[str, ...]:

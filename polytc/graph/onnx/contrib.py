@@ -90,9 +90,11 @@ CONTRIB: Mapping[str, Contrib] = {
     "FusedMatMul": Contrib(("A", "B"), ("Y",), texts.fused_matmul),
     "FusedGemm": Contrib(("A", "B", "C"), ("Y",), texts.fused_gemm),
     "FusedConv": Contrib(("X", "W", "B", "Z"), ("Y",), texts.fused_conv),
-    "SkipLayerNormalization": Contrib(("input", "skip", "gamma", "beta", "bias"), NORM, texts.skip_layer_norm),
+    "SkipLayerNormalization": Contrib(("input", "skip", "gamma", "beta", "bias"), NORM,
+                                      texts.skip_norm("LayerNormalization", "beta")),
     "SimplifiedLayerNormalization": Contrib(("X", "scale"), ("Y", "inv_std_var"), texts.rms_norm),
-    "SkipSimplifiedLayerNormalization": Contrib(("input", "skip", "gamma", "bias"), NORM, texts.skip_rms_norm),
+    "SkipSimplifiedLayerNormalization": Contrib(("input", "skip", "gamma", "bias"), NORM,
+                                                texts.skip_norm("RMSNormalization")),
     "EmbedLayerNormalization": Contrib(
         ("input_ids", "segment_ids", "word_embedding", "position_embedding", "segment_embedding", "gamma", "beta", "mask",
          "position_ids"), ("output", "mask_index", "embedding_sum"), texts.embed_layer_norm),

@@ -95,14 +95,17 @@ def fused_conv(s: Site) -> str | None:
     return end and f"C = Conv{written(s.attributes, own)} (X, W{s.optional('B')})\n{added}{end}"
 
 
-def skip_layer_norm(s: Site) -> str | None:
-    if s.wanted & {"mean", "inv_std_var"}:
-        return None
-    bias = "T = Add(S, bias)\n" if s.has("bias") else "T = Identity(S)\n"
-    total = "input_skip_bias_sum = Identity(T)\n" if "input_skip_bias_sum" in s.wanted else ""
-    epsilon = float(s.number("epsilon", 1e-12))
-    return f"S = Add(input, skip)\n{bias}{total}output = LayerNormalization <axis: int = -1, epsilon: float = {epsilon!r}> " \
-           f"(T, gamma{s.optional('beta')})"
+def skip_norm(norm: str, *more: str) -> Callable[[Site], str | None]:
+    """The normalisation of a sum. more: its inputs behind `gamma`."""
+    def text(s: Site) -> str | None:
+        if s.wanted & {"mean", "inv_std_var"}:
+            return None
+        bias = "T = Add(S, bias)\n" if s.has("bias") else "T = Identity(S)\n"
+        total = "input_skip_bias_sum = Identity(T)\n" if "input_skip_bias_sum" in s.wanted else ""
+        epsilon = float(s.number("epsilon", 1e-12))
+        return f"S = Add(input, skip)\n{bias}{total}output = {norm} <axis: int = -1, epsilon: float = {epsilon!r}> " \
+               f"(T, gamma{s.optional(*more)})"
+    return text
 
 
 def rms_norm(s: Site) -> str | None:
@@ -110,16 +113,6 @@ def rms_norm(s: Site) -> str | None:
         return None
     axis, epsilon = int(s.number("axis", -1)), float(s.number("epsilon", 1e-5))
     return f"Y = RMSNormalization <axis: int = {axis}, epsilon: float = {epsilon!r}> (X, scale)"
-
-
-def skip_rms_norm(s: Site) -> str | None:
-    if s.wanted & {"mean", "inv_std_var"}:
-        return None
-    bias = "T = Add(S, bias)\n" if s.has("bias") else "T = Identity(S)\n"
-    total = "input_skip_bias_sum = Identity(T)\n" if "input_skip_bias_sum" in s.wanted else ""
-    epsilon = float(s.number("epsilon", 1e-12))
-    return f"S = Add(input, skip)\n{bias}{total}output = RMSNormalization <axis: int = -1, epsilon: float = {epsilon!r}> " \
-           "(T, gamma)"
 
 
 def embed_layer_norm(s: Site) -> str:

@@ -193,8 +193,7 @@ def _factor(s: pr.Statement, e: pr.Expr) -> Factor | None:
         return replace(inside, zero=e.b) if inside is not None and inside.zero is None and fixed else None
     if not isinstance(e, pr.Cast) or not isinstance(e.a, pr.Read) or e.a.default is not None or e.a.dtype == e.dtype:
         return None
-    gathers = any(isinstance(x, pr.Read) for sub in e.a.subscripts for x in pr.walk(sub))
-    return Factor(e.a) if not gathers else None
+    return None if e.a.gathers else Factor(e.a)
 
 
 def _fits(f: Factor, kind: DType) -> bool:

@@ -69,18 +69,9 @@ def _inside(s: pr.Statement, e: pr.Binary, own: list[pr.Range]) -> tuple[str, in
     sign = steps[r.index]
     rest = replace(form, terms=tuple((i, c) for i, c in form.terms if i != r.index))
     low, high = interval(rest, s.box)
-    turn = _turn(s, e)
+    turn = int(sum(interval(form, s.box)) // 2 // size)  # how often the middle of its values has wrapped around
     first, last = int(turn * size - low), int((turn + 1) * size - 1 - high)  # of sign * r
     return (r.index, first, last + 1) if sign > 0 else (r.index, -last, -first + 1)
-
-
-def _turn(s: pr.Statement, e: pr.Binary) -> int:
-    """How often the middle of its values has wrapped around."""
-    form, size = linear(e.a), _size(e)
-    assert form is not None
-    assert size is not None
-    low, high = interval(form, s.box)
-    return int((low + high) // 2 // size)
 
 
 def _parts(s: pr.Statement, cuts: list[tuple[str, tuple[int, int]]], names: Names) -> Iterator[pr.Statement]:
