@@ -272,7 +272,7 @@ class Expressions:
         if t.type in types.HALVES and t.halves == "output":
             held = values.half(held)
         if t.data.dtype != types.computed(t.type) and t.type != types.UNKNOWN:  # an accumulator of another type
-            held = values.cast(replace(held, type=types.of_array(t.data)), t.type)
+            held = values.settled(replace(held, type=types.of_array(t.data)), t.type, t.halves)
         return held
 
     def guarded(self, e: sx.Access, default: sx.Expr | None) -> Value:

@@ -63,8 +63,8 @@ def settled(t: Stored) -> Stored:
     """The tensor in its own type, not in that of its accumulator."""
     if t.data.dtype == types.computed(t.type):
         return t
-    v = values.cast(Value(t.data, types.of_array(t.data), error=t.error), t.type)
-    return Stored(t.type, t.lower, v.data, v.error)
+    v = values.settled(Value(t.data, types.of_array(t.data), error=t.error), t.type, t.halves)
+    return Stored(t.type, t.lower, v.data, v.error, halves=t.halves)
 
 
 def opened(t: Stored, accumulator: str | None) -> Stored:
@@ -121,7 +121,7 @@ class Run:
         if any(last - first > high for t, o in zip(x.targets, callee.outputs)
                for (first, last), (_, high) in zip(callee.hulls[o], self.program.hulls[t], strict=True)):
             raise Unsupported("a call on a tensor that is larger behind it")
-        given = {p.name: Stored(t.type, (0,) * t.data.ndim, t.data if p.inout else t.data.copy(), t.error, t.slack)
+        given = {p.name: Stored(t.type, (0,) * t.data.ndim, t.data if p.inout else t.data.copy(), t.error, t.slack, t.halves)
                  for p, t in ((p, held[name]) for p, name in x.tensors)}
         found = Run(callee, given).run()
         for p, name in x.tensors:

@@ -280,3 +280,13 @@ def test_halves_are_rounded_where_they_are_given_back() -> None:
     assert (value, error, value.dtype) == (1000, 0, np.float16)
     value, error = meaning("Y[i] = X[i] / 3; C[i] = f32(Y[i]) - X[i] / 3 -> (C, Y)", {"X": x})["C"]
     assert (value.max() < 0, error.max()) == (True, 0)  # rounded where another statement reads it
+
+
+def test_arguments_of_calls_and_accumulators_are_not_rounded() -> None:
+    """A temporary of halves is held in f32, whoever reads it."""
+    x = np.array([1.0009765625], np.float16)  # its square lies between two halves
+    call = "op Less<a>(X[*i]) -> Y[*i] { Y[*i] = X[*i] - a }"
+    for made in ("T[i] = X[i] * X[i]", "acc(f64) T[i] += X[i] * X[i]"):
+        for read in ("Z = Less<a=1>(T)", "Z[i] = T[i] - 1"):
+            value, _ = meaning(f"{call}\n{made}\n{read}", {"X": x})["Z"]
+            assert value[0] == np.float16(np.float64(x[0]) ** 2 - 1), (made, read)

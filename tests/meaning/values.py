@@ -144,6 +144,14 @@ def stored_as(a: Value, name: str) -> Value:
     return replace(a, type=name, error=largest(added(a.error, a.slack), error), slack=None)
 
 
+def settled(a: Value, name: str, halves: str) -> Value:
+    """What a tensor holds of its accumulator, see Stored: a temporary of halves rounds it to f32 only."""
+    if name not in types.HALVES or halves == "output":
+        return cast(a, name)
+    v = cast(a, "f32")
+    return stored_as(v, name) if halves == "open" else replace(v, type=name)
+
+
 def select(c: Value, a: Value, b: Value, to: str) -> Value:
     """a where c, else b, both of one type."""
     data = np.where(c.data, a.data, b.data)
