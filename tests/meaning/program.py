@@ -47,6 +47,8 @@ class Program:
         self.hulls: dict[str, Hull] = {}
         self.guess: dict[str, str] = {}
         self.callees: dict[Any, Program] = {}
+        self.passed: dict[int, dict[str, Hull]] = {}
+        """id of an Invoke -> the bounds of what is passed: as far as the statements before wrote it."""
         self.analyse()
 
     @staticmethod
@@ -192,6 +194,7 @@ class Program:
         names = [name for _, name in x.tensors]
         if any(n not in hulls or known[n] == types.UNKNOWN for n in names):
             return [(t, (types.UNKNOWN, False), None) for t in x.targets]
+        self.passed[id(x)] = {n: hulls[n] for n in names}
         callee = self.callee(x, {n: Stored(known[n], (), np.broadcast_to(
             np.zeros((), types.computed(known[n])), [h - low + 1 for low, h in hulls[n]])) for n in names})
         self.ranks |= {t: len(callee.hulls[o]) for t, o in zip(x.targets, callee.outputs)}

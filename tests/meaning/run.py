@@ -27,6 +27,7 @@ from tests.meaning.calls import Invoke
 from tests.meaning.expressions import Expressions, Refused, Stored
 from tests.meaning.plan import Plan, Points, Unsupported
 from tests.meaning.program import Program
+from tests.meaning.ranges import Hull
 from tests.meaning.values import Bound, Number, Value
 
 __all__ = ["Refused", "Unsupported", "meaning"]
@@ -65,6 +66,13 @@ def settled(t: Stored) -> Stored:
         return t
     v = values.settled(Value(t.data, types.of_array(t.data), error=t.error), t.type, t.halves)
     return Stored(t.type, t.lower, v.data, v.error, halves=t.halves)
+
+
+def part(t: Stored, hull: Hull) -> Stored:
+    """The elements within bounds: what is passed is a tensor as far as the statements before wrote it."""
+    own = tuple(slice(low - first, high + 1 - first) for (low, high), first in zip(hull, t.lower, strict=True))
+    bounds = (None if b is None else values.some(np.broadcast_to(b, t.data.shape)[own]) for b in (t.error, t.slack))
+    return Stored(t.type, tuple(low for low, _ in hull), t.data[own], *bounds, t.halves)
 
 
 def opened(t: Stored, accumulator: str | None) -> Stored:
@@ -116,7 +124,9 @@ class Run:
 
     def invoke(self, x: Invoke) -> None:
         """Runs a definition on copies of its arguments, from 0 each; what it declares `inout` is written in place."""
-        held = {name: settled(self.tensors[name]) for _, name in x.tensors}
+        held = {name: part(settled(self.tensors[name]), hull) for name, hull in self.program.passed[id(x)].items()}
+        if any(p.inout and held[name].data.shape != self.tensors[name].data.shape for p, name in x.tensors):
+            raise Unsupported("a call that writes a part of a tensor")
         callee = self.program.callee(x, held)
         if any(last - first > high for t, o in zip(x.targets, callee.outputs)
                for (first, last), (_, high) in zip(callee.hulls[o], self.program.hulls[t], strict=True)):

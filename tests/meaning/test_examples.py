@@ -290,3 +290,13 @@ def test_arguments_of_calls_and_accumulators_are_not_rounded() -> None:
         for read in ("Z = Less<a=1>(T)", "Z[i] = T[i] - 1"):
             value, _ = meaning(f"{call}\n{made}\n{read}", {"X": x})["Z"]
             assert value[0] == np.float16(np.float64(x[0]) ** 2 - 1), (made, read)
+
+
+def test_a_call_takes_a_tensor_as_far_as_it_is_written() -> None:
+    """As a statement in its place would, see "Ranges" in docs/language.md: T grows behind the sum."""
+    text = "T[i] += X[k] where i in 0:9, k < i\nfor t in 0:2 {{\n S = 0\n {}\n T[t] = 5\n}} -> (T, S)"
+    plain = meaning(text.format("S += T[i]"), {"X": np.ones(9, np.float32)})
+    assert plain["S"][0] == sum(range(1, 9))
+    called = meaning("def Sum(X) -> (S) { S += X[i] }\n" + text.replace(" S = 0\n", "").format("S = Sum(T)"),
+                     {"X": np.ones(9, np.float32)})
+    assert called["S"][0] == plain["S"][0]

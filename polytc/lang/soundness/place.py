@@ -13,7 +13,7 @@ from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
 from polytc.program.affine import Affine, affine, indices, interval
-from polytc.program.domain import Domain
+from polytc.program.domain import Domain, condition_indices
 
 _REACH = 1 << 62
 """Subscripts stay below this, so that no target's 64-bit arithmetic on them wraps."""
@@ -142,7 +142,7 @@ def _of_none(s: check.Placed) -> ranges.Hull:
     those that the other indices give them."""
     box = {i: ends for i, ends in s.domain.box.items() if i not in s.vacant}
     own = [f for f in s.forms if not indices(f) & s.vacant]
-    found = image(own, Domain(box, s.domain.conditions))
+    found = image(own, Domain(box, tuple(c for c in s.domain.conditions if condition_indices(c) <= box.keys())))
     rest = iter(found.hull if found is not None else [interval(f, box) for f in own])
     lows = (interval(f, s.domain.box)[0] for f in s.forms)
     return tuple((low, low - 1) if indices(f) & s.vacant else next(rest) for f, low in zip(s.forms, lows, strict=True))
