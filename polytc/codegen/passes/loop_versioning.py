@@ -118,7 +118,7 @@ def _stores_move(s: loops.Stmt, var: str) -> bool:
 
 def _tile(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loops.Stmt, list[Condition]]:
     """A nest of point loops, and the conditions under which all its bounds are constant."""
-    s = _renamed(s, next(facts.numbers))
+    s = _renamed(s, facts.numbers)
     found = _nest(s, known, 1)
     if found is None:
         return s, []
@@ -128,12 +128,15 @@ def _tile(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
     return s, unmet
 
 
-def _renamed(s: loops.For, number: int) -> loops.For:
-    """The nest with names of its own for the point loops."""
+def _renamed(s: loops.For, numbers: Iterator[int]) -> loops.For:
+    """The nest with names of its own for the point loops: one after another over the same variable have different ones."""
+    number, met = next(numbers), set[str]()
+
     def on_stmt(x: loops.Stmt) -> loops.Stmt:
         if not isinstance(x, loops.For) or x.kind not in POINT:
             return x
-        name = f"{x.var}.{number}"
+        name = f"{x.var}.{next(numbers) if x.var in met else number}"
+        met.add(x.var)
         return replace(x, var=name, body=simplify.substitute(x.body, {x.var: loops.Var(name)}))
     renamed = traverse.map_stmt(s, on_stmt, lambda e: e)
     assert isinstance(renamed, loops.For)

@@ -51,8 +51,10 @@ def tiles(seed: int) -> tuple[L.Module, dict[str, np.ndarray]]:
     value = L.Binary("+", P.load(y, row, column), P.mul(P.load(x, row, k), P.load(z, k, column)), F64)
     inside_m, inside_n = (L.binary("-", L.const(e), P.mul(v, L.const(t))) for e, v, t in ((m, i, ROWS), (n, j, COLUMNS)))
     high_p = L.Call("min", (bound(rng, "min", ROWS, "ijk"), inside_m), p.dtype)
-    high_q = L.Call("min", (bound(rng, "min", COLUMNS, "ijkp"), inside_n), p.dtype)
-    body: L.Stmt = L.For("q", bound(rng, "max", 0, "ijkp"), high_q, 1, L.Store(y, (row, column), value), "vector")
+    body: L.Stmt = L.block(*(
+        L.For("q", bound(rng, "max", 0, "ijkp"), L.Call("min", (bound(rng, "min", COLUMNS, "ijkp"), inside_n), q.dtype), 1,
+              L.Store(y, (row, column), value), "vector")
+        for _ in range(rng.choice((1, 1, 2)))))                         # of a union, isl makes loops one after another
     body = L.For("p", bound(rng, "max", 0, "ijk"), high_p, 1, body, "unroll")
     order = rng.choice(("ijk", "kij", "ikj", "jik"))
     for at, name in reversed(list(enumerate(order))):
