@@ -225,7 +225,9 @@ def _without_reads(s: pr.Statement, hulls: Mapping[str, Hull]) -> pr.Statement:
             return e.default
         return e
 
-    return replace(s, value=pr.map_expr(s.value, put), subscripts=tuple(pr.map_expr(e, put) for e in s.subscripts),
+    value = pr.map_expr(s.value, put)
+    return replace(s, value=s.value if value == s.value else type_promotion.fold(value),
+                   subscripts=tuple(pr.map_expr(e, put) for e in s.subscripts),
                    bounds=tuple(replace(b, lower=pr.map_expr(b.lower, put), upper=pr.map_expr(b.upper, put)) for b in s.bounds))
 
 

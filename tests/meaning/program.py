@@ -133,6 +133,8 @@ class Program:
                 raise Unsupported("a type that only its own values tell")
             self.types = self.types | {n: self.guess[n] for n in unknown}
             seeded = True
+        if types.UNKNOWN in self.types.values():
+            raise Unsupported("types that are known in every other round")
         raise Refused("types or bounds that do not settle")
 
     def round(self) -> Refused | None:

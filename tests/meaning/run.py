@@ -162,6 +162,8 @@ class Run:
         points, sure = x.points(env, make)
         target, kinds = self.tensors[x.s.target], self.program.types
         if any(x.scattered):
+            if not target.data.size:
+                return                                                # no place is inside: the statement has no instances
             points = inside(x, points, make, target)
         n = size(points)
         if n == 0:

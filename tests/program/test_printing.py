@@ -147,6 +147,12 @@ def test_a_read_that_is_never_in_bounds_is_gone_before_it_is_printed(op: str) ->
     assert "W[" not in str(p)
 
 
+def test_the_default_for_a_tensor_without_elements_is_added_before_it_is_printed() -> None:
+    p = build("Y[i] = (X[i] else 0) + 0.5 where i in 0:3", X=(0,))
+    check(p)
+    assert "= 0.5" in str(p)
+
+
 def test_the_text_computes_the_same() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     p = build("(M[i], J[i]) argmax= (X[i,j], j)", X=(3, 4))
