@@ -24,7 +24,7 @@ import numpy as np
 from polytc.lang.parsing import syntax as sx
 from tests.meaning import calls, factors, types, updates, values
 from tests.meaning.calls import Invoke
-from tests.meaning.expressions import Expressions, Refused, Stored
+from tests.meaning.expressions import Expressions, Refused, Stored, walk
 from tests.meaning.plan import Plan, Points, Unsupported
 from tests.meaning.program import Program
 from tests.meaning.ranges import Hull
@@ -166,7 +166,7 @@ class Run:
                 return                                                # no place is inside: the statement has no instances
             points = inside(x, points, make, target)
         n = size(points)
-        if n == 0:
+        if n == 0 or self.skipped(x):
             return
         at = make(points)
         found = [at.value(e) if kinds[s.target] == "bool" else
@@ -185,6 +185,11 @@ class Run:
         if not sure or any(p.error is not None for p in places):
             for s in x.group:
                 self.tensors[s.target].error = np.full(target.data.shape, np.inf)
+
+    def skipped(self, x: Plan) -> bool:
+        """Does `else identity` skip all that the statement says, as it reads a tensor without elements?"""
+        guards = (n.access for e in x.values for n in walk(e) if isinstance(n, sx.Guarded) and n.default is None)
+        return any(not self.tensors[a.tensor].data.size for a in guards if isinstance(a, sx.Access))
 
     def write(self, x: Plan, where: np.ndarray, found: list[Value]) -> None:
         target = self.tensors[x.s.target]
