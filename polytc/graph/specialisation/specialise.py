@@ -189,6 +189,8 @@ class Specialisation:
         foreign = [n for n in needs if self.is_opaque(n)]
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(fallback.optional_host(node))
+        elif not registry.known(node.op) and fallback.foreign(node.op) and self.hosted.intersection(needs):
+            return self.defer(node)  # its definition needs the types of its inputs
         elif not registry.known(node.op):
             return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))
@@ -270,7 +272,7 @@ class Specialisation:
         return found.nodes
 
     def body(self, node: Node) -> Sequence[Node] | None:
-        """What the operator of a node is defined as by onnx, as nodes in its place; None if it is not."""
+        """What the operator of a node is defined as by others, as nodes in its place; None if it is not. Raises NoDefinition."""
         if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
             return None
         types = [None if not n else (self.dtype(n).numpy, self.shape(n) or ()) for n in node.inputs]
@@ -281,13 +283,18 @@ class Specialisation:
         return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), inner_name(node)))
 
     def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
-        """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
-        nodes = self.body(node)
+        """What takes the place of a node without text: its definition by others, or who else has it, if allowed and possible."""
+        why = refusal.diagnostics[0].message
+        try:
+            nodes = self.body(node)
+        except fallback.NoDefinition as error:
+            nodes, why = None, str(error)
+            refusal = refusals.refusal("E605", f"polytc does not have the operator {node.op} for the {node.label}: {why}")
         if nodes is not None:
             return nodes
-        if self.strict or "::" in node.op and not node.op.startswith("ai.onnx"):
+        if self.strict:
             raise refusal
-        self.add(fallback.host(node, refusal.diagnostics[0].message))
+        self.add(fallback.host(node, why))
         return ()
 
     def add(self, host: Host) -> None:

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import polytc
-from polytc.graph.onnx.contrib import CONTRIB
+from polytc.graph.onnx.contrib.table import CONTRIB
 
 R = np.random.default_rng(21)
 
