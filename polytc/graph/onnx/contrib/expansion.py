@@ -14,6 +14,7 @@ import numpy as np
 import onnx.parser
 
 from polytc.graph.ir import Graph, Node, Value, bodies
+from polytc.graph.onnx.contrib.blocked_channels import unblocked
 from polytc.graph.onnx.contrib.sites import NoText, Shape, ShapesNeeded, Site
 from polytc.graph.onnx.contrib.table import CONTRIB, Contrib
 from polytc.graph.onnx.importer import nodes_of
@@ -47,6 +48,7 @@ def why_not(node: Node) -> str | None:
 
 def expand(graph: Graph) -> Graph:
     """The graph with onnx's operators in place of ONNX Runtime's, in bodies too, as far as a text can be written by now."""
+    graph = unblocked(graph)
     if not any(of_contrib(node.op) or bodies(node) for node in graph.nodes):
         return graph
     taken = {n for node in graph.nodes for n in (*node.inputs, *node.outputs)} | set(graph.constants)

@@ -45,7 +45,9 @@ def gemm_fast_gelu(s: Site) -> str:
 
 
 def quick_gelu(s: Site) -> str:
-    return constant("a", s.number("alpha", 1.702), "X") + "P = Mul(X, a)\nG = Sigmoid(P)\nY = Mul(X, G)"
+    alpha = float(s.number("alpha", 1.702))
+    scaled = "P = Identity(X)\n" if alpha == 1 else constant("a", alpha, "X") + "P = Mul(X, a)\n"
+    return f"{scaled}G = Sigmoid(P)\nY = Mul(X, G)"
 
 
 def scaled_silu(s: Site) -> str:
