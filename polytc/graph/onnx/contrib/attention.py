@@ -149,17 +149,43 @@ def _biased(s: Site, cross: bool) -> str:
 
 
 def decoder_masked_attention(s: Site) -> str:
-    """One query. Without a buffer that past and present share, which decoders for GPUs have."""
-    s.only("past_present_share_buffer", 0)
+    """One query. Where past and present are one buffer, row `past_sequence_length` of the past is the new one, and later rows do
+    not count."""
     s.only("output_qk", 0)
-    s.refuse("past_sequence_length", "beam_width", "cache_indirection")
+    s.refuse("beam_width", "cache_indirection")
     if not s.has("key"):
         raise NoText("queries that are packed with keys and values")
     lines, keys, cross = _separate(s)
+    lines += _biased(s, cross)
+    if not cross and s.number("past_present_share_buffer", 0):
+        return lines + _in_buffer(s)
+    s.refuse("past_sequence_length")
     keys += [("past_key", 2)] if s.has("past_key") else []
     masked = mask(s, "mask_index", "Q", "query", *keys)
     past = ("past_key", "past_value") if s.has("past_key") else None
-    return lines + _biased(s, cross) + call(s, masked, past, _outputs(s), 0)
+    return lines + call(s, masked, past, _outputs(s), 0)
+
+
+def _in_buffer(s: Site) -> str:
+    s.refuse("qk")
+    if not s.has("past_key") or not s.has("past_sequence_length") or s.has("mask_index") and s.rank("mask_index") != 2:
+        raise NoText("a buffer without its length, or with a mask that is no matrix")
+    heads, rows = int(s.number("num_heads", 1)), s.shape("past_key")[2]
+    lines = (f"n0 = Cast <to: int = 7> (past_sequence_length)\n{ints('unit', 1)}n = Reshape(n0, unit)\n{ints('rows', *range(rows))}"
+             f"here = Equal(rows, n)\n{ints('column', -1, 1)}new_row = Reshape(here, column)\nvalid = LessOrEqual(rows, n)\n"
+             f"{ints('by_head', 0, heads, 1, -1)}q4 = Reshape(Q, by_head)\nk4 = Reshape(K, by_head)\nv4 = Reshape(V, by_head)\n"
+             "keys4 = Where(new_row, k4, past_key)\nvalues4 = Where(new_row, v4, past_value)\n")
+    lines += "".join(f"present_{n} = Identity({n}s4)\n" for n in ("key", "value") if f"present_{n}" in s.wanted)
+    masked = mask(s, "mask_index", "Q", "query")
+    lines += constant("lowest", float("-inf"), "Q") + constant("none", 0.0, "Q")
+    if masked:
+        lines += (f"{masked}{ints('all_rows', rows)}{ints('no_pads', *[0] * 7)}mask_end = Shape <start: int = 3> (mask)\n"
+                  "missing = Sub(all_rows, mask_end)\npads = Concat <axis: int = 0> (no_pads, missing)\nmask4 = Pad(mask, pads)\n"
+                  "shown_rows = Where(valid, mask4, lowest)\n")
+    else:
+        lines += f"mask1 = Where(valid, none, lowest)\n{ints('flat_mask', 1, 1, 1, -1)}shown_rows = Reshape(mask1, flat_mask)\n"
+    scale = f" <scale: float = {real(s.attributes['scale'])}>" if s.attributes.get("scale") else ""
+    return f"{lines}out4 = Attention{scale} (q4, keys4, values4, shown_rows)\n{ints('joined', 0, 1, -1)}output = Reshape(out4, joined)\n"
 
 
 def packed_attention(s: Site) -> str:
