@@ -6,8 +6,9 @@ from polytc.graph.onnx.contrib.block_quantised import unpacked
 from polytc.graph.onnx.contrib.sites import NoText, Site, constant, ints
 
 
-def _routes(s: Site) -> str:
-    """`route` [tokens, experts]: the probabilities of the experts that a token chose, zeros for the others."""
+def _routes(s: Site, normalised: bool) -> str:
+    """`route` [tokens, experts]: the probabilities of the experts that a token chose, zeros for the others. normalised: their sum
+    is 1."""
     s.only("use_sparse_mixer", 0)
     lines = f"probability = Softmax <axis: int = -1> (router_probs)\n{ints('most', int(s.number('k', 1)))}"
     lines += "chosen, experts = TopK <axis: int = -1> (probability, most)\n"
@@ -15,7 +16,7 @@ def _routes(s: Site) -> str:
         lines += "chosen1 = GatherElements <axis: int = -1> (router_weights, experts)\n"
     else:
         lines += "chosen1 = Identity(chosen)\n"
-    if s.number("normalize_routing_weights", 0):
+    if normalised:
         lines += f"{ints('last', -1)}total = ReduceSum <keepdims: int = 1> (chosen1, last)\nweights = Div(chosen1, total)\n"
     else:
         lines += "weights = Identity(chosen1)\n"
@@ -70,8 +71,8 @@ def _layer(s: Site, x: str, weights: str, bias: str, result: str) -> str:
            f"{result} = Add({result}_p, {result}_b)\n"
 
 
-def _mixture(s: Site, first: str, second: str, third: str) -> str:
-    lines = f"{_routes(s)}tokens = Shape <end: int = 1> (router_probs)\n{ints('some', -1)}" \
+def _mixture(s: Site, first: str, second: str, third: str, normalised: bool) -> str:
+    lines = f"{_routes(s, normalised)}tokens = Shape <end: int = 1> (router_probs)\n{ints('some', -1)}" \
             "rows = Concat <axis: int = 0> (tokens, some)\nx = Reshape(input, rows)\n"
     lines += _layer(s, "x", first, "fc1_experts_bias", "H")
     if s.has("fc3_experts_weights"):
@@ -81,11 +82,13 @@ def _mixture(s: Site, first: str, second: str, third: str) -> str:
 
 
 def experts(s: Site) -> str:
-    return _mixture(s, "fc1_experts_weights", "fc2_experts_weights", "fc3_experts_weights")
+    return _mixture(s, "fc1_experts_weights", "fc2_experts_weights", "fc3_experts_weights",
+                    bool(s.number("normalize_routing_weights", 0)))
 
 
 def quantised_experts(s: Site) -> str:
-    """Weights of 4 or 8 bits along their inputs, with a scale a row or a block."""
+    """Weights of 2, 4 or 8 bits along their inputs, with a scale a row or a block. As ONNX Runtime does on processors, what the
+    attribute says or not, the probabilities of the chosen experts are divided by their sum, but for `router_weights`."""
     s.only("quant_type", "int")
     lines, names = "", []
     for k in (1, 2, 3):
@@ -100,7 +103,9 @@ def quantised_experts(s: Site) -> str:
             raise NoText(f"weights of {bits} bits")
         lines += _weights(s, k, bits)
         names.append(f"w{k}")
-    return lines + _mixture(s, *names)
+    first, second, third = names
+    normalised = bool(s.number("normalize_routing_weights", 0)) or not s.has("router_weights")
+    return lines + _mixture(s, first, second, third, normalised)
 
 
 def _weights(s: Site, k: int, bits: int) -> str:

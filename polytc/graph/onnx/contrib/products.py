@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polytc.graph.onnx.contrib.sites import NoText, Site, constant, real, written
+from polytc.graph.onnx.contrib.sites import NoText, Site, constant, ints, real, written
 
 CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
@@ -157,7 +157,12 @@ def nhwc_max_pool(s: Site) -> str:
 
 
 def conv_transpose(s: Site) -> str:
-    """Without the input `Pads`, which ConvTranspose has as an attribute."""
-    s.refuse("Pads")
-    own = written(s.attributes, ("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"))
-    return f"Y = ConvTranspose{own} (X, W{s.optional('B')})"
+    """What ConvTranspose makes without pads, and then cut by `Pads`, which only a run may know."""
+    own = written(s.attributes, ("dilations", "group", "kernel_shape", "output_padding", "strides"))
+    s.only("auto_pad", "NOTSET", "VALID")
+    if not s.has("Pads"):
+        return f"Y = ConvTranspose{own} (X, W{s.optional('B')})"
+    axes = s.rank("W") - 2
+    return (f"C = ConvTranspose{own} (X, W{s.optional('B')})\n{ints('first', 0)}{ints('half', axes)}{ints('all', 2 * axes)}"
+            f"{ints('spatial', *range(2, axes + 2))}starts = Slice(Pads, first, half)\nback = Slice(Pads, half, all)\n"
+            "extents = Shape <start: int = 2> (C)\nends = Sub(extents, back)\nY = Slice(C, starts, ends, spatial)")
