@@ -13,7 +13,7 @@ from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import foldable
-from polytc.graph.ir import CONTROL, Graph, Node, bodies
+from polytc.graph.ir import CONTROL, Graph, Node, bodies, foreign
 from polytc.graph.operators import registry
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Origin
@@ -57,7 +57,7 @@ def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
 
     An operator that only works on constants and shapes needs no code: onnx's own evaluator computes it.
     """
-    found = [n for n in _without_row(graph, set(graph.constants)) if not fallback.foreign(n.op) or not fallback.defined_later(n)]
+    found = [n for n in _without_row(graph, set(graph.constants)) if not foreign(n.op) or not fallback.defined_later(n)]
     refused: dict[str, list[Node]] = {}
     for n in found:
         if strict or not fallback.evaluable(n):

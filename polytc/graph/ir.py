@@ -142,10 +142,15 @@ class Unread(Graph):
         return Graph, (self.name, self.nodes, self.inputs, self.outputs, self.constants, self.values, self.outside)
 
 
-def runner(op: str) -> str:
-    """Who runs what polytc has no text for, by the operator (or what begins with it, as the label of a node)."""
+def foreign(op: str) -> bool:
+    """Is an operator (or that with which a text begins, as the label of a node) in a domain that is not onnx's own?"""
     domain, found, _ = op.partition("::")
-    return "ONNX Runtime" if found and " " not in domain and not domain.startswith("ai.onnx") else "onnx's evaluator"
+    return bool(found) and " " not in domain and domain != "ai.onnx.ml" and not domain.startswith("ai.onnx.preview")
+
+
+def runner(op: str) -> str:
+    """Who runs what polytc has no text for."""
+    return "ONNX Runtime" if foreign(op) else "onnx's evaluator"
 
 
 def qualified(domain: str, op: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from polytc.errors import ModelError, fail
 from polytc.graph.hosts import Host, Work
-from polytc.graph.ir import Graph, Node, bodies, runner
+from polytc.graph.ir import Graph, Node, bodies, foreign, runner
 
 SEQUENCES = frozenset({
     "SequenceConstruct", "SequenceEmpty", "SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength",
@@ -27,11 +27,6 @@ STRINGS = frozenset({"StringNormalizer", "StringConcat", "StringSplit", "RegexFu
 
 class NoDefinition(Exception):
     """There is a definition of an operator by others, but none for this node; the message says why."""
-
-
-def foreign(op: str) -> bool:
-    """Is an operator in a domain that is not onnx's own?"""
-    return "::" in op and not op.startswith("ai.onnx.ml::") and not op.startswith("ai.onnx.preview")
 
 
 def reason(node: Node) -> str:

@@ -21,7 +21,7 @@ from polytc.graph import passes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
-from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
+from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
 from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
@@ -189,11 +189,12 @@ class Specialisation:
         foreign = [n for n in needs if self.is_opaque(n)]
         if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(fallback.optional_host(node))
-        elif not registry.known(node.op) and fallback.foreign(node.op) and self.hosted.intersection(needs):
+        elif not registry.known(node.op) and foreign(node.op) and self.hosted.intersection(needs):
             return self.defer(node)  # its definition needs the types of its inputs
         elif not registry.known(node.op):
-            return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
-                                        f"{fallback.reason(node)}"))
+            why = fallback.reason(node)
+            return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): {why}"),
+                                why)
         elif self.hosted.intersection(needs):
             return self.defer(node)
         elif foreign:
@@ -282,9 +283,9 @@ class Specialisation:
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
         return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), inner_name(node)))
 
-    def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
+    def outside(self, node: Node, refusal: ModelError, why: str = "") -> Sequence[Node]:
         """What takes the place of a node without text: its definition by others, or who else has it, if allowed and possible."""
-        why = refusal.diagnostics[0].message
+        why = why or refusal.diagnostics[0].message
         try:
             nodes = self.body(node)
         except fallback.NoDefinition as error:
