@@ -186,8 +186,8 @@ class Specialisation:
                 empty_tensors.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
-        foreign = [n for n in needs if self.is_opaque(n)]
-        if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
+        opaque = [n for n in needs if self.is_opaque(n)]
+        if node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
             self.add(fallback.optional_host(node))
         elif not registry.known(node.op) and foreign(node.op) and self.hosted.intersection(needs):
             return self.defer(node)  # its definition needs the types of its inputs
@@ -197,9 +197,9 @@ class Specialisation:
                                 why)
         elif self.hosted.intersection(needs):
             return self.defer(node)
-        elif foreign:
+        elif opaque:
             return self.outside(node, refusals.refusal(
-                "E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type that is not there",
+                "E608", f"{node.label}: its input {opaque[0]!r} is no tensor, or has an element type that is not there",
                 f"polytc has {', '.join(DTYPES)}"))
         else:
             return self.bound(node, values)
