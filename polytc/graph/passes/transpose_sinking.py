@@ -21,7 +21,7 @@ import numpy as np
 
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 from polytc.graph.passes.identities import drop_identities
-from polytc.graph.passes.ranks import BROADCAST, ranks
+from polytc.graph.ranks import BROADCAST, ranks
 from polytc.graph.passes.rewiring import sole_readers
 
 UNARY = frozenset(

@@ -18,6 +18,7 @@ from polytc.graph.onnx.contrib.blocked_channels import unblocked
 from polytc.graph.onnx.contrib.sites import NoText, Shape, ShapesNeeded, Site
 from polytc.graph.onnx.contrib.table import CONTRIB, Contrib
 from polytc.graph.onnx.importer import nodes_of
+from polytc.graph.ranks import rank
 
 DOMAIN = "com.microsoft"
 OPSET = 23
@@ -53,14 +54,33 @@ def expand(graph: Graph) -> Graph:
         return graph
     taken = {n for node in graph.nodes for n in (*node.inputs, *node.outputs)} | set(graph.constants)
     fresh = (name for k in itertools.count() if (name := f"contrib{k}") not in taken)
-    return replace(graph, nodes=tuple(made for node in graph.nodes for made in _made(node, _Known.of(graph), fresh)))
+    known, nodes = _Known.of(graph), list[Node]()
+    for node in graph.nodes:
+        for made in _made(node, known, fresh):
+            known.learn(made)
+            nodes.append(made)
+    return replace(graph, nodes=tuple(nodes))
 
 
 class _Known:
     """What a file tells of values: extents of constants alone, as sizes of a run need not be those that are declared."""
 
-    def __init__(self, shapes: Mapping[str, Shape], types: Mapping[str, np.dtype]) -> None:
+    def __init__(self, shapes: dict[str, Shape], types: Mapping[str, np.dtype]) -> None:
         self.shapes, self.types = shapes, types
+        self.ranks = {n: len(s) for n, s in shapes.items() if s is not None}
+
+    def learn(self, node: Node) -> None:
+        """The ranks of the results of a node."""
+        found, perm = rank(node, self.ranks), node.ints("perm")
+        if found is None and node.op == "Transpose" and perm is not None:
+            found = len(perm)
+        elif found is None and node.op in ("Conv", "QLinearConv"):
+            found = self.ranks.get(node.inputs[1 if node.op == "Conv" else 3])
+        elif found is None and node.op in ("QuantizeLinear", "DequantizeLinear"):
+            found = self.ranks.get(node.inputs[0])
+        for name in node.outputs if found is not None else ():
+            self.shapes.setdefault(name, (None,) * (found or 0))
+            self.ranks.setdefault(name, found or 0)
 
     @staticmethod
     def of(graph: Graph) -> _Known:
