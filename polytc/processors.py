@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import re
 import platform
+import re
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")

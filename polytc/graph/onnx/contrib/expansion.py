@@ -19,6 +19,7 @@ from polytc.graph.onnx.contrib.sites import NoText, Shape, ShapesNeeded, Site
 from polytc.graph.onnx.contrib.table import CONTRIB, Contrib
 from polytc.graph.onnx.importer import nodes_of
 from polytc.graph.ranks import rank
+from polytc.graph.user_operators import OWN_TEXTS
 
 DOMAIN = "com.microsoft"
 OPSET = 23
@@ -28,9 +29,9 @@ _STANDARD = frozenset({"SimplifiedLayerNormalization"})
 
 
 def of_contrib(op: str) -> Contrib | None:
-    """The operator of a node called `op`, if it is one of ONNX Runtime's that has a text."""
+    """The operator of a node called `op`, if it is one of ONNX Runtime's that has a text, and for which no user has one."""
     domain, _, name = op.rpartition("::")
-    return CONTRIB.get(name) if domain == DOMAIN or op in _STANDARD else None
+    return CONTRIB.get(name) if (domain == DOMAIN or op in _STANDARD) and op not in OWN_TEXTS else None
 
 
 def why_not(node: Node) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.graph.onnx.contrib.cases import R, Case, S, U, f, q
+from tests.graph.onnx.contrib.cases import Case, R, S, U, f, q
 
 M2 = np.int32([[1, 1, 1, 0, 0], [1] * 5])
 """A mask over 5 keys of 2 sequences."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tests.graph.onnx.contrib.cases import R, Case, f, q
+from tests.graph.onnx.contrib.cases import Case, R, f, q
 
 
 def matmul(bits: int = 4, rows: int = 6, depth: int = 40, block: int = 16, zeros: str = "", bias: bool = False, leading: tuple[int, ...] = (3,),
@@ -22,11 +22,11 @@ def matmul(bits: int = 4, rows: int = 6, depth: int = 40, block: int = 16, zeros
                 stored=len(given) - 1 if stored else 0, reference=with_real_zeros if bits == 8 and zeros == "floats" else None)
 
 
-def with_real_zeros(x: np.ndarray, w: np.ndarray, scales: np.ndarray, zeros: np.ndarray, K: int, N: int, bits: int, block_size: int,
-                    *_: object) -> list[np.ndarray]:
+def with_real_zeros(x: np.ndarray, w: np.ndarray, scales: np.ndarray, zeros: np.ndarray, indices: None = None,
+                    bias: np.ndarray | None = None, *, K: int, N: int, bits: int, block_size: int) -> list[np.ndarray]:
     """What ONNX Runtime has no kernel for: bytes whose zero points are real numbers."""
     real = (w.astype(np.float32) - zeros[:, :, None]) * scales[:, :, None]
-    return [x @ real.reshape(N, -1)[:, :K].T]
+    return [x @ real.reshape(N, -1)[:, :K].T + (0 if bias is None else bias)]
 
 
 def gather(bits: int, kind: str, zeros: bool, rows: int = 9, width: int = 48, block: int = 16) -> Case:

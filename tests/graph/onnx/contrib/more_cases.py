@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.graph.onnx.contrib.cases import R, Case, I, S, U, f, q
+from tests.graph.onnx.contrib.cases import Case, R, S, U, f, q
 
-sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
-gelu = lambda x: (x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2).astype(np.float32)  # noqa: E731
-tanh_gelu = lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + .044715 * x**3))) / 2  # noqa: E731
+sigmoid = lambda x: 1 / (1 + np.exp(-x))
+gelu = lambda x: (x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2).astype(np.float32)
+tanh_gelu = lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + .044715 * x**3))) / 2
 
 
 def swiglu(gate: np.ndarray, up: np.ndarray | None = None, activation_alpha: float = 1.0, activation_beta: float = 0.0,

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 import polytc
-from tests.graph.onnx.contrib.cases import R, Case, I, S, U, check, f, q
+from tests.graph.onnx.contrib.cases import Case, I, R, S, U, check, f, q
 
 CASES = [
     Case("Gelu", [f(3, 8)]), Case("BiasGelu", [f(3, 8), f(8)]), Case("FastGelu", [f(3, 8)], error=1e-4),

@@ -11,6 +11,8 @@ import polytc
 from polytc.graph.ir import foreign, runner
 from polytc.graph.onnx import onnx_runtime
 from polytc.graph.onnx.contrib.table import CONTRIB
+from polytc.graph.operators.table import TABLE
+from polytc.graph.user_operators import OWN_TEXTS
 from tests.graph.onnx.contrib import attention_cases, block_cases, more_cases, test_operators
 from tests.graph.onnx.contrib.cases import Case, by_onnx_runtime, f, model_of
 
@@ -94,6 +96,18 @@ def test_behind_a_node_of_others_the_text_waits_for_types() -> None:
     x = f(3, 2, 4)
     model = polytc.load_onnx(made).compile(threads=1)
     np.testing.assert_allclose(model(x), by_onnx_runtime(made, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_text_of_the_user_goes_first() -> None:
+    made = chain(helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft"))
+    x, before = f(2, 4), (dict(TABLE), dict(OWN_TEXTS))
+    try:
+        polytc.graph.register("com.microsoft", "QuickGelu", "op Twice(A) -> C { C[i, j] = 2 * A[i, j] }")
+        np.testing.assert_array_equal(polytc.load_onnx(made).compile(threads=1)(x), 2 * x)
+    finally:
+        for table, old in zip((TABLE, OWN_TEXTS), before, strict=True):
+            table.clear()
+            table.update(old)
 
 
 def test_who_runs_what() -> None:
