@@ -52,8 +52,8 @@ def _native(op: str) -> bool:
 
 
 def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
-    """The nodes left to onnx's evaluator or to ONNX Runtime, each with the reason. Raises ModelError with one diagnostic for each
-    operator of nodes that cannot be; where `strict`, of all of them.
+    """The nodes left to onnx's evaluator or to ONNX Runtime, each with the reason. Raises ModelError with one diagnostic for
+    each operator of nodes that cannot be; where `strict`, of all of them.
 
     An operator that only works on constants and shapes needs no code: onnx's own evaluator computes it.
     """

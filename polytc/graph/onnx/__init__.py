@@ -10,6 +10,7 @@ from polytc.graph.onnx.reader import read_model
 from polytc.graph.onnx.shape_inference import refused_by_inference, result_types
 
 __all__ = [
-    "NoText", "about", "definition", "evaluate_node", "evaluator", "expand", "expanded", "function_body", "import_model", "model_of_node",
+        "NoText", "about", "definition", "evaluate_node", "evaluator", "expand", "expanded", "function_body", "import_model",
+        "model_of_node",
     "read_model", "refused_by_inference", "result_types", "runtime_evaluator", "runtime_has", "second_opinion", "why_not",
     "without_stored"]

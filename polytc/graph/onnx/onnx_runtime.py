@@ -30,8 +30,8 @@ def second_opinion(node: Node, inputs: Sequence[np.ndarray | None]) -> list[np.n
 
 @cache
 def _kernels() -> frozenset[str]:
-    """The operators, as in Node.op, that the installed ONNX Runtime runs on processors; none where it is not installed. Not by the
-    library itself, in whose place another module may stand (polytc.inference)."""
+    """The operators, as in Node.op, that the installed ONNX Runtime runs on processors; none where it is not installed. Not
+    by the library itself, in whose place another module may stand (polytc.inference)."""
     try:
         state = importlib.import_module("onnxruntime.capi._pybind_state")
         found = state.get_all_opkernel_def()
@@ -46,8 +46,8 @@ def runtime_has(op: str) -> bool:
 
 
 def runtime_evaluator(node: Node) -> Callable[[Sequence[Any]], list[Any]]:
-    """The function from the values of the node's inputs to those of its outputs, by ONNX Runtime. A session is made for each set
-    of types and shapes, and kept.
+    """The function from the values of the node's inputs to those of its outputs, by ONNX Runtime. A session is made for each
+    set of types and shapes, and kept.
 
     Raises what ONNX Runtime raises for a node that it refuses.
     """

@@ -193,8 +193,8 @@ class Specialisation:
             return self.defer(node)  # its definition needs the types of its inputs
         elif not registry.known(node.op):
             why = fallback.reason(node)
-            return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): {why}"),
-                                why)
+            missing = f"polytc does not have the operator {node.op} ({node.label}): {why}"
+            return self.outside(node, refusals.refusal("E605", missing), why)
         elif self.hosted.intersection(needs):
             return self.defer(node)
         elif opaque:
@@ -273,7 +273,8 @@ class Specialisation:
         return found.nodes
 
     def body(self, node: Node) -> Sequence[Node] | None:
-        """What the operator of a node is defined as by others, as nodes in its place; None if it is not. Raises NoDefinition."""
+        """What the operator of a node is defined as by others, as nodes in its place; None if it is not. Raises
+        NoDefinition."""
         if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
             return None
         types = [None if not n else (self.dtype(n).numpy, self.shape(n) or ()) for n in node.inputs]
@@ -284,7 +285,8 @@ class Specialisation:
         return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), inner_name(node)))
 
     def outside(self, node: Node, refusal: ModelError, why: str = "") -> Sequence[Node]:
-        """What takes the place of a node without text: its definition by others, or who else has it, if allowed and possible."""
+        """What takes the place of a node without text: its definition by others, or who else has it, if allowed and
+        possible."""
         why = why or refusal.diagnostics[0].message
         try:
             nodes = self.body(node)

@@ -1,8 +1,7 @@
 """Attention, MultiHeadAttention and their like as onnx's Attention.
 
-Masks of ONNX Runtime add `mask_filter_value`, -10000 if nothing else is said, to the scores of keys that are not to be seen. A query
-that sees none has therefore the softmax of its scores, not zeros, and so have the texts.
-"""
+Masks of ONNX Runtime add `mask_filter_value`, -10000 if nothing else is said, to the scores of keys that are not to be seen.
+A query that sees none has therefore the softmax of its scores, not zeros, and so have the texts."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def lengths(s: Site, name: str, batch: int, keys: int) -> str:
 
 
 def mask(s: Site, name: str, like: str, batch: str, *keys: tuple[str, int]) -> str:
-    """`mask`, what is added to scores of the type of `like`, by the mask of keys `name` and by what is added anyway; '' if there
-    is neither. batch: an input whose first extent is the batch; keys: inputs and the axes of them that count keys."""
+    """`mask`, what is added to scores of the type of `like`, by the mask of keys `name` and by what is added anyway; '' if
+    there is neither. batch: an input whose first extent is the batch; keys: inputs and the axes of them that count keys."""
     if not s.has(name):
         return "mask = Identity(attention_bias)\n" if s.has("attention_bias") else ""
     rank = s.rank(name)
@@ -149,8 +148,8 @@ def _biased(s: Site, cross: bool) -> str:
 
 
 def decoder_masked_attention(s: Site) -> str:
-    """One query. Where past and present are one buffer, row `past_sequence_length` of the past is the new one, and later rows do
-    not count."""
+    """One query. Where past and present are one buffer, row `past_sequence_length` of the past is the new one, and later
+    rows do not count."""
     s.only("output_qk", 0)
     s.refuse("beam_width", "cache_indirection")
     if not s.has("key"):
@@ -171,7 +170,8 @@ def _in_buffer(s: Site) -> str:
     if not s.has("past_key") or not s.has("past_sequence_length") or s.has("mask_index") and s.rank("mask_index") != 2:
         raise NoText("a buffer without its length, or with a mask that is no matrix")
     heads, rows = int(s.number("num_heads", 1)), s.shape("past_key")[2]
-    lines = (f"n0 = Cast <to: int = 7> (past_sequence_length)\n{ints('unit', 1)}n = Reshape(n0, unit)\n{ints('rows', *range(rows))}"
+    lines = (f"n0 = Cast <to: int = 7> (past_sequence_length)\n{ints('unit', 1)}n = Reshape(n0, unit)\n"
+             f"{ints('rows', *range(rows))}"
              f"here = Equal(rows, n)\n{ints('column', -1, 1)}new_row = Reshape(here, column)\nvalid = LessOrEqual(rows, n)\n"
              f"{ints('by_head', 0, heads, 1, -1)}q4 = Reshape(Q, by_head)\nk4 = Reshape(K, by_head)\nv4 = Reshape(V, by_head)\n"
              "keys4 = Where(new_row, k4, past_key)\nvalues4 = Where(new_row, v4, past_value)\n")
@@ -180,12 +180,14 @@ def _in_buffer(s: Site) -> str:
     lines += constant("lowest", float("-inf"), "Q") + constant("none", 0.0, "Q")
     if masked:
         lines += (f"{masked}{ints('all_rows', rows)}{ints('no_pads', *[0] * 7)}mask_end = Shape <start: int = 3> (mask)\n"
-                  "missing = Sub(all_rows, mask_end)\npads = Concat <axis: int = 0> (no_pads, missing)\nmask4 = Pad(mask, pads)\n"
+                      "missing = Sub(all_rows, mask_end)\npads = Concat <axis: int = 0> (no_pads, missing)\n"
+                      "mask4 = Pad(mask, pads)\n"
                   "shown_rows = Where(valid, mask4, lowest)\n")
     else:
         lines += f"mask1 = Where(valid, none, lowest)\n{ints('flat_mask', 1, 1, 1, -1)}shown_rows = Reshape(mask1, flat_mask)\n"
     scale = f" <scale: float = {real(s.attributes['scale'])}>" if s.attributes.get("scale") else ""
-    return f"{lines}out4 = Attention{scale} (q4, keys4, values4, shown_rows)\n{ints('joined', 0, 1, -1)}output = Reshape(out4, joined)\n"
+    return f"{lines}out4 = Attention{scale} (q4, keys4, values4, shown_rows)\n" \
+        f"{ints('joined', 0, 1, -1)}output = Reshape(out4, joined)\n"
 
 
 def packed_attention(s: Site) -> str:
@@ -201,7 +203,8 @@ def packed_multi_head_attention(s: Site) -> str:
     if s.has("key"):
         lines = "q0 = Identity(query)\nk0 = Identity(key)\nv0 = Identity(value)\n"
     else:
-        lines = (f"{ints('packed_axis', 2)}{ints('flat', 0, -1)}q4, k4, v4 = Split <axis: int = 2, num_outputs: int = 3> (query)\n"
+        lines = (f"{ints('packed_axis', 2)}{ints('flat', 0, -1)}q4, k4, v4 = Split <axis: int = 2, num_outputs: int = 3> "
+                 "(query)\n"
                  + "".join(f"{n}3 = Squeeze({n}4, packed_axis)\n{n}0 = Reshape({n}3, flat)\n" for n in "qkv"))
     if not s.has("bias"):
         return lines + "".join(f"{n} = Identity({n}0)\n" for n in "qkv") + _unpacked(s)
@@ -230,5 +233,6 @@ def _unpacked(s: Site) -> str:
     masked += "mask = Add(attention_bias, masked)\n" if s.has("attention_bias") else "mask = Identity(masked)\n"
     return (f"{lines}{call(s, masked, None, ('whole',), 0)}"
             f"{ints('all', -1)}width = Shape <start: int = 2> (whole)\nrows_shape = Concat <axis: int = 0> (all, width)\n"
-            "flat_rows = Reshape(whole, rows_shape)\noffsets = Reshape(token_offset, all)\nreal = Slice(offsets, first, tokens)\n"
+            "flat_rows = Reshape(whole, rows_shape)\noffsets = Reshape(token_offset, all)\n"
+            "real = Slice(offsets, first, tokens)\n"
             "output = Gather <axis: int = 0> (flat_rows, real)\n")

@@ -58,7 +58,8 @@ def _zeros(s: Site, rows: int, blocks: int, bits: int) -> str:
     width = math.ceil(blocks * bits / 8)
     lines = f"{ints('zeros_stored', rows, width)}z2 = Reshape(zero_points, zeros_stored)\n{unpacked('z2', 'z_all', bits, 'z')}"
     if width * 8 // bits != blocks:
-        lines += f"{ints('z_first', 0)}{ints('z_count', blocks)}{ints('z_along', 1)}z = Slice(z_all, z_first, z_count, z_along)\n"
+        lines += f"{ints('z_first', 0)}{ints('z_count', blocks)}{ints('z_along', 1)}z = Slice(z_all, z_first, z_count, " \
+            "z_along)\n"
     else:
         lines += "z = Identity(z_all)\n"
     return f"{lines}z3 = Reshape(z, one_a_block)\nzero = CastLike(z3, scales)\n"
@@ -91,7 +92,8 @@ def gather(s: Site) -> str:
         lines += f"{ints('z_first', 0)}{ints('z_count', count)}{ints('z_along', new)}" \
                  "zero = Slice(zero_points_u, z_first, z_count, z_along)\n"
     else:
-        lines += f"z0 = Constant <value_int: int = {2 ** (bits - 1) if packed else 0}> ()\nz1 = Cast <to: int = {byte}> (z0)\n" \
+        lines += f"z0 = Constant <value_int: int = {2 ** (bits - 1) if packed else 0}> ()\n" \
+            f"z1 = Cast <to: int = {byte}> (z0)\n" \
                  "z_shape = Shape(s_g)\nzero = Expand(z1, z_shape)\n"
     return f"{lines}output = DequantizeLinear <axis: int = {new}, block_size: int = {block}> (data_u, s_g, zero)\n"
 
@@ -104,11 +106,13 @@ def matmul_bnb4(s: Site) -> str:
     if table is None or count % 2:
         raise NoText("an odd number of weights, or a table that is neither FP4 nor NF4")
     blocks = math.ceil(count / block)
-    lines = (f"four0 = Constant <value_int: int = 4> ()\nfour = Cast <to: int = 2> (four0)\nlow0 = Constant <value_int: int = 15> ()\n"
+    lines = (f"four0 = Constant <value_int: int = 4> ()\nfour = Cast <to: int = 2> (four0)\n"
+             "low0 = Constant <value_int: int = 15> ()\n"
              f"low = Cast <to: int = 2> (low0)\n{ints('last', -1)}" 'high = BitShift <direction: string = "RIGHT"> (B, four)\n'
              "rest = BitwiseAnd(B, low)\nh = Unsqueeze(high, last)\nr = Unsqueeze(rest, last)\n"
              "pairs = Concat <axis: int = -1> (h, r)\nq8 = Reshape(pairs, last)\nq = Cast <to: int = 7> (q8)\n"
-             f"table0 = Constant <value_floats: floats = [{', '.join(map(real, table))}]> ()\ntable = CastLike(table0, absmax)\n"
+             f"table0 = Constant <value_floats: floats = [{', '.join(map(real, table))}]> ()\n"
+             "table = CastLike(table0, absmax)\n"
              "numbers = Gather(table, q)\n")
     if blocks * block != count:
         lines += f"{ints('pads', 0, blocks * block - count)}whole = Pad(numbers, pads)\n"

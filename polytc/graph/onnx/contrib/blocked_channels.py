@@ -1,14 +1,14 @@
 """Convolutions and pools on blocks of channels (com.microsoft.nchwc) as plain ones.
 
-ONNX Runtime's optimiser stores the channels of an image in blocks of 8 or 16, with zeros in what is left of the last block, and the
-weights likewise; files that it saved at its highest level hold that. The graph without it is the one before:
+ONNX Runtime's optimiser stores the channels of an image in blocks of 8 or 16, with zeros in what is left of the last block, and
+the weights likewise; files that it saved at its highest level hold that. The graph without it is the one before:
 
     ReorderInput(x), ReorderOutput(x)   x
     Conv(x, weights in blocks)          FusedConv(x, weights without blocks and without the zeros)
 
-How many channels a value has is the most that its makers and readers know of: rows and columns of weights up to the last that is
-not zero, `channels` of ReorderOutput, those of what ReorderInput reads. Channels beyond are made by weights of zero and read by
-none.
+How many channels a value has is the most that its makers and readers know of: rows and columns of weights up to the last
+that is not zero, `channels` of ReorderOutput, those of what ReorderInput reads. Channels beyond are made by weights of zero
+and read by none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ BLOCKS = (16, 8)
 _TO_BLOCKS, _FROM_BLOCKS, _CONV, _UPSAMPLE = (DOMAIN + n for n in ("ReorderInput", "ReorderOutput", "Conv", "Upsample"))
 _POOLS = frozenset(DOMAIN + n for n in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"))
 _KEEPING = frozenset(
-    "Abs Add AveragePool BatchNormalization Clip Div Dropout Elu Erf Exp Gelu GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish Identity "
+    "Abs Add AveragePool BatchNormalization Clip Div Dropout Elu Erf Exp Gelu GlobalAveragePool GlobalMaxPool HardSigmoid "
+    "HardSwish Identity "
     "LRN LeakyRelu MaxPool Mish Mul Neg Relu Sigmoid Softplus Softsign Sqrt Sub Sum Swish Tanh com.microsoft::QuickGelu "
     "com.microsoft::Gelu com.microsoft::FastGelu".split())
 """Operators whose results have the channels of an input."""
@@ -252,7 +253,8 @@ class _Unblocking:
         self.constants |= own
         yield Node("Shape", label, (name,), (f"{result}.channels",), {"start": 1, "end": 2}, 15)
         yield Node("Sub", label, (f"{result}.count", f"{result}.channels"), (f"{result}.missing",), {}, 14)
-        yield Node("Concat", label, (f"{result}.front", f"{result}.missing", f"{result}.end"), (f"{result}.pads",), {"axis": 0}, 13)
+        parts = f"{result}.front", f"{result}.missing", f"{result}.end"
+        yield Node("Concat", label, parts, (f"{result}.pads",), {"axis": 0}, 13)
         yield Node("Pad", label, (name, f"{result}.pads"), (result,), {}, 13)
 
     def left(self, node: Node) -> Iterator[Node]:
@@ -291,9 +293,8 @@ class _Unblocking:
         name = f"{node.outputs[0]}.scales"
         self.constants[name] = np.array(node.attributes["scales"], np.float32)
         linear = node.attributes.get("mode", "nearest") == "linear"
-        own = {"mode": "linear", "coordinate_transformation_mode": node.attributes.get("coordinate_transformation_mode",
-               "half_pixel")} if linear else {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
-                                              "nearest_mode": "floor"}
+        points = node.attributes.get("coordinate_transformation_mode", "half_pixel") if linear else "asymmetric"
+        own = {"mode": "linear" if linear else "nearest", "coordinate_transformation_mode": points, "nearest_mode": "floor"}
         yield Node("Resize", node.name, (node.inputs[0], "", name), node.outputs, own, 13)
 
 

@@ -1,8 +1,7 @@
 """Nodes of ONNX Runtime's own operators to nodes of onnx's.
 
-When a model is read, each node becomes what its text says (`expand`), so that passes see plain operators. A text that depends on
-shapes or types that the file does not tell is written when these are known (`definition`).
-"""
+When a model is read, each node becomes what its text says (`expand`), so that passes see plain operators. A text that
+depends on shapes or types that the file does not tell is written when these are known (`definition`)."""
 
 from __future__ import annotations
 
@@ -110,8 +109,8 @@ def _made(node: Node, values: _Known, fresh: Iterator[str]) -> Iterator[Node]:
 
 def definition(node: Node, types: Sequence[tuple[np.dtype, tuple[int, ...]] | None]) -> Graph | None:
     """What a node of one of ONNX Runtime's operators is for inputs of these types (None for those left out), as a graph whose
-    inputs are those that the node has and whose outputs are those that it names, in order; None where there is no such operator.
-    Raises NoText."""
+    inputs are those that the node has and whose outputs are those that it names, in order; None where there is no such
+    operator. Raises NoText."""
     known = of_contrib(node.op)
     if known is None:
         return None
@@ -132,7 +131,8 @@ def _parsed(node: Node, known: Contrib, shapes: Mapping[str, Shape], types: Mapp
         raise NoText("it has more inputs or outputs than polytc knows of")
     actual = {f.removesuffix("?"): a for f, a in zip(formal, node.inputs, strict=False) if a}
     results = {f: a for f, a in zip(known.outputs, node.outputs, strict=False) if a}
-    site = Site(node.attributes, frozenset(actual), frozenset(results), {f: shapes[a] for f, a in actual.items() if a in shapes},
+    site = Site(node.attributes, frozenset(actual), frozenset(results),
+        {f: shapes[a] for f, a in actual.items() if a in shapes},
                 {f: types[a] for f, a in actual.items() if a in types})
     missing = next((f for f in formal if not f.endswith("?") and f not in actual), None)
     if missing is not None:

@@ -7,8 +7,8 @@ from polytc.graph.onnx.contrib.sites import NoText, Site, constant, ints
 
 
 def _routes(s: Site, normalised: bool) -> str:
-    """`route` [tokens, experts]: the probabilities of the experts that a token chose, zeros for the others. normalised: their sum
-    is 1."""
+    """`route` [tokens, experts]: the probabilities of the experts that a token chose, zeros for the others. normalised:
+    their sum is 1."""
     s.only("use_sparse_mixer", 0)
     lines = f"probability = Softmax <axis: int = -1> (router_probs)\n{ints('most', int(s.number('k', 1)))}"
     lines += "chosen, experts = TopK <axis: int = -1> (probability, most)\n"
@@ -48,7 +48,8 @@ def _swiglu(s: Site) -> str:
         lines = "G0 = Identity(H)\nU0 = Identity(H3)\n"
     elif fusion == 1:
         lines = f"{ints('pairs', 0, 0, -1, 2)}{ints('pair_axis', 3)}HP = Reshape(H, pairs)\n" \
-                "G4, U4 = Split <axis: int = 3, num_outputs: int = 2> (HP)\nG0 = Squeeze(G4, pair_axis)\nU0 = Squeeze(U4, pair_axis)\n"
+                "G4, U4 = Split <axis: int = 3, num_outputs: int = 2> (HP)\nG0 = Squeeze(G4, pair_axis)\n" \
+                "U0 = Squeeze(U4, pair_axis)\n"
     else:
         lines = "G0, U0 = Split <axis: int = -1, num_outputs: int = 2> (H)\n"
     limit = s.attributes.get("swiglu_limit")
@@ -57,8 +58,9 @@ def _swiglu(s: Site) -> str:
         lines += "G = Min(G0, top)\nU1 = Min(U0, top)\nU = Max(U1, bottom)\n"
     else:
         lines += "G = Identity(G0)\nU = Identity(U0)\n"
-    return (lines + constant("alpha", s.number("activation_alpha", 1.0), "H") + constant("beta", s.number("activation_beta", 0.0),
-            "H") + "GA = Mul(G, alpha)\nZ = Sigmoid(GA)\nM = Mul(G, Z)\nL = Add(U, beta)\nA = Mul(M, L)\n")
+    numbers = constant("alpha", s.number("activation_alpha", 1.0), "H")
+    numbers += constant("beta", s.number("activation_beta", 0.0), "H")
+    return f"{lines}{numbers}GA = Mul(G, alpha)\nZ = Sigmoid(GA)\nM = Mul(G, Z)\nL = Add(U, beta)\nA = Mul(M, L)\n"
 
 
 def _layer(s: Site, x: str, weights: str, bias: str, result: str) -> str:
@@ -78,7 +80,8 @@ def _mixture(s: Site, first: str, second: str, third: str, normalised: bool) -> 
     if s.has("fc3_experts_weights"):
         lines += _layer(s, "x", third, "fc3_experts_bias", "H3")
     lines += _activated(s) + _layer(s, "A", second, "fc2_experts_bias", "O")
-    return lines + 'mixed = Einsum <equation: string = "te,eto->to"> (route, O)\nwhole = Shape(input)\noutput = Reshape(mixed, whole)\n'
+    return lines + 'mixed = Einsum <equation: string = "te,eto->to"> (route, O)\nwhole = Shape(input)\n' \
+        'output = Reshape(mixed, whole)\n'
 
 
 def experts(s: Site) -> str:
@@ -119,8 +122,9 @@ def _weights(s: Site, k: int, bits: int) -> str:
         if not rest:
             raise NoText("zero points of rows")
         lines += unpacked(f"fc{k}_zero_points", f"zq{k}", bits, f"ez{k}")
-        lines += ints(f"zf{k}", 0) + ints(f"zc{k}", blocks) + ints(f"za{k}", 2) + f"zs{k} = Slice(zq{k}, zf{k}, zc{k}, za{k})\n" \
-            f"zr{k} = Reshape(zs{k}, one{k})\nz{k} = CastLike(zr{k}, fc{k}_scales)\n"
+        lines += (ints(f"zf{k}", 0) + ints(f"zc{k}", blocks) + ints(f"za{k}", 2)
+                  + f"zs{k} = Slice(zq{k}, zf{k}, zc{k}, za{k})\nzr{k} = Reshape(zs{k}, one{k})\n"
+                  f"z{k} = CastLike(zr{k}, fc{k}_scales)\n")
     else:
         lines += constant(f"z{k}", 2 ** (bits - 1), f"fc{k}_scales")
     return lines + f"c{k} = Sub(g{k}, z{k})\nm{k} = Mul(c{k}, s{k})\n{ints(f'joined{k}', experts, rows, -1)}" \

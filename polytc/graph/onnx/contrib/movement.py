@@ -97,7 +97,8 @@ def all_finite(s: Site) -> str:
 def complex_mul(conjugate: bool) -> str:
     """Pairs of a real and an imaginary part along the last axis."""
     signs = ("Add", "Sub") if conjugate else ("Sub", "Add")
-    return ("ar, ai = Split <axis: int = -1, num_outputs: int = 2> (A)\nbr, bi = Split <axis: int = -1, num_outputs: int = 2> (B)\n"
+    return ("ar, ai = Split <axis: int = -1, num_outputs: int = 2> (A)\n"
+            "br, bi = Split <axis: int = -1, num_outputs: int = 2> (B)\n"
             f"rr = Mul(ar, br)\nii = Mul(ai, bi)\nri = Mul(ar, bi)\nir = Mul(ai, br)\nreal = {signs[0]}(rr, ii)\n"
             f"imaginary = {signs[1]}(ir, ri)\nC = Concat <axis: int = -1> (real, imaginary)")
 
@@ -140,7 +141,8 @@ def word_conv_embedding(s: Site) -> str:
             f"X = Unsqueeze(E, channel)\nV = Conv <kernel_shape: ints = [{window}, {size}]> (X, W, B)\n"
             f"T0 = Tanh(V)\n{ints('last', 3)}T = Squeeze(T0, last)\n"
             f"{scalar('zero', 0)}z = CastLike(zero, chars)\nthere = Greater(chars, z)\nthere32 = Cast <to: int = 7> (there)\n"
-            f"{ints('along', 1)}real = ReduceSum <keepdims: int = 1> (there32, along)\n{scalar('width', window)}{scalar('one', 1)}"
+            f"{ints('along', 1)}real = ReduceSum <keepdims: int = 1> (there32, along)\n"
+            f"{scalar('width', window)}{scalar('one', 1)}"
             "rest = Sub(real, width)\nend0 = Add(rest, one)\nend = Max(end0, one)\n"
             f"{ints('places', *range(count))}inside = Less(places, end)\nseen = Unsqueeze(inside, along)\n"
             + constant("low", float("-inf"), "T") + "M0 = Where(seen, T, low)\n"
@@ -149,8 +151,8 @@ def word_conv_embedding(s: Site) -> str:
 
 
 def crop_and_resize(s: Site) -> str:
-    """Points of the crop lie from corner to corner of its box, at its middle where there is one; those outside of the image have
-    `extrapolation_value` (Huang et al., Speed/accuracy trade-offs for modern convolutional object detectors, 2017)."""
+    """Points of the crop lie from corner to corner of its box, at its middle where there is one; those outside of the image
+    have `extrapolation_value` (Huang et al., Speed/accuracy trade-offs for modern convolutional object detectors, 2017)."""
     mode = s.word("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
         raise NoText(f"the mode {mode!r}")
@@ -172,9 +174,11 @@ def crop_and_resize(s: Site) -> str:
               "gx0 = Unsqueeze(x_place, columns)\nzero_grid = Mul(gx0, zero)\nzero_rows = Mul(gy0, zero)\n"
               "gy = Add(gy0, zero_grid)\ngx = Add(gx0, zero_rows)\ngy4 = Unsqueeze(gy, end)\ngx4 = Unsqueeze(gx, end)\n"
               "grid = Concat <axis: int = 3> (gx4, gy4)\n"
-              f'sampled = GridSample <mode: string = "{"linear" if mode == "bilinear" else mode}", padding_mode: string = "border", '
+              f'sampled = GridSample <mode: string = "{"linear" if mode == "bilinear" else mode}", '
+              'padding_mode: string = "border", '
               "align_corners: int = 1> (images, grid)\n"
-              "iy = Unsqueeze(y_in, rows)\nix = Unsqueeze(x_in, columns)\ninside0 = And(iy, ix)\ninside = Unsqueeze(inside0, column)\n"
+              "iy = Unsqueeze(y_in, rows)\nix = Unsqueeze(x_in, columns)\ninside0 = And(iy, ix)\n"
+              "inside = Unsqueeze(inside0, column)\n"
               + constant("outside", s.number("extrapolation_value", 0.0), "X") + "Y = Where(inside, sampled, outside)")
     return lines
 
@@ -193,7 +197,8 @@ def n_gram_repeat(s: Site) -> str:
     alike = []
     for k in range(size - 1):
         lines += ints(f"c{k}", *range(k, k + count)) + ints(f"e{k}", length - size + 1 + k)
-        lines += f"a{k} = Gather <axis: int = 1> (ids, c{k})\nb{k} = Gather <axis: int = 1> (ids, e{k})\nq{k} = Equal(a{k}, b{k})\n"
+        lines += f"a{k} = Gather <axis: int = 1> (ids, c{k})\nb{k} = Gather <axis: int = 1> (ids, e{k})\n" \
+            f"q{k} = Equal(a{k}, b{k})\n"
         alike.append(f"q{k}")
     if alike:
         lines += f"r0 = Identity({alike[0]})\n" + "".join(f"r{k} = And(r{k - 1}, {n})\n" for k, n in enumerate(alike) if k)
@@ -215,7 +220,8 @@ def relative_position_bias(s: Site) -> str:
     half = buckets // 2 if both else buckets
     exact = half // 2
     lines = "q = Squeeze(query_length)\nk = Squeeze(key_length)\no = Constant <value_int: int = 0> ()\n" \
-            f"{scalar('one', 1)}rows = Range(o, q, one)\ncolumns = Range(o, k, one)\n{ints('behind', 1)}at = Unsqueeze(rows, behind)\n" \
+            f"{scalar('one', 1)}rows = Range(o, q, one)\ncolumns = Range(o, k, one)\n" \
+            f"{ints('behind', 1)}at = Unsqueeze(rows, behind)\n" \
             "distance = Sub(columns, at)\n"
     if both:
         lines += f"{scalar('half', half)}later = Greater(distance, o)\nlater64 = Cast <to: int = 7> (later)\n" \
@@ -237,12 +243,15 @@ def remove_padding(s: Site) -> str:
     batch, length, _ = s.shape("input")
     return (f"{ints('places', *range(length))}{ints('behind', 1)}counts = Cast <to: int = 7> (sequence_token_count)\n"
             "ends = Unsqueeze(counts, behind)\ninside = Less(places, ends)\n"
-            f"{ints('all', -1)}{ints('front', 0)}flat = Reshape(inside, all)\nstands = NonZero(flat)\nreal = Squeeze(stands, front)\n"
+            f"{ints('all', -1)}{ints('front', 0)}flat = Reshape(inside, all)\nstands = NonZero(flat)\n"
+            "real = Squeeze(stands, front)\n"
             "outside = Not(flat)\npads0 = NonZero(outside)\npads = Squeeze(pads0, front)\n"
             "order = Concat <axis: int = 0> (real, pads)\n" f"{ints('grid', batch, length)}order2 = Reshape(order, grid)\n"
-            f"token_offset = CastLike(order2, sequence_token_count)\n{ints('rows', -1, s.shape('input')[2])}x = Reshape(input, rows)\n"
+            "token_offset = CastLike(order2, sequence_token_count)\n"
+            f"{ints('rows', -1, s.shape('input')[2])}x = Reshape(input, rows)\n"
             "output = Gather <axis: int = 0> (x, real)\n" f"{ints('nothing', 0)}"
-            "along = Constant <value_int: int = 0> ()\nsums0 = CumSum(counts, along)\nsums = Concat <axis: int = 0> (nothing, sums0)\n"
+            "along = Constant <value_int: int = 0> ()\nsums0 = CumSum(counts, along)\n"
+            "sums = Concat <axis: int = 0> (nothing, sums0)\n"
             "cumulated_seq_len = CastLike(sums, sequence_token_count)\nmost = ReduceMax <keepdims: int = 1> (counts)\n"
             "max_seq_len = CastLike(most, sequence_token_count)")
 
@@ -250,7 +259,8 @@ def remove_padding(s: Site) -> str:
 def restore_padding(s: Site) -> str:
     batch, length = s.shape("token_offset")
     width = s.shape("input")[1]
-    return (f"{ints('all', -1)}offsets0 = Reshape(token_offset, all)\noffsets = Cast <to: int = 7> (offsets0)\n{ints('first', 0)}"
+    return (f"{ints('all', -1)}offsets0 = Reshape(token_offset, all)\noffsets = Cast <to: int = 7> (offsets0)\n"
+            f"{ints('first', 0)}"
             "tokens = Shape <start: int = 0, end: int = 1> (input)\nreal = Slice(offsets, first, tokens)\n"
             f"{ints('behind', 1)}rows = Unsqueeze(real, behind)\n{ints('blank_shape', batch * length, width)}"
             + constant("zero", 0.0, "input") + "blank = Expand(zero, blank_shape)\nfilled = ScatterND(blank, rows, input)\n"

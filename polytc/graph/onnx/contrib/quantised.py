@@ -1,7 +1,7 @@
 """Operators of ONNX Runtime's own on integers that stand for real numbers.
 
-Where the operator says so itself, they are what it says: the inputs as real numbers, the operator of onnx, the result as integers.
-"""
+Where the operator says so itself, they are what it says: the inputs as real numbers, the operator of onnx, the result as
+integers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def softmax(s: Site) -> str:
         return unary("Softmax", "axis")(s)
     axis = int(s.number("axis", 1))
     return (dequantised(s, "X", "X_scale", "X_zero_point", "x") + f"whole = Shape(x)\nflat = Flatten <axis: int = {axis}> (x)\n"
-            f"soft = Softmax <axis: int = -1> (flat)\ny = Reshape(soft, whole)\n"
+            "soft = Softmax <axis: int = -1> (flat)\ny = Reshape(soft, whole)\n"
             f"Y = QuantizeLinear(y, Y_scale{s.optional('Y_zero_point')})")
 
 

@@ -118,7 +118,8 @@ def _cached(s: Site, batch: int, length: int, groups: int, size: int) -> str:
 
 def _allowed(s: Site, length: int) -> str:
     """`seen` [batch, 1, queries, present]: which keys a query may see."""
-    lines = f"{ints('key_axes', 1, 2)}{ints('query_axes', 1, 3)}bound = Unsqueeze(keys, key_axes)\nplace = Unsqueeze(at, query_axes)\n"
+    lines = f"{ints('key_axes', 1, 2)}{ints('query_axes', 1, 3)}bound = Unsqueeze(keys, key_axes)\n" \
+        "place = Unsqueeze(at, query_axes)\n"
     if not s.number("causal", 1):
         return f"{lines}some = Less(places, bound)\n{ints('grid', 1, 1, length, 1)}seen = Expand(some, grid)\n"
     lines += "counted = Less(places, bound)\nearlier = LessOrEqual(places, place)\nfrom_past = And(counted, earlier)\n"
@@ -134,7 +135,8 @@ def _attended(s: Site, batch: int, length: int, heads: int, groups: int, size: i
     smooth = s.number("smooth_softmax", -1) == 1 or s.has("head_sink")
     lines = constant("shown", 0.0, "query") + constant("hidden", float("-inf"), "query")
     if s.has("attention_bias"):
-        lines += f"{ints('bias_axis', 3)}bias_end = Shape <start: int = 3> (attention_bias)\nmissing = Sub(present1, bias_end)\n" \
+        lines += f"{ints('bias_axis', 3)}bias_end = Shape <start: int = 3> (attention_bias)\n" \
+            "missing = Sub(present1, bias_end)\n" \
                  f"{ints('no_pads', *[0] * 7)}pads = Concat <axis: int = 0> (no_pads, missing)\n" \
                  "bias = Pad(attention_bias, pads)\nmask0 = Where(seen, bias, hidden)\n"
     else:

@@ -24,8 +24,9 @@ from polytc.graph.onnx.contrib.sites import Site
 
 @dataclass(frozen=True)
 class Contrib:
-    """inputs, outputs: formal names, apart by spaces. An input that may be left out ends with `?`; the last ones with `*` if they
-    may be repeated. text: raises NoText where polytc has no way for such a node, ShapesNeeded where it depends on more."""
+    """given, made: formal names of inputs and outputs, apart by spaces. An input that may be left out ends with `?`; the last
+    ones with `*` if they may be repeated. text: raises NoText where polytc has no way for such a node, ShapesNeeded where it
+    depends on more."""
 
     given: str
     made: str
@@ -43,7 +44,8 @@ class Contrib:
 Q_UNARY = "X X_scale X_zero_point? Y_scale Y_zero_point?"
 Q_BINARY = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
 NORM = "output mean inv_std_var input_skip_bias_sum"
-_MOE = "fc1_experts_weights {0}fc1_experts_bias? fc2_experts_weights {1}fc2_experts_bias? fc3_experts_weights? {2}fc3_experts_bias?"
+_MOE = ("fc1_experts_weights {0}fc1_experts_bias? fc2_experts_weights {1}fc2_experts_bias? fc3_experts_weights? "
+        "{2}fc3_experts_bias?")
 MOE = "input router_probs " + _MOE.format("", "", "")
 QMOE = ("input router_probs " + _MOE.format(*(f"fc{k}_scales? " for k in (1, 2, 3)))
         + " fc1_zero_points? fc2_zero_points? fc3_zero_points? router_weights?")
@@ -83,13 +85,13 @@ _NORMALISATIONS: Mapping[str, Contrib] = {
     "SimplifiedLayerNormalization": Contrib("X scale", "Y inv_std_var", normalisation.rms_norm),
     "SkipSimplifiedLayerNormalization": Contrib("input skip gamma bias?", NORM, normalisation.skip_norm("RMSNormalization")),
     "EmbedLayerNormalization": Contrib(
-        "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
-        "output mask_index embedding_sum", normalisation.embed_layer_norm),
+    "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+    "output mask_index embedding_sum", normalisation.embed_layer_norm),
     "QEmbedLayerNormalization": Contrib(
-        "input_ids segment_ids? word_embedding_quant position_embedding_quant segment_embedding? gamma_quant beta_quant mask? "
-        "word_embedding_scale position_embedding_scale segment_embedding_scale? gamma_scale beta_scale "
-        "word_embedding_zero_point position_embedding_zero_point segment_embedding_zero_point? gamma_zero_point "
-        "beta_zero_point", "layernorm_out mask_index_out", normalisation.q_embed_layer_norm),
+    "input_ids segment_ids? word_embedding_quant position_embedding_quant segment_embedding? gamma_quant beta_quant mask? "
+    "word_embedding_scale position_embedding_scale segment_embedding_scale? gamma_scale beta_scale "
+    "word_embedding_zero_point position_embedding_zero_point segment_embedding_zero_point? gamma_zero_point "
+    "beta_zero_point", "layernorm_out mask_index_out", normalisation.q_embed_layer_norm),
     "GroupNorm": Contrib("X gamma beta", "Y", normalisation.group_norm),
     "SkipGroupNorm": Contrib("X gamma beta skip bias?", "Y S", normalisation.skip_group_norm),
     "GatedRMSNorm": Contrib("X scale gate", "Y", normalisation.gated_rms_norm),
@@ -131,19 +133,19 @@ _ATTENTION: Mapping[str, Contrib] = {
     "QAttention": Contrib("input weight bias input_scale weight_scale mask_index? input_zero_point? weight_zero_point? past?",
                           "output present", attention.q_attention),
     "MultiHeadAttention": Contrib(
-        "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
-        "cache_indirection?", "output present_key present_value qk", attention.multi_head_attention),
+    "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
+    "cache_indirection?", "output present_key present_value qk", attention.multi_head_attention),
     "DecoderMaskedMultiHeadAttention": Contrib(
-        "query key? value? mask_index? attention_bias? past_key? past_value? past_sequence_length? beam_width? "
-        "cache_indirection? bias?", "output present_key present_value qk", attention.decoder_masked_attention),
+    "query key? value? mask_index? attention_bias? past_key? past_value? past_sequence_length? beam_width? "
+    "cache_indirection? bias?", "output present_key present_value qk", attention.decoder_masked_attention),
     "GroupQueryAttention": Contrib(
-        "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? position_ids? "
-        "attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight? query_seqlens?",
-        "output present_key present_value output_qk", rotary.group_query_attention),
+    "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? position_ids? "
+    "attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight? query_seqlens?",
+    "output present_key present_value output_qk", rotary.group_query_attention),
     "PackedAttention": Contrib("input weights bias token_offset cumulative_sequence_length attention_bias?", "output",
                                attention.packed_attention),
     "PackedMultiHeadAttention": Contrib(
-        "query key? value? bias? token_offset cumulative_sequence_length attention_bias?", "output",
+    "query key? value? bias? token_offset cumulative_sequence_length attention_bias?", "output",
         attention.packed_multi_head_attention),
     "RotaryEmbedding": Contrib("input position_ids cos_cache sin_cache", "output", rotary.rotary),
     "RelativePositionBias": Contrib("bias_table query_length key_length", "output", movement.relative_position_bias),

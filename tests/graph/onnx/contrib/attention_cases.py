@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from tests.graph.onnx.contrib.cases import Case, R, S, U, f, q
@@ -67,10 +69,12 @@ MULTI = [
          ["o0", "o1", "o2", "scores"]),
     Case("DecoderMaskedMultiHeadAttention", [f(2, 1, 8), f(2, 1, 8), f(2, 1, 8), "", "", f(2, 2, 6, 4), f(2, 2, 6, 4), i32(3)],
          {"num_heads": 2, "past_present_share_buffer": 1}, 3, cut=4),
-    Case("DecoderMaskedMultiHeadAttention", [f(2, 1, 8), f(2, 1, 8), f(2, 1, 8), np.int32([[0, 1, 1, 1], [1] * 4]), f(1, 2, 1, 4),
+    Case("DecoderMaskedMultiHeadAttention", [f(2, 1, 8), f(2, 1, 8), f(2, 1, 8), np.int32([[0, 1, 1, 1], [1] * 4]),
+        f(1, 2, 1, 4),
                                              f(2, 2, 6, 4), f(2, 2, 6, 4), i32(3), "", "", f(24)],
          {"num_heads": 2, "past_present_share_buffer": 1, "scale": .4}, 3, cut=4),
-    Case("DecoderMaskedMultiHeadAttention", [f(2, 1, 8), f(2, 2, 7, 4), f(2, 2, 7, 4)], PAIR, reference=lambda x, k, v, **_: plain(
+    Case("DecoderMaskedMultiHeadAttention", [f(2, 1, 8), f(2, 2, 7, 4), f(2, 2, 7, 4)], PAIR, reference=lambda x, k, v,
+        **_: plain(
         x.reshape(2, 1, 2, 4), k.transpose(0, 2, 1, 3), v.transpose(0, 2, 1, 3))),
     Case("RotaryEmbedding", [f(2, 5, 16), R.integers(0, 9, (2, 5)), f(9, 4), f(9, 4)], {"num_heads": 2}),
     Case("RotaryEmbedding", [f(2, 5, 16), R.integers(0, 9, (2, 5)), f(9, 4), f(9, 4)]),
@@ -121,7 +125,7 @@ def by_sequence(q: np.ndarray, k: np.ndarray, v: np.ndarray, ends: np.ndarray, h
                 ) -> list[np.ndarray]:
     """Attention within each sequence of packed tokens."""
     out = np.zeros((q.shape[0], v.shape[1]), np.float32)
-    for b, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+    for b, (start, end) in enumerate(itertools.pairwise(ends)):
         for h in range(heads):
             d, w = q.shape[1] // heads, v.shape[1] // heads
             mine, values = slice(h * d, (h + 1) * d), slice(h * w, (h + 1) * w)
@@ -165,14 +169,16 @@ def restored(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return out.reshape(*offsets.shape, -1)
 
 
-def grouped(batch: int, queries: int, past: int, lengths: list[int], total: int, heads: int = 4, groups: int = 2, size: int = 16,
-            packed: bool = False, cache: int | None = None, bias: bool = False, sink: bool = False, **attributes: object) -> Case:
+def grouped(batch: int, queries: int, past: int, lengths: list[int], total: int, heads: int = 4, groups: int = 2,
+            size: int = 16, packed: bool = False, cache: int | None = None, bias: bool = False, sink: bool = False,
+            **attributes: object) -> Case:
     """A GroupQueryAttention. lengths: keys that count in each sequence; cache: rows of the past that are stored."""
     kv = f(batch, groups, past if cache is None else cache, size), f(batch, groups, past if cache is None else cache, size)
     wide = [f(batch, queries, (heads + 2 * groups) * size), "", ""] if packed else [
         f(batch, queries, heads * size), f(batch, queries, groups * size), f(batch, queries, groups * size)]
     tables = [f(32, size // 2), f(32, size // 2)] if attributes.get("do_rotary") else ["", ""]
-    given = [*wide, *(kv if past or cache else ("", "")), np.array([n - 1 for n in lengths], np.int32), np.int32([total]), *tables]
+    given = [*wide, *(kv if past or cache else ("", "")), np.array([n - 1 for n in lengths], np.int32), np.int32([total]),
+        *tables]
     if bias or sink:
         given += ["", f(batch, 1, queries, total) if bias else ""]
     if sink:

@@ -9,11 +9,13 @@ import numpy as np
 from tests.graph.onnx.contrib.cases import Case, R, f, q
 
 
-def matmul(bits: int = 4, rows: int = 6, depth: int = 40, block: int = 16, zeros: str = "", bias: bool = False, leading: tuple[int, ...] = (3,),
+def matmul(bits: int = 4, rows: int = 6, depth: int = 40, block: int = 16, zeros: str = "", bias: bool = False,
+        leading: tuple[int, ...] = (3,),
            stored: bool = True) -> Case:
     """A MatMulNBits. zeros: 'bytes', 'floats', or none."""
     blocks = math.ceil(depth / block)
-    weights, scales = q(rows, blocks, block * bits // 8), (np.abs(f(rows, blocks)) / 2**bits + np.float32(.01)).astype(np.float32)
+    weights, scales = q(rows, blocks, block * bits // 8), (np.abs(f(rows, blocks)) / 2**bits
+        + np.float32(.01)).astype(np.float32)
     zero = {"bytes": q(rows, math.ceil(blocks * bits / 8)), "floats": np.abs(f(rows, blocks)) * 2**(bits - 1), "": ""}[zeros]
     given = [f(*leading, depth), weights, scales, zero, "", f(rows) if bias else ""]
     while isinstance(given[-1], str):
@@ -33,7 +35,8 @@ def gather(bits: int, kind: str, zeros: bool, rows: int = 9, width: int = 48, bl
     scales = np.abs(f(rows, width // block)) + np.float32(.01)
     indices = R.integers(0, rows, (2, 3))
     if kind == "uint8":
-        given = [q(rows, width * bits // 8), indices, scales, *([q(rows, math.ceil(width // block * bits / 8))] if zeros else [])]
+        given = [q(rows, width * bits // 8), indices, scales,
+            *([q(rows, math.ceil(width // block * bits / 8))] if zeros else [])]
         return Case("GatherBlockQuantized", given, {"bits": bits, "block_size": block, "quantize_axis": 1}, reference=gathered)
     low, high = (-8, 8) if kind == "int4" else (0, 16)
     given = [R.integers(low, high, (rows, width)).astype(np.int8), indices, scales,
@@ -69,14 +72,17 @@ def bnb4(kind: int, transposed: int = 1) -> Case:
     rows, depth, block = 6, 40, 16
     count = rows * depth
     return Case("MatMulBnb4", [f(3, depth if transposed else rows), q(count // 2), np.abs(f(math.ceil(count / block)))],
-                {"K": depth, "N": rows, "block_size": block, "quant_type": kind, **({} if transposed else {"transB": 0})}, error=1e-4,
+                {"K": depth, "N": rows, "block_size": block, "quant_type": kind,
+                    **({} if transposed else {"transB": 0})}, error=1e-4,
                 stored=2)
 
 
 CASES = [
     matmul(), matmul(bits=8), matmul(bits=2), matmul(zeros="bytes"), matmul(zeros="floats"), matmul(bits=8, zeros="bytes"),
     matmul(bits=8, zeros="floats"), matmul(depth=48, zeros="bytes", bias=True), matmul(leading=(2, 3), bias=True),
-    matmul(depth=128, block=128, rows=5), matmul(depth=64, block=32, zeros="bytes", stored=False), matmul(bits=2, zeros="bytes"),
-    gather(4, "uint8", False), gather(4, "uint8", True), gather(8, "uint8", True), gather(2, "uint8", True), gather(8, "uint8", False),
+    matmul(depth=128, block=128, rows=5), matmul(depth=64, block=32, zeros="bytes", stored=False), matmul(bits=2,
+        zeros="bytes"),
+    gather(4, "uint8", False), gather(4, "uint8", True), gather(8, "uint8", True), gather(2, "uint8", True), gather(8,
+        "uint8", False),
     gather(4, "int4", True), gather(4, "uint4", True), gather(4, "int4", False),
     experts(4), experts(8), experts(4, block=16), bnb4(0), bnb4(1)]

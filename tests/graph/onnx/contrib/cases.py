@@ -33,10 +33,10 @@ TYPES = {"uint4": onnx.TensorProto.UINT4, "int4": onnx.TensorProto.INT4}
 
 @dataclass(frozen=True)
 class Case:
-    """inputs: '' for one that is left out; stored: how many of the last are in the model. outputs: their number, or their names, ''
-    for one that is not wanted. step: the largest difference of integers; error: of floats, relative to the largest. reference:
-    the results, of operators that ONNX Runtime has for GPUs alone; kinds: element types of inputs that numpy does not have. cut:
-    rows of caches, axis 2, that count."""
+    """inputs: '' for one that is left out; stored: how many of the last are in the model. outputs: their number, or their
+    names, '' for one that is not wanted. step: the largest difference of integers; error: of floats, relative to the
+    largest. reference: the results, of operators that ONNX Runtime has for GPUs alone; kinds: element types of inputs that
+    numpy does not have. cut: rows of caches, axis 2, that count."""
 
     op: str
     inputs: Sequence[Any]

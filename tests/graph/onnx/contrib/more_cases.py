@@ -27,7 +27,8 @@ def swiglu(gate: np.ndarray, up: np.ndarray | None = None, activation_alpha: flo
 ACTIVATIONS = [
     Case("GemmFastGelu", [f(3, 4), f(4, 5), f(5)], error=1e-4,
          reference=lambda x, w, b: [tanh_gelu(x @ w + b).astype(np.float32)]),
-    Case("BiasSplitGelu", [f(2, 3, 16), f(16)], reference=lambda x, b: [np.split(x + b, 2, -1)[0] * gelu(np.split(x + b, 2, -1)[1])]),
+    Case("BiasSplitGelu", [f(2, 3, 16), f(16)], reference=lambda x,
+        b: [np.split(x + b, 2, -1)[0] * gelu(np.split(x + b, 2, -1)[1])]),
     Case("BiasAdd", [f(2, 3, 4), f(4), f(2, 3, 4)], reference=lambda x, b, s: [x + b + s]),
     Case("BiasDropout", [f(3, 4), f(4), f(3, 4)], reference=lambda x, b, r: [x + b + r]),
     Case("BiasSoftmax", [f(2, 3, 4), f(1, 3, 4)], {"axis": 2, "is_inner_broadcast": 0}, reference=lambda x, b, **k: [
@@ -66,17 +67,23 @@ PRODUCTS = [
     Case("MulInteger", [q(3, 4), U, q(4), np.uint8(7)], reference=lambda a, za, b, zb: [
         (a.astype(np.int32) - za) * (b.astype(np.int32) - zb)]),
     Case("MatMulInteger16", [q(3, 4, dtype=np.int16) // 64, q(4, 5, dtype=np.int16) // 64], step=0),
-    Case("ReduceSumInteger", [q(3, 4)], {"axes": [1], "keepdims": 0}, reference=lambda x, **k: [x.astype(np.int32).sum(1, dtype=np.int32)]),
-    Case("QLinearReduceMean", [q(3, 4), S, U, np.float32(.03), U], {"axes": [1], "keepdims": 1}, reference=lambda x, s, z, t, y, **k: [
+    Case("ReduceSumInteger", [q(3, 4)], {"axes": [1], "keepdims": 0}, reference=lambda x,
+        **k: [x.astype(np.int32).sum(1, dtype=np.int32)]),
+    Case("QLinearReduceMean", [q(3, 4), S, U, np.float32(.03), U], {"axes": [1], "keepdims": 1}, reference=lambda x, s, z, t,
+        y, **k: [
         np.clip(np.rint(((x.astype(np.float32) - z) * s).mean(1, keepdims=True) / t) + y, 0, 255).astype(np.uint8)]),
-    Case("QLinearSoftmax", [q(3, 4, 2), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": 1, "opset": 11}, stored=4),
-    Case("QLinearAveragePool", [q(1, 8, 8, 3), S, U, S, U], {"kernel_shape": [3, 3], "pads": [1] * 4, "channels_last": 1}, stored=4),
+    Case("QLinearSoftmax", [q(3, 4, 2), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": 1, "opset": 11},
+        stored=4),
+    Case("QLinearAveragePool", [q(1, 8, 8, 3), S, U, S, U], {"kernel_shape": [3, 3], "pads": [1] * 4, "channels_last": 1},
+        stored=4),
     Case("QLinearGlobalAveragePool", [q(1, 8, 8, 3), S, U, S, U], {"channels_last": 1}, stored=4),
     Case("QLinearConv", [q(1, 8, 8, 3), S, U, q(4, 3, 3, 3, dtype=np.int8), np.float32(.01), np.int8(0), np.float32(.1), U,
                          R.integers(-900, 900, 4).astype(np.int32)], {**CONV, "channels_last": 1}, stored=8),
-    Case("QLinearConv", [q(1, 3, 8, 8), S, U, q(4, 3, 3, 3, dtype=np.int8), f(4)**2 / 50 + np.float32(.001), np.zeros(4, np.int8),
+    Case("QLinearConv", [q(1, 3, 8, 8), S, U, q(4, 3, 3, 3, dtype=np.int8), f(4)**2 / 50 + np.float32(.001),
+        np.zeros(4, np.int8),
                          np.float32(.1), U], CONV, stored=7),
-    Case("QuantizeLinear", [f(3, 8) * 900, np.float32(.05), np.uint16(30000)]), Case("DequantizeLinear", [q(3, 8, dtype=np.int16), S,
+    Case("QuantizeLinear", [f(3, 8) * 900, np.float32(.05), np.uint16(30000)]), Case("DequantizeLinear",
+        [q(3, 8, dtype=np.int16), S,
          np.int16(9)]),
 ]
 
@@ -109,7 +116,8 @@ NORMS = [
     Case("BranchwiseRMSNorm", [f(2, 3, 4, 8), f(4, 8)]), Case("BranchwiseRMSNorm", [f(2, 3, 32), f(32)], {"num_branches": 4}),
     Case("BranchwiseRMSNorm", [f(2, 3, 4, 8)]), Case("BranchwiseRMSNorm", [f(2, 3, 4, 8), f(8)]),
     Case("QEmbedLayerNormalization", [
-        R.integers(0, 9, (2, 5)).astype(np.int32), R.integers(0, 2, (2, 5)).astype(np.int32), q(9, 8), q(6, 8), q(2, 8), q(8), q(8),
+        R.integers(0, 9, (2, 5)).astype(np.int32), R.integers(0, 2, (2, 5)).astype(np.int32), q(9, 8), q(6, 8), q(2,
+            8), q(8), q(8),
         np.int32([[1, 1, 1, 0, 0], [1] * 5]), S, S, S, S, S, U, U, U, U, U], outputs=2, error=1e-4, stored=10),
 ]
 
@@ -138,7 +146,8 @@ EXPERTS = [
     Case("MoE", [f(2, 3, 8), f(6, 4), f(4, 12, 8), "", f(4, 8, 12)], {"k": 2, "activation_type": "gelu",
          "normalize_routing_weights": 1}, error=1e-3),
     Case("MoE", [f(6, 8), f(6, 4), f(4, 24, 8), f(4, 24), f(4, 8, 12), f(4, 8)], {
-        "k": 1, "activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 7.0}),
+            "k": 1, "activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0,
+            "swiglu_limit": 7.0}),
     Case("MoE", [f(6, 8), f(6, 4), f(4, 12, 8), "", f(4, 8, 12), "", f(4, 12, 8)], {"k": 2, "activation_type": "swiglu"},
          reference=experts),
     Case("MoE", [f(6, 8), f(6, 4), f(4, 12, 8), f(4, 12), f(4, 8, 12), f(4, 8)], {"k": 3, "activation_type": "silu"},
@@ -169,13 +178,15 @@ def crops(x: np.ndarray, rois: np.ndarray, images: np.ndarray, size: np.ndarray,
             a, b = int(y), int(z)
             m, n = min(a + 1, h - 1), min(b + 1, w - 1)
             image, s, t = x[images[r]], y - a, z - b
-            out[r, :, i, j] = (image[:, a, b] * (1 - t) + image[:, a, n] * t) * (1 - s) + (image[:, m, b] * (1 - t) + image[:, m, n] * t) * s
+            out[r, :, i, j] = (image[:, a, b] * (1 - t) + image[:, a, n] * t) * (1 - s) + (image[:, m, b] * (1 - t)
+                + image[:, m, n] * t) * s
     return [out]
 
 
 MOVEMENT = [
     Case("ExpandDims", [f(3, 4), np.int32(1)], stored=1), Case("ExpandDims", [f(3, 4), np.int32(-1)], stored=1),
-    Case("Range", [np.float32(1), np.float32(4), np.float32(.5)], stored=3), Case("Range", [np.int64([2]), np.int64([6])], stored=2),
+    Case("Range", [np.float32(1), np.float32(4), np.float32(.5)], stored=3), Case("Range", [np.int64([2]), np.int64([6])],
+        stored=2),
     Case("Pad", [f(3, 4), np.int64([[0, 1, 2, 0]]), np.float32([.5])], {"mode": "constant"}, stored=2),
     Case("Pad", [f(3, 4), np.int64([1, 1, 2, 0])], {"mode": "reflect"}, stored=1),
     Case("Unique", [np.float32([2, 1, 1, 3, 4, 3])], outputs=3, step=0),
@@ -195,10 +206,12 @@ MOVEMENT = [
     Case("Irfft", [f(3, 5, 2)], {"onesided": 1, "normalized": 0, "signal_ndim": 1}, error=1e-4,
          reference=lambda x, **k: [np.fft.irfft(real_ends(x)).astype(np.float32)]),
     Case("SampleOp", [f(3, 4)]),
-    Case("WordConvEmbedding", [np.int32([[1, 2, 3, 4, 5], [2, 1, 3, 0, 0], [3, 1, 2, 1, 0]]), f(6, 1, 3, 4), f(6), f(9, 4)], stored=3),
+    Case("WordConvEmbedding", [np.int32([[1, 2, 3, 4, 5], [2, 1, 3, 0, 0], [3, 1, 2, 1, 0]]), f(6, 1, 3, 4), f(6), f(9, 4)],
+        stored=3),
     Case("CropAndResize", [f(2, 3, 5, 6), np.float32([[0, 0, 1, 1], [.1, .2, .7, .9], [-.2, .3, 1.3, .8]]), np.int32([0, 1, 1]),
                            np.int32([3, 4])], {"extrapolation_value": .5}, stored=1, reference=crops),
-    Case("CropAndResize", [f(2, 3, 5, 6), np.float32([[.1, .2, .7, .9]]), np.int32([1]), np.int32([1, 4])], stored=1, reference=crops),
+    Case("CropAndResize", [f(2, 3, 5, 6), np.float32([[.1, .2, .7, .9]]), np.int32([1]), np.int32([1, 4])], stored=1,
+        reference=crops),
     Case("NGramRepeatBlock", [np.int64([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4]]), f(2, 6)], {"ngram_size": 3}),
     Case("NGramRepeatBlock", [np.int64([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4]]), f(2, 6)], {"ngram_size": 2}, reference=n_grams),
     Case("NGramRepeatBlock", [np.int64([[1, 2, 3, 1, 2]]), f(1, 6)], {"ngram_size": 1}, reference=n_grams),

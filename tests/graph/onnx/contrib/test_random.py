@@ -60,7 +60,8 @@ def attention(r: np.random.Generator) -> Case:
     own |= {"qkv_hidden_sizes": [heads * size, heads * size, values]} if values != heads * size else {}
     own |= {"scale": float(r.random())} if r.random() < .3 else {}
     own |= {"mask_filter_value": -float(r.integers(1, 99))} if r.random() < .3 else {}
-    given = [floats(r, batch, queries, width), floats(r, width, columns), some(r, floats(r, columns), .8), mask(r, batch, queries, keys),
+    given = [floats(r, batch, queries, width), floats(r, width, columns), some(r, floats(r, columns), .8),
+        mask(r, batch, queries, keys),
              floats(r, 2, batch, heads, past, size) if past else "",
              some(r, floats(r, *r.choice([1, batch], 1), *r.choice([1, heads], 1), queries, keys), .3)]
     outputs = 2 if past else int(r.integers(1, 3)) if values == heads * size else 1
@@ -108,7 +109,8 @@ def grouped(r: np.random.Generator) -> Case:
     old = [floats(r, batch, groups, cache, size) for _ in range(2)] if past else ["", ""]
     tables = [floats(r, 32, size // 2) for _ in range(2)] if rotary else ["", ""]
     extra = ["", some(r, floats(r, batch, 1, queries, total), .3)] if r.random() < .5 else []
-    return Case("GroupQueryAttention", [*new, *old, np.array(lengths, np.int32) - 1, np.int32([total]), *tables, *extra], own, 3,
+    return Case("GroupQueryAttention", [*new, *old, np.array(lengths, np.int32) - 1, np.int32([total]), *tables, *extra],
+        own, 3,
                 error=1e-4, cut=min(lengths))
 
 
@@ -127,7 +129,8 @@ def rotary(r: np.random.Generator) -> Case:
 def few_bits(r: np.random.Generator) -> Case:
     block = int(r.choice([16, 32, 64]))
     return matmul(int(r.choice([2, 4, 4, 4, 8])), int(r.integers(1, 20)), int(r.integers(1, 150)), block,
-                  str(r.choice(["", "bytes", "floats"])), bool(r.integers(2)), tuple(r.integers(1, 5, r.integers(1, 3)).tolist()),
+                  str(r.choice(["", "bytes", "floats"])), bool(r.integers(2)), tuple(r.integers(1, 5,
+                      r.integers(1, 3)).tolist()),
                   bool(r.integers(2)))
 
 

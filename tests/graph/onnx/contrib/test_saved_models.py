@@ -50,7 +50,8 @@ class Net:
 
     def model(self, *outputs: str) -> onnx.ModelProto:
         info = helper.make_tensor_value_info
-        graph = helper.make_graph(self.nodes, "net", [info("x", 1, self.shape)], [info(o, 1, None) for o in outputs], self.weights)
+        graph = helper.make_graph(self.nodes, "net", [info("x", 1, self.shape)], [info(o, 1, None) for o in outputs],
+            self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -90,7 +91,8 @@ def joined() -> onnx.ModelProto:
 def grown(mode: str) -> onnx.ModelProto:
     net = Net(1, 3, 9, 7)
     a = net.add("Relu", net.conv("x", 20, 3, 3))
-    own = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if mode == "nearest" else {
+    own = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor"} if mode == "nearest" else {
         "mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     b = net.add("Resize", a, "", net.given(np.float32([1, 1, 2, 2])), **own)
     return net.model(net.conv(b, 24, 20, 3))
@@ -198,7 +200,8 @@ def quantised() -> onnx.ModelProto:
         s, z = net.given(np.float32(.002)), net.given(np.int8(0))
         b = net.given(net.random.integers(-900, 900, made).astype(np.int32))
         bs, bz = net.given(np.float32(scale * .002)), net.given(np.int32(0))
-        return net.add("Conv", x, net.add("DequantizeLinear", w, s, z), net.add("DequantizeLinear", b, bs, bz), kernel_shape=[3, 3],
+        return net.add("Conv", x, net.add("DequantizeLinear", w, s, z), net.add("DequantizeLinear", b, bs, bz),
+            kernel_shape=[3, 3],
                        pads=[1] * 4, **own)
     a = scaled(net.add("Relu", conv(scaled("x", .03), 8, 3, .03)), .02, 0)
     b = scaled(net.add("MaxPool", a, kernel_shape=[2, 2], strides=[2, 2]), .02, 0)
