@@ -210,7 +210,8 @@ def n_gram_repeat(s: Site) -> str:
     lines += f"{ints('words', *range(words))}{ints('behind', 2)}n3 = Unsqueeze(next, behind)\nis = Equal(n3, words)\n" \
              "r3 = Unsqueeze(repeated, behind)\nhit = And(is, r3)\nhit32 = Cast <to: int = 6> (hit)\n" \
              f"{ints('along', 1)}most = ReduceMax <keepdims: int = 0> (hit32, along)\nbanned = Cast <to: int = 9> (most)\n"
-    return lines + constant("low", float("-inf"), "scores") + "inf = Add(low, low)\nscores_out = Where(banned, inf, scores)"
+    return (f"{lines}least0 = Constant <value_float: float = -inf> ()\nleast = CastLike(least0, scores)\n"
+            "scores_out = Where(banned, least, scores)")
 
 
 def relative_position_bias(s: Site) -> str:

@@ -102,8 +102,8 @@ def q_embed_layer_norm(s: Site) -> str:
     if s.has("segment_embedding"):
         tables.append(("segment_embedding", "segment_embedding"))
     lines = "".join(f"{n}_f = DequantizeLinear({source}, {n}_scale{s.optional(f'{n}_zero_point')})\n" for n, source in tables)
-    return lines + _embedded(s, *(f"{n}_f" for n in ("word_embedding", "position_embedding", "segment_embedding", "gamma",
-                                                     "beta")), "layernorm_out", "mask_index_out")
+    return lines + _embedded(s, "word_embedding_f", "position_embedding_f", "segment_embedding_f", "gamma_f", "beta_f",
+                             "layernorm_out", "mask_index_out")
 
 
 def _embedded(s: Site, word: str, position: str, segment: str, gamma: str, beta: str, output: str, index: str) -> str:

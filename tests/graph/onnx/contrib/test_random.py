@@ -14,7 +14,7 @@ from tests.graph.onnx.contrib.block_cases import matmul
 from tests.graph.onnx.contrib.cases import Case, by_onnx_runtime, check, model_of
 
 SEEDS = 200
-"""Of each family; one in twenty is quick."""
+"""Of each family."""
 
 
 def floats(r: np.random.Generator, *shape: int) -> np.ndarray:
@@ -137,7 +137,8 @@ def few_bits(r: np.random.Generator) -> Case:
 FAMILIES = {"attention": attention, "multi_head": multi_head, "grouped": grouped, "rotary": rotary, "few_bits": few_bits}
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n % 20 else []) for n in range(SEEDS)])
+@pytest.mark.part(40)
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random(family: str, seed: int) -> None:
     case = FAMILIES[family](np.random.default_rng([seed, len(family)]))

@@ -124,6 +124,7 @@ CONVOLUTIONS = {"mobile": mobile(), "joined": joined(), "nearest": grown("neares
                 "pruned": pruned()}
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("level", [LEVELS.ORT_ENABLE_EXTENDED, LEVELS.ORT_ENABLE_ALL], ids=["extended", "all"])
 def test_convolutions(name: str, level: Any, tmp_path: Path) -> None:
@@ -244,6 +245,7 @@ def transformer(batch: Any = 2, length: Any = 6) -> onnx.ModelProto:
     return net.model(b)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("level", [LEVELS.ORT_ENABLE_BASIC, LEVELS.ORT_ENABLE_EXTENDED, LEVELS.ORT_ENABLE_ALL])
 @pytest.mark.parametrize("sizes", [(2, 6), ("batch", "length")], ids=["given", "open"])
 def test_transformers(level: Any, sizes: tuple[Any, Any], tmp_path: Path) -> None:
