@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from polytc.graph.onnx.contrib.products import CONV, turned
 from polytc.graph.onnx.contrib.sites import NoText, Site, ints, written
 
@@ -25,7 +27,14 @@ def _scaled_integers(s: Site) -> str:
 
 
 def integers_to_float(s: Site) -> str:
-    return f"I = MatMulInteger(A, B{s.optional('a_zero_point', 'b_zero_point')})\n" + _scaled_integers(s)
+    """Halves are rounded once, at the end."""
+    product = f"I = MatMulInteger(A, B{s.optional('a_zero_point', 'b_zero_point')})\n"
+    known = next((n for n in ("b_scale", "a_scale", "bias") if n in s.types), "a_scale")
+    if s.dtype(known) != np.float16:
+        return product + _scaled_integers(s)
+    bias = "b = Cast <to: int = 1> (bias)\nR = Add(P, b)\n" if s.has("bias") else "R = Identity(P)\n"
+    return (f"{product}F = Cast <to: int = 1> (I)\nsa = Cast <to: int = 1> (a_scale)\nsb = Cast <to: int = 1> (b_scale)\n"
+            f"C = Mul(sa, sb)\nP = Mul(F, C)\n{bias}Y = Cast <to: int = 10> (R)")
 
 
 def dynamic_matmul(s: Site) -> str:

@@ -176,7 +176,7 @@ def grouped(batch: int, queries: int, past: int, lengths: list[int], total: int,
     kv = f(batch, groups, past if cache is None else cache, size), f(batch, groups, past if cache is None else cache, size)
     wide = [f(batch, queries, (heads + 2 * groups) * size), "", ""] if packed else [
         f(batch, queries, heads * size), f(batch, queries, groups * size), f(batch, queries, groups * size)]
-    tables = [f(32, size // 2), f(32, size // 2)] if attributes.get("do_rotary") else ["", ""]
+    tables = [f(max(32, total), size // 2), f(max(32, total), size // 2)] if attributes.get("do_rotary") else ["", ""]
     given = [*wide, *(kv if past or cache else ("", "")), np.array([n - 1 for n in lengths], np.int32), np.int32([total]),
         *tables]
     if bias or sink:

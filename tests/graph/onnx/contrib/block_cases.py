@@ -77,7 +77,14 @@ def bnb4(kind: int, transposed: int = 1) -> Case:
                 stored=2)
 
 
+def dequantised(kind: str) -> Case:
+    low, high = (-8, 8) if kind == "int4" else (0, 16)
+    numbers = [R.integers(low, high, n).astype(np.int8) for n in ((3, 4), 4)]
+    return Case("DequantizeLinear", [numbers[0], np.abs(f(4)), numbers[1]], {"axis": 1}, kinds={0: kind, 2: kind}, stored=3)
+
+
 CASES = [
+    dequantised("int4"), dequantised("uint4"),
     matmul(), matmul(bits=8), matmul(bits=2), matmul(zeros="bytes"), matmul(zeros="floats"), matmul(bits=8, zeros="bytes"),
     matmul(bits=8, zeros="floats"), matmul(depth=48, zeros="bytes", bias=True), matmul(leading=(2, 3), bias=True),
     matmul(depth=128, block=128, rows=5), matmul(depth=64, block=32, zeros="bytes", stored=False), matmul(bits=2,

@@ -64,6 +64,8 @@ PRODUCTS = [
     Case("NhwcMaxPool", [q(1, 6, 6, 3)], {**CONV, "strides": [2, 2]}),
     Case("ConvTransposeWithDynamicPads", [f(1, 3, 5, 5), f(3, 4, 3, 3), np.int64([1, 1, 1, 0]), f(4)], {"strides": [2, 2]},
          stored=3),
+    Case("MatMulIntegerToFloat", [q(3, 4), q(4, 5), np.float16(.02), np.float16(.01), U, U, f(5).astype(np.float16)],
+         error=2e-3),
     Case("MulInteger", [q(3, 4), U, q(4), np.uint8(7)], reference=lambda a, za, b, zb: [
         (a.astype(np.int32) - za) * (b.astype(np.int32) - zb)]),
     Case("MatMulInteger16", [q(3, 4, dtype=np.int16) // 64, q(4, 5, dtype=np.int16) // 64], step=0),
