@@ -70,9 +70,8 @@ def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
 def _missing(nodes: Sequence[Node]) -> Diagnostic:
     """That polytc does not have the operator of these nodes."""
     first, more = nodes[0], f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    reasons = dict.fromkeys(map(fallback.reason, nodes))
-    notes = () if [*reasons] == [fallback.reason(first)] == ["polytc has no text for it"] else tuple(reasons)
-    return Diagnostic("E605", f"polytc does not have the operator {first.op} ({first.label}{more})", None, notes)
+    reasons = dict.fromkeys(why for why in map(fallback.reason, nodes) if why != fallback.NO_TEXT)
+    return Diagnostic("E605", f"polytc does not have the operator {first.op} ({first.label}{more})", None, tuple(reasons))
 
 
 def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:

@@ -22,6 +22,8 @@ OPTIONAL: dict[str, Work] = {
     "OptionalGetElement": lambda value: [_there(value)], "Identity": lambda value: [value]}
 """Operators that hand a value on whatever it is. An optional value is the value, or None."""
 
+NO_TEXT = "polytc has no text for it"
+
 STRINGS = frozenset({"StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"})
 
 
@@ -39,7 +41,7 @@ def reason(node: Node) -> str:
         return "it belongs to ai.onnx.ml"
     from polytc.graph import onnx  # the library is optional and slow to import
 
-    return onnx.why_not(node) or "polytc has no text for it"
+    return onnx.why_not(node) or NO_TEXT
 
 
 def defined_later(node: Node) -> bool:

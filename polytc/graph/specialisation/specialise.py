@@ -292,7 +292,7 @@ class Specialisation:
             nodes = self.body(node)
         except fallback.NoDefinition as error:
             nodes, why = None, str(error)
-            refusal = refusals.refusal("E605", f"polytc does not have the operator {node.op} for the {node.label}: {why}")
+            refusal = refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): {why}")
         if nodes is not None:
             return nodes
         if self.strict:

@@ -14,7 +14,7 @@ and read by none.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,11 +35,14 @@ _KEEPING = frozenset(
 """Operators whose results have the channels of an input."""
 
 
-def unblocked(graph: Graph) -> Graph:
-    """The graph without blocks of channels, as far as the weights are stored in it."""
-    if not any(n.op.startswith(DOMAIN) for n in graph.nodes):
+def unblocked(graph: Graph, outer: Mapping[str, np.ndarray]) -> Graph:
+    """The graph without blocks of channels; as it is where weights are computed. outer: constants of the graphs around."""
+    stored = {**outer, **graph.constants}
+    convolutions = [n for n in graph.nodes if n.op == _CONV]
+    if not any(n.op.startswith(DOMAIN) for n in graph.nodes) or any(
+            n.inputs[1] not in stored or stored[n.inputs[1]].ndim != 4 for n in convolutions):
         return graph
-    return _Unblocking(graph).run()
+    return _Unblocking(graph, stored).run()
 
 
 @dataclass
@@ -59,10 +62,11 @@ class _Channels:
 
 
 class _Unblocking:
-    """of: value in blocks -> its channels, the same object for values that have the same ones."""
+    """stored: constants that nodes may read. of: value in blocks -> its channels, the same object for values that have the
+    same ones."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, stored: Mapping[str, np.ndarray]) -> None:
+        self.graph, self.stored = graph, stored
         self.constants = dict(graph.constants)
         self.makers = {o: n for n in graph.nodes for o in n.outputs if o}
         self.of: dict[str, _Channels] = {}
@@ -76,7 +80,7 @@ class _Unblocking:
                 self.of[v.name].whole = self.of[v.name].open = True
         self.block = self.block_size()
         for node in self.graph.nodes:
-            if node.op == _CONV and node.inputs[1] in self.graph.constants:
+            if node.op == _CONV:
                 self.count(node)
         nodes = tuple(made for node in self.graph.nodes for made in self.plain(node))
         values = {n: v for n, v in self.graph.values.items() if n not in self.of}
@@ -87,8 +91,7 @@ class _Unblocking:
     def learn(self, node: Node) -> None:
         blocked = [n for n in node.inputs if n in self.of]
         if node.op == _TO_BLOCKS:
-            known = self.plain_channels(node.inputs[0])
-            self.channels(node.outputs[0]).known = known or 0
+            self.channels(node.outputs[0]).known = self.entering_channels(node) or 0
         elif node.op == _FROM_BLOCKS:
             found = self.channels(node.inputs[0])
             found.known = max(found.known, int(node.attributes.get("channels", 0)))
@@ -106,9 +109,7 @@ class _Unblocking:
                 self.of[blocked[0]].whole = self.of[blocked[0]].open = True
 
     def learn_conv(self, node: Node) -> None:
-        weights = self.graph.constants.get(node.inputs[1])
-        if weights is None or weights.ndim != 4:
-            return
+        weights = self.stored[node.inputs[1]]
         result = self.channels(node.outputs[0])
         result.padded = weights.shape[0]
         if len(node.inputs) > 3 and node.inputs[3]:
@@ -124,7 +125,7 @@ class _Unblocking:
 
     def split(self, node: Node) -> int | None:
         """The size of a block if the node only writes blocks as an axis of their own, 0 if it joins them again; else None."""
-        shape = self.graph.constants.get(node.inputs[1]) if node.op == "Reshape" and node.inputs[0] in self.of else None
+        shape = self.stored.get(node.inputs[1]) if node.op == "Reshape" and node.inputs[0] in self.of else None
         if shape is None or shape.size not in (4, 5) or [*shape[[0, 2, 3]]] != [0, 0, 0]:
             return None
         return int(shape[4]) if shape.size == 5 else 0
@@ -143,6 +144,14 @@ class _Unblocking:
             first.members += other.members
             self.of.update(dict.fromkeys(other.members, first))
 
+    def entering_channels(self, node: Node) -> int | None:
+        """Of what a ReorderInput reads."""
+        if not node.attributes.get("channels_last", 0):
+            return self.plain_channels(node.inputs[0])
+        declared = self.graph.values.get(node.inputs[0])
+        last = declared.shape[-1] if declared is not None and declared.shape and len(declared.shape) == 4 else None
+        return last if isinstance(last, int) else None
+
     def plain_channels(self, name: str) -> int | None:
         """Of a value that is not in blocks, as far as what made it tells."""
         while name:
@@ -151,7 +160,7 @@ class _Unblocking:
                 return declared.shape[1]
             if maker is None or maker.op not in _KEEPING:
                 return self.made_channels(maker) if maker is not None else None
-            name = next((n for n in maker.inputs if n and n not in self.graph.constants), "")
+            name = next((n for n in maker.inputs if n and n not in self.stored), "")
         return None
 
     def made_channels(self, maker: Node) -> int | None:
@@ -159,7 +168,7 @@ class _Unblocking:
         if maker.op == _FROM_BLOCKS:
             return None if maker.attributes.get("channels_last", 0) else int(maker.attributes["channels"])
         if maker.op in ("Conv", "com.microsoft::FusedConv"):
-            weights = self.graph.constants.get(maker.inputs[1])
+            weights = self.stored.get(maker.inputs[1])
             return None if weights is None else weights.shape[0]
         if maker.op == "Concat" and maker.attributes.get("axis") == 1:
             parts = [self.plain_channels(n) for n in maker.inputs]
@@ -181,11 +190,11 @@ class _Unblocking:
         if node.op == _FROM_BLOCKS:
             channels, padded = int(node.attributes.get("channels", 0)), self.of[node.inputs[0]].padded
             return not padded or not channels or padded == -(-channels // block) * block
-        weights = self.graph.constants.get(node.inputs[1])
-        if weights is None or weights.ndim != 4:
-            return True
-        reads_blocks = node.inputs[0] in self.of and not _is_depthwise(node, weights)
-        return weights.shape[0] % block == 0 and (not reads_blocks or weights.shape[1] % block == 0)
+        weights = self.stored[node.inputs[1]]
+        made, read = weights.shape[:2]
+        if _is_depthwise(node, weights):
+            return bool(made % block == 0)
+        return bool(made % block == 0 and (read % block == 0 if node.inputs[0] in self.of else read < block))
 
     def count(self, node: Node) -> None:
         """What the weights and the bias of a convolution tell of the channels that it makes and reads."""
@@ -193,7 +202,7 @@ class _Unblocking:
         made = self.of[node.outputs[0]]
         rows = np.flatnonzero(weights.reshape(weights.shape[0], -1).any(1))
         made.known = max(made.known, int(rows[-1]) + 1 if rows.size else 1)
-        bias = self.graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
+        bias = self.stored.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
         if bias is not None and bias.any():
             made.known = max(made.known, int(np.flatnonzero(bias)[-1]) + 1)
         elif len(node.inputs) > 2 and node.inputs[2] and bias is None:
@@ -205,7 +214,7 @@ class _Unblocking:
 
     def weights(self, node: Node) -> np.ndarray:
         """The weights of a convolution as Conv has them: [channels made, channels read, rows, columns]."""
-        stored, b = self.graph.constants[node.inputs[1]], self.block
+        stored, b = self.stored[node.inputs[1]], self.block
         made, read, rows, columns = stored.shape
         if _is_depthwise(node, stored) or node.inputs[0] not in self.of:
             blocks = stored.reshape(made // b, read, rows, columns, b)
@@ -221,7 +230,7 @@ class _Unblocking:
             yield from self.entered(node)
         elif node.op == _FROM_BLOCKS:
             yield from self.left(node)
-        elif node.op == _CONV and node.inputs[1] in self.graph.constants:
+        elif node.op == _CONV:
             yield self.convolution(node)
         elif node.op in _POOLS:
             yield replace(node, op=node.op.removeprefix(DOMAIN), opset=12)
@@ -238,7 +247,7 @@ class _Unblocking:
         if node.attributes.get("channels_last", 0):
             yield Node("Transpose", node.name, (name,), (f"{result}.first",), {"perm": [0, 3, 1, 2]}, 13)
             name = f"{result}.first"
-        channels = self.plain_channels(node.inputs[0])
+        channels = self.entering_channels(node)
         if self.of[result].open and self.of[result].padded and channels != count:
             yield from self.padded(name, result, node.name, count)
         elif channels == count or not count or self.of[result].whole:
@@ -284,8 +293,8 @@ class _Unblocking:
             weights = weights[:, :read.count]
         inputs[1] = f"{result}.weights"
         self.constants[inputs[1]] = np.ascontiguousarray(weights[:made])
-        if len(inputs) > 2 and inputs[2] in self.graph.constants:
-            self.constants[f"{result}.bias"] = self.graph.constants[inputs[2]][:made]
+        if len(inputs) > 2 and inputs[2] in self.stored:
+            self.constants[f"{result}.bias"] = self.stored[inputs[2]][:made]
             inputs[2] = f"{result}.bias"
         return Node("com.microsoft::FusedConv", node.name, tuple(inputs), node.outputs, attributes, 1)
 

@@ -25,6 +25,7 @@ OPSET = 23
 """Of onnx's operators in the texts."""
 _STANDARD = frozenset({"SimplifiedLayerNormalization"})
 """ONNX Runtime's operators that it writes without a domain."""
+_NONE: Mapping[str, np.ndarray] = {}
 
 
 def of_contrib(op: str) -> Contrib | None:
@@ -47,14 +48,15 @@ def why_not(node: Node) -> str | None:
     return None
 
 
-def expand(graph: Graph) -> Graph:
-    """The graph with onnx's operators in place of ONNX Runtime's, in bodies too, as far as a text can be written by now."""
-    graph = unblocked(graph)
+def expand(graph: Graph, outer: Mapping[str, np.ndarray] = _NONE) -> Graph:
+    """The graph with onnx's operators in place of ONNX Runtime's, in bodies too, as far as a text can be written by now.
+    outer: constants of the graphs around."""
+    graph = unblocked(graph, outer)
     if not any(of_contrib(node.op) or bodies(node) for node in graph.nodes):
         return graph
     taken = {n for node in graph.nodes for n in (*node.inputs, *node.outputs)} | set(graph.constants)
     fresh = (name for k in itertools.count() if (name := f"contrib{k}") not in taken)
-    known, nodes = _Known.of(graph), list[Node]()
+    known, nodes = _Known.of(graph, outer), list[Node]()
     for node in graph.nodes:
         for made in _made(node, known, fresh):
             known.learn(made)
@@ -65,8 +67,8 @@ def expand(graph: Graph) -> Graph:
 class _Known:
     """What a file tells of values: extents of constants alone, as sizes of a run need not be those that are declared."""
 
-    def __init__(self, shapes: dict[str, Shape], types: Mapping[str, np.dtype]) -> None:
-        self.shapes, self.types = shapes, types
+    def __init__(self, shapes: dict[str, Shape], types: Mapping[str, np.dtype], stored: Mapping[str, np.ndarray]) -> None:
+        self.shapes, self.types, self.stored = shapes, types, stored
         self.ranks = {n: len(s) for n, s in shapes.items() if s is not None}
 
     def learn(self, node: Node) -> None:
@@ -83,15 +85,15 @@ class _Known:
             self.ranks.setdefault(name, found or 0)
 
     @staticmethod
-    def of(graph: Graph) -> _Known:
+    def of(graph: Graph, outer: Mapping[str, np.ndarray]) -> _Known:
+        stored = {**outer, **graph.constants}
         shapes: dict[str, Shape] = {n: (None,) * len(v.shape) for n, v in graph.values.items() if v.shape}
         types = {n: v.dtype.numpy for n, v in graph.values.items() if v.dtype is not None}
-        return _Known(shapes | {n: a.shape for n, a in graph.constants.items()},
-                      types | {n: a.dtype for n, a in graph.constants.items()})
+        return _Known(shapes | {n: a.shape for n, a in stored.items()}, types | {n: a.dtype for n, a in stored.items()}, stored)
 
 
 def _made(node: Node, values: _Known, fresh: Iterator[str]) -> Iterator[Node]:
-    inner = {n: expand(v) for n, v in node.attributes.items() if isinstance(v, Graph)}
+    inner = {n: expand(v, values.stored) for n, v in node.attributes.items() if isinstance(v, Graph)}
     node = replace(node, attributes={**node.attributes, **inner}) if inner else node
     known = of_contrib(node.op)
     try:

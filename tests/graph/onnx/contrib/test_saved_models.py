@@ -98,10 +98,10 @@ def grown(mode: str) -> onnx.ModelProto:
     return net.model(net.conv(b, 24, 20, 3))
 
 
-def last() -> onnx.ModelProto:
+def last(rows: int, channels: int) -> onnx.ModelProto:
     """Transpositions around convolutions, which ONNX Runtime makes part of the change of blocks."""
-    net = Net(1, 10, 12, 16)
-    a = net.add("Relu", net.conv(net.add("Transpose", "x", perm=[0, 3, 1, 2]), 20, 16, 3))
+    net = Net(1, rows, 12, channels)
+    a = net.add("Relu", net.conv(net.add("Transpose", "x", perm=[0, 3, 1, 2]), 20, channels, 3))
     b = net.add("Transpose", net.conv(a, 24, 20, 3), perm=[0, 2, 3, 1])
     return net.model(net.add("Mul", b, net.stored(24)))
 
@@ -120,8 +120,9 @@ def pruned() -> onnx.ModelProto:
     return net.model(b, c)
 
 
-CONVOLUTIONS = {"mobile": mobile(), "joined": joined(), "nearest": grown("nearest"), "linear": grown("linear"), "last": last(),
-                "pruned": pruned()}
+CONVOLUTIONS = {
+    "mobile": mobile(), "joined": joined(), "nearest": grown("nearest"), "linear": grown("linear"), "last": last(10, 16),
+    "odd_last": last(40, 20), "pruned": pruned()}
 
 
 @pytest.mark.part(3)
@@ -256,3 +257,32 @@ def test_transformers(level: Any, sizes: tuple[Any, Any], tmp_path: Path) -> Non
     x = np.random.default_rng(5).standard_normal((2, 6, 16)).astype(np.float32)
     np.testing.assert_allclose(model(x), by_onnx_runtime(plain, {"x": x})[0], rtol=0, atol=1e-5)
     assert model.fallbacks() == []
+
+
+def test_weights_from_around_a_body(tmp_path: Path) -> None:
+    """The convolutions of a branch may have their weights outside of it, in blocks."""
+    net = Net(1, 16, 6, 6)
+    a = net.conv("x", 24, 16, 3)
+    nodes, net.nodes = net.nodes, []
+    optimised, own = saved(net_of(nodes, net, a), LEVELS.ORT_ENABLE_ALL, tmp_path)
+    assert own["Conv"]
+    info = helper.make_tensor_value_info
+    branch = helper.make_graph(optimised.graph.node, "then", [], [info(a, 1, None)])
+    other = helper.make_graph([helper.make_node("Conv", ["x", "plain"], ["other"], pads=[1] * 4)], "else", [],
+                              [info("other", 1, None)])
+    plain = next(t for t in net.weights if t.name == "w0")
+    kept = onnx.TensorProto()
+    kept.CopyFrom(plain)
+    kept.name = "plain"
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other)], "g",
+                              [info("c", onnx.TensorProto.BOOL, []), info("x", 1, [1, 16, 6, 6])], [info("y", 1, None)],
+                              [*optimised.graph.initializer, kept])
+    made = helper.make_model(graph, opset_imports=optimised.opset_import, ir_version=8)
+    x = np.random.default_rng(5).standard_normal((1, 16, 6, 6)).astype(np.float32)
+    model = polytc.load_onnx(made).compile(threads=1)
+    np.testing.assert_allclose(model(np.array(True), x), by_onnx_runtime(net_of(nodes, net, a), {"x": x})[0], rtol=0, atol=1e-4)
+
+
+def net_of(nodes: list[onnx.NodeProto], net: Net, output: str) -> onnx.ModelProto:
+    net.nodes = nodes
+    return net.model(output)
