@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 import platform
+import re
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -75,3 +76,13 @@ def _first_version(folder: Path) -> float | None:
         return allowed / int((folder / "cpu.cfs_period_us").read_text()) if allowed > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
         return None
+
+
+def has_flag(flag: str, root: Path = Path("/")) -> bool:
+    """Does Linux list a feature of the first processor, 'avx512f' for one? Elsewhere nothing is known, and none is there."""
+    try:
+        text = (root / "proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return found is not None and flag in found[1].split()

@@ -53,3 +53,10 @@ def test_the_matrix_unit_is_used_if_the_system_allows_it(monkeypatch: pytest.Mon
     assert found.multiplies_tiles("dot_u8i8") == found.multiplies_tiles("dot_bf16") == allowed
     assert not found.multiplies_tiles("dot_i16i16")
     assert "dot_u8i8" in found.dots
+
+
+def test_flags_of_the_first_processor(tmp_path: Path) -> None:
+    assert not processors.has_flag("avx2", tmp_path)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx avx2\nbugs\t: none\n\nprocessor\t: 1\n")
+    assert [processors.has_flag(flag, tmp_path) for flag in ("avx2", "avx512f", "avx")] == [True, False, True]

@@ -65,8 +65,8 @@ def keeps_going(body: Graph) -> bool:
 
 @dataclass(frozen=True)
 class Host:
-    """A step of a model outside of its compiled parts. label: of its node. why: for onnx's evaluator, the reason that it runs
-    there; empty for all others. inputs: values by name, '' for none; those that `work` captures follow the node's own. types:
+    """A step of a model outside of its compiled parts. label: of its node. why: of what onnx's evaluator or ONNX Runtime
+    runs, the reason; else empty. inputs: values by name, '' for none; those that `work` captures follow the node's own. types:
     of all outputs if they are known before a run, else empty."""
 
     label: str

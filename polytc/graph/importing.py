@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import foldable
-from polytc.graph.ir import CONTROL, Graph, Node, bodies
+from polytc.graph.ir import CONTROL, Graph, Node, bodies, foreign
 from polytc.graph.operators import registry
 from polytc.graph.storing import keeping
 from polytc.graph.storing.stored import Origin
@@ -52,16 +52,26 @@ def _native(op: str) -> bool:
 
 
 def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:
-    """The nodes left to onnx's evaluator, each with the reason. Raises ModelError with one diagnostic for each node that cannot
-    be; where `strict`, for all of them.
+    """The nodes left to onnx's evaluator or to ONNX Runtime, each with the reason. Raises ModelError with one diagnostic for
+    each operator of nodes that cannot be; where `strict`, of all of them.
 
     An operator that only works on constants and shapes needs no code: onnx's own evaluator computes it.
     """
-    found = list(_without_row(graph, set(graph.constants)))
-    refused = [n for n in found if strict or not _may_fall_back(n)]
+    found = [n for n in _without_row(graph, set(graph.constants)) if not foreign(n.op) or not fallback.defined_later(n)]
+    refused: dict[str, list[Node]] = {}
+    for n in found:
+        if strict or not fallback.evaluable(n):
+            refused.setdefault(n.op, []).append(n)
     if refused:
-        raise ModelError(Diagnostic("E605", f"polytc does not have the operator {n.op} ({n.label})") for n in refused)
+        raise ModelError(_missing(nodes) for nodes in refused.values())
     return tuple(f"{n.label}: {fallback.reason(n)}" for n in found)
+
+
+def _missing(nodes: Sequence[Node]) -> Diagnostic:
+    """That polytc does not have the operator of these nodes."""
+    first, more = nodes[0], f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    reasons = dict.fromkeys(why for why in map(fallback.reason, nodes) if why != fallback.NO_TEXT)
+    return Diagnostic("E605", f"polytc does not have the operator {first.op} ({first.label}{more})", None, tuple(reasons))
 
 
 def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:
@@ -74,8 +84,3 @@ def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:
             known.update(node.outputs)
         elif not _native(node.op):
             yield node
-
-
-def _may_fall_back(node: Node) -> bool:
-    """Operators of onnx's own domains that its evaluator has. Others may mean anything."""
-    return ("::" not in node.op or node.op.startswith("ai.onnx")) and fallback.evaluable(node)

@@ -81,7 +81,7 @@ class Node:
 @dataclass(frozen=True)
 class Graph:
     """values: what is known about values, by name. constants: stored arrays, by name. outside: what is left to onnx's
-    evaluator, one line for each node with the reason."""
+    evaluator or to ONNX Runtime, one line for each node with the reason."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -95,14 +95,14 @@ class Graph:
         return format_graph(self)
 
     def report(self) -> str:
-        """Sizes and operator counts, and the nodes that onnx's evaluator will run."""
+        """Sizes and operator counts, and the nodes that onnx's evaluator or ONNX Runtime will run."""
         weights = sum(a.size for a in self.constants.values())
         counts = Counter(n.op for n in self.nodes).most_common()
         return "\n".join([
             f"graph {self.name}: {len(self.nodes)} nodes, {weights:,} weights",
             *(f"  input   {v}" for v in self.inputs), *(f"  output  {v}" for v in self.outputs),
             "  " + ", ".join(f"{op} {n}" for op, n in counts),
-            *(f"  onnx's evaluator runs the {each}" for each in self.outside)])
+            *(f"  {runner(each)} runs the {each}" for each in self.outside)])
 
     def draw(self) -> str:
         """The graph as a picture: the text of an SVG document (see graph.drawing)."""
@@ -140,6 +140,17 @@ class Unread(Graph):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Graph, (self.name, self.nodes, self.inputs, self.outputs, self.constants, self.values, self.outside)
+
+
+def foreign(op: str) -> bool:
+    """Is an operator (or that with which a text begins, as the label of a node) in a domain that is not onnx's own?"""
+    domain, found, _ = op.partition("::")
+    return bool(found) and " " not in domain and domain != "ai.onnx.ml" and not domain.startswith("ai.onnx.preview")
+
+
+def runner(op: str) -> str:
+    """Who runs what polytc has no text for."""
+    return "ONNX Runtime" if foreign(op) else "onnx's evaluator"
 
 
 def qualified(domain: str, op: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from polytc import errors
 from polytc.errors import ArgumentError, fail
-from polytc.graph.ir import Graph, Value
+from polytc.graph.ir import Graph, Value, runner
 from polytc.graph.plan import type_of
 from polytc.graph.running.instance import Progress
 from polytc.graph.storing import stored
@@ -211,13 +211,13 @@ class Model:
         return sum(i.arena.bytes for i in made if i is not None)
 
     def fallbacks(self) -> list[str]:
-        """The nodes that onnx's evaluator runs in what was compiled so far, each with the reason."""
+        """The nodes that onnx's evaluator or ONNX Runtime runs in what was compiled so far, each with the reason."""
         hosts = (h for _, ready in self._partitioned.parts() for h in ready.part.hosts)
         return list(dict.fromkeys(f"{h.label}: {h.why}" for h in hosts if h.why))
 
     def report(self) -> str:
         """What was compiled: for each set of shapes the number of kernels, and the memory for intermediate values; what runs
-        between the parts of a model whose data decide shapes; and every node left to onnx's evaluator, with the reason."""
+        between the parts of a model whose data decide shapes; and every node left to others, with the reason."""
         lines = [f"model {self.graph.name} for {self.target if isinstance(self.target, str) else self.target.name}"]
         kernels = self._compiled.kernels
         for depth, ready in self._partitioned.parts():
@@ -225,7 +225,7 @@ class Model:
         if kernels is not None:
             lines.append(f"  {kernels.kernels} kernels for all sizes")
             lines += [f"  {label} is compiled for each set of sizes: {why}" for label, why in kernels.fixed.items()]
-        return "\n".join([*lines, *(f"  onnx's evaluator runs the {each}" for each in self.fallbacks())])
+        return "\n".join([*lines, *(f"  {runner(each)} runs the {each}" for each in self.fallbacks())])
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 10) -> Profile:
         """Time each kernel of some runs on these inputs. Print the result, or `save` it as a trace for Chrome and Perfetto.
@@ -267,7 +267,7 @@ def _described(ready: Ready) -> list[str]:
     weights = sum(a.nbytes for a in plan.constants.values())
     arena = made.arena.bytes if made is not None else 0
     lines = [f"{inputs}: {len(plan.calls)} programs, arena {arena / 1e6:.2f} MB, constants {weights / 1e6:.2f} MB"]
-    steps = [h.label + (" (onnx's evaluator)" if h.why else "") for h in ready.part.hosts]
+    steps = [h.label + (f" ({runner(h.op)})" if h.why else "") for h in ready.part.hosts]
     return lines + [f"then {', '.join(steps)}"] * bool(steps)
 
 

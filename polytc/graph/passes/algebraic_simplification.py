@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from polytc.graph.ir import Graph, Node, without_dead_nodes
-from polytc.graph.passes.ranks import ranks
 from polytc.graph.passes.rewiring import pinned, rewired, sole_readers
+from polytc.graph.ranks import ranks
 
 _NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1, "Pow": 1}
 _INVOLUTIONS = frozenset({"Neg", "Not", "BitwiseNot"})

@@ -17,7 +17,7 @@ import numpy as np
 
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 from polytc.graph.passes.matching import Match, Matcher, P, Scalar, Term
-from polytc.graph.passes.ranks import ranks
+from polytc.graph.ranks import ranks
 
 _NEWEST = 24
 """The version of the operator set that has all the named operators."""

@@ -21,8 +21,8 @@ import numpy as np
 
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 from polytc.graph.passes.identities import drop_identities
-from polytc.graph.passes.ranks import BROADCAST, ranks
 from polytc.graph.passes.rewiring import sole_readers
+from polytc.graph.ranks import BROADCAST, ranks
 
 UNARY = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN "

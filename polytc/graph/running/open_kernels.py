@@ -22,10 +22,11 @@ from polytc.graph.plan import Call, Plan
 from polytc.graph.running.executables import Compile
 from polytc.native import forks
 from polytc.program import generalise
+from polytc.program.affine import affine
 from polytc.program.canonical import canonical
 from polytc.program.generalise import NotGeneral
 from polytc.program.names import fresh
-from polytc.program.program import Program
+from polytc.program.program import Program, reads
 from polytc.program.sizes import Undecided, names
 from polytc.rewrite import long_sums
 from polytc.rewrite.tidy.coalesce import coalesce
@@ -204,9 +205,18 @@ def _general(programs: Sequence[Program]) -> list[_Kernel]:
             if product is None or product in places.values():
                 raise
             new(product, e.numbers)
+    if _multiplies(merged):
+        raise NotGeneral("a subscript multiplies an index by a size")
     everywhere = set(first.constants).intersection(*(p.constants for p in programs))
     constant = tuple(n for n in first.constants if n in everywhere and not names(merged.tensor(n).shape))
     return [_Kernel(replace(merged, constants=constant), places)]
+
+
+def _multiplies(program: Program) -> bool:
+    """Does a subscript multiply an index by a size, as where two axes were made one? Sets of isl have no such products."""
+    subscripts = [e for s in program.statements for e in (*s.subscripts, *(x for r in reads(s) for x in r.subscripts))]
+    forms = (affine(e) for e in subscripts)
+    return any(names(n for _, n in form.terms) for form in forms if form is not None)
 
 
 def _extent(program: Program, place: Place) -> int:

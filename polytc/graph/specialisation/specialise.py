@@ -21,7 +21,7 @@ from polytc.graph import passes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
-from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
+from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
 from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
@@ -186,17 +186,20 @@ class Specialisation:
                 empty_tensors.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
-        foreign = [n for n in needs if self.is_opaque(n)]
-        if node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
+        opaque = [n for n in needs if self.is_opaque(n)]
+        if node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
             self.add(fallback.optional_host(node))
+        elif not registry.known(node.op) and foreign(node.op) and self.hosted.intersection(needs):
+            return self.defer(node)  # its definition needs the types of its inputs
         elif not registry.known(node.op):
-            return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
-                                        f"{fallback.reason(node)}"))
+            why = fallback.reason(node)
+            missing = f"polytc does not have the operator {node.op} ({node.label}): {why}"
+            return self.outside(node, refusals.refusal("E605", missing), why)
         elif self.hosted.intersection(needs):
             return self.defer(node)
-        elif foreign:
+        elif opaque:
             return self.outside(node, refusals.refusal(
-                "E608", f"{node.label}: its input {foreign[0]!r} is no tensor, or has an element type that is not there",
+                "E608", f"{node.label}: its input {opaque[0]!r} is no tensor, or has an element type that is not there",
                 f"polytc has {', '.join(DTYPES)}"))
         else:
             return self.bound(node, values)
@@ -270,7 +273,8 @@ class Specialisation:
         return found.nodes
 
     def body(self, node: Node) -> Sequence[Node] | None:
-        """What the operator of a node is defined as by onnx, as nodes in its place; None if it is not."""
+        """What the operator of a node is defined as by others, as nodes in its place; None if it is not. Raises
+        NoDefinition."""
         if any(n in self.hosted or self.is_opaque(n) for n in reads(node)):
             return None
         types = [None if not n else (self.dtype(n).numpy, self.shape(n) or ()) for n in node.inputs]
@@ -280,14 +284,20 @@ class Specialisation:
         given = {v.name: n for v, n in zip(found.inputs, (n for n in node.inputs if n), strict=True)}
         return self.placed(control.inlined(passes.run(found), given, tuple(n for n in node.outputs if n), inner_name(node)))
 
-    def outside(self, node: Node, refusal: ModelError) -> Sequence[Node]:
-        """What takes the place of a node without text: its definition by onnx, or onnx's evaluator, if allowed and possible."""
-        nodes = self.body(node)
+    def outside(self, node: Node, refusal: ModelError, why: str = "") -> Sequence[Node]:
+        """What takes the place of a node without text: its definition by others, or who else has it, if allowed and
+        possible."""
+        why = why or refusal.diagnostics[0].message
+        try:
+            nodes = self.body(node)
+        except fallback.NoDefinition as error:
+            nodes, why = None, str(error)
+            refusal = refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): {why}")
         if nodes is not None:
             return nodes
-        if self.strict or "::" in node.op and not node.op.startswith("ai.onnx"):
+        if self.strict:
             raise refusal
-        self.add(fallback.host(node, refusal.diagnostics[0].message))
+        self.add(fallback.host(node, why))
         return ()
 
     def add(self, host: Host) -> None:

@@ -279,7 +279,7 @@ def test_operator(c: Case, build, reference, runtime) -> None:
 
 
 def test_every_row_has_a_case() -> None:
-    assert set(TABLE) == {c.op for c in CASES}
+    assert {name for name in TABLE if "::" not in name or name.startswith("ai.onnx")} == {c.op for c in CASES}
 
 
 def test_the_documentation_lists_every_row() -> None:

@@ -277,3 +277,18 @@ def test_a_state_that_grows_in_each_round(symbolic: bool, runtime: Any) -> None:
     for n, count in ((3, 20), (5, 6), (2, 0), (4, 1)):
         feeds = {"x": array(n, 4), "count": np.array(count)}
         agree(model.run(None, feeds), runtime(onnx_model, feeds))
+
+
+def test_groups_of_heads_beside_an_open_length() -> None:
+    """Heads of queries and places that are made one axis are a product of an index and a size: no kernel for all sizes."""
+    info, float32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Attention", ["q", "k", "v"], ["y"])], "g",
+        [info(n, float32, [1, heads, "s", 16]) for n, heads in (("q", 4), ("k", 2), ("v", 2))], [info("y", float32, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=10)
+    compiled = polytc.load_onnx(model).compile(threads=1, symbolic=True)
+    for length in (5, 7):
+        q, k, v = array(1, 4, length, 16), array(1, 2, length, 16).repeat(2, 1), array(1, 2, length, 16).repeat(2, 1)
+        e = np.exp(np.einsum("bhid,bhjd->bhij", q, k) / 4)
+        expected = np.einsum("bhij,bhjd->bhid", e / e.sum(-1, keepdims=True), v)
+        np.testing.assert_allclose(compiled(q, k[:, ::2], v[:, ::2]), expected, rtol=1e-4, atol=1e-4)

@@ -22,4 +22,12 @@ def determinant(site: Site) -> Lowering:
             View("d", shape[:-2]))
 
 
-ROWS: dict[str, Binder] = {"Det": determinant}
+def inverse(site: Site) -> Lowering:
+    shape = site.shape(0)
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise site.misfit("an inverse needs square matrices")
+    flat = (math.prod(shape[:-2]), shape[-1], shape[-1])
+    return View(0, flat, "x"), Apply("elimination.Inverse", ("x",), ("y",), attrs={"n": shape[-1]}), View("y", shape)
+
+
+ROWS: dict[str, Binder] = {"Det": determinant, "com.microsoft::Inverse": inverse}

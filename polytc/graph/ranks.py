@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from polytc.graph.ir import Graph, Node
 
 SAME = frozenset(
@@ -22,9 +24,9 @@ def ranks(graph: Graph) -> dict[str, int]:
     found = {name: a.ndim for name, a in graph.constants.items()}
     found |= {v.name: len(v.shape) for v in graph.inputs if v.shape is not None}
     for node in graph.nodes:
-        rank = _rank(node, found)
-        if rank is not None:
-            found |= dict.fromkeys((n for n in node.outputs if n), rank)
+        axes = rank(node, found)
+        if axes is not None:
+            found |= dict.fromkeys((n for n in node.outputs if n), axes)
         for name in node.outputs:
             declared = graph.values.get(name)
             if name not in found and declared is not None and declared.shape:
@@ -32,7 +34,8 @@ def ranks(graph: Graph) -> dict[str, int]:
     return found
 
 
-def _rank(node: Node, known: dict[str, int]) -> int | None:
+def rank(node: Node, known: Mapping[str, int]) -> int | None:
+    """Axes of the results of a node by those of its inputs, None where these do not tell."""
     inputs = [known.get(n) for n in node.inputs]
     if node.op in SAME:
         return inputs[0] if inputs else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polytc.graph.passes.ranks import ranks
+from polytc.graph.ranks import ranks
 from tests.graph.passes.expressions import graph_of
 
 INPUTS = {"x": (np.dtype(np.float32), (2, 3, 4)), "w": (np.dtype(np.float32), (4, 5)), "v": (np.dtype(np.float32), (4,))}
