@@ -29,6 +29,8 @@ ENCODING = {f"{ML}LabelEncoder", f"{ML}OneHotEncoder", f"{ML}CategoryMapper"}
 LABELS = {f"{ML}TreeEnsembleClassifier": "classlabels_int64s", f"{ML}LinearClassifier": "classlabels_ints",
           f"{ML}SVMClassifier": "classlabels_ints"}
 """Classifiers -> the attribute of their labels, if these are numbers."""
+TO_STRING = 8
+"""What Cast calls strings."""
 
 
 def with_codes(graph: Graph) -> Graph:
@@ -78,7 +80,7 @@ def _coded(graph: Graph, strings: set[str], declared: set[str]) -> Graph | None:
         other, gives = made
         nodes.append(other)
         if gives:
-            coded.update(n for n in node.outputs if n)
+            coded.update(n for n in (node.outputs[:1] if node.op in LABELS else node.outputs) if n)
     return _bordered(graph, nodes, coded, words)
 
 
@@ -92,6 +94,8 @@ def _translated(node: Node, words: _Vocabulary, touched: bool) -> tuple[Node, bo
         return _encoder(node, words, touched)
     if not touched:
         return node, False
+    if node.op == "Cast" and a.get("to") == TO_STRING:
+        return replace(node, op="Identity", attributes={}), True
     return (node, node.op not in ("Equal", "Shape", "Size")) if node.op in MOVING else None
 
 

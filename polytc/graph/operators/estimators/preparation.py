@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step, View
+from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
 from polytc.graph.operators.estimators.scores import rows_of
 
 
@@ -104,13 +104,15 @@ def one_hot_encoder(site: Site) -> Lowering:
 def array_feature_extractor(site: Site) -> Lowering:
     """Columns of the last axis."""
     shape, places = site.shape(0), site.shape(1)
-    if not shape or not math.prod(places):
-        raise site.misfit("it chooses nothing")
+    if not shape:
+        raise site.misfit("it chooses from a single number")
     site.within(1, site.along(0, len(shape) - 1, back=False))
     rows, width, count = math.prod(shape[:-1]), shape[-1], math.prod(places)
     steps: list[Step] = []
     source, index = _seen(steps, 0, shape, (rows, width), "x"), _seen(steps, 1, places, (count,), "places")
     lead = shape[:-1] if len(shape) > 1 else (1,)
+    if not rows * count:
+        return Known(np.zeros((*lead, count), site.dtype(0).numpy))
     if len(shape) <= 2:
         return (*steps, Apply("preparation.Pick", (source, index), attrs={"extent": width}))
     return (*steps, Apply("preparation.Pick", (source, index), ("picked",), {"extent": width}),

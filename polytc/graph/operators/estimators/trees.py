@@ -161,6 +161,8 @@ def classifier(site: Site) -> Lowering:
     """Two classes of which one has weights: its score decides. Else the class of the best score among those that have one."""
     labels, base = labels_of(site, "classlabels_int64s"), _base(site)
     found = tree_files.read(site, "class")
+    if len(labels) == 2 and len(found.target) and (found.target == found.target[0]).all():
+        return _one_of_two(site, found, labels, base)
     made = forest(site, found, len(labels))
     dtype = made.tables.threshold.dtype
     steps: list[Step] = [*made.steps, made.sums(made.values(made.found.weight), "+=", "sums")]
@@ -201,39 +203,48 @@ def _best(made: Forest, labels: np.ndarray, scored: np.ndarray, base: np.ndarray
 
 
 def _of_two(made: Forest, labels: np.ndarray, scored: np.ndarray, base: np.ndarray | None, transform: str) -> list[Step]:
-    """As in ONNX Runtime. Where both classes have weights, the second one decides, and the labels are 0 and 1 if they are
-    numbers."""
+    """Both have weights: the second one decides, and the labels are 0 and 1 if they are numbers, as in ONNX Runtime."""
     dtype = made.tables.threshold.dtype
     given = np.zeros(0, dtype) if base is None else base.astype(dtype)
-    if (scored < 0).any() or not scored.any():
+    if not (scored == 1).all():
         raise made.site.unsupported("leaves without weights for classes that others have some for")
-    bound = 0.5 if (made.found.weight >= 0).all() else 0.0
-    added = np.zeros(2, dtype)
-    if scored.all():
-        if len(given) == 2:
-            steps = [Apply("scores.Added", ("sums", np.array([given[1], 0], dtype)), ("first",)),
-                     Apply("scores.Opposite", ("first",), ("raw",))]
-        else:
-            added[:len(given)] = given
-            steps = [Apply("scores.Added", ("sums", added), ("raw",))]
-        both = labels if made.site.attr("coded") else np.array([0, 1])
-        return [*steps, Apply("scores.Above", ("raw", both), (0,), {"column": 1, "bound": 0.0}),
-                *transformed("raw", transform, 2, "scores")]
-    if scored[1]:
-        if len(given) == 2:
-            raise made.site.unsupported("two base values, and weights for the second class alone")
-        return [Apply("scores.Above", ("sums", labels), (0,), {"column": 1, "bound": bound}),
-                *transformed("sums", transform, 2, "scores")]
-    added[:1] = given[:1] if len(given) else 0
-    steps = [Apply("scores.Added", ("sums", added), ("raw",)),
-             Apply("scores.Above", ("raw", labels), (0,), {"column": 0, "bound": bound})]
     if len(given) == 2:
-        return [*steps, *transformed("raw", transform, 2, "scores")]
-    if transform == "PROBIT":
-        raise made.site.unsupported("PROBIT of one score for two classes")
-    if transform == "LOGISTIC":
-        return [*steps, Apply("scores.Opposite", ("raw",), ("both",)), *transformed("both", transform, 2, "scores")]
-    return [*steps, Apply("scores.Complement" if bound else "scores.Opposite", ("raw",), ("scores",))]
+        steps: list[Step] = [Apply("scores.Added", ("sums", np.array([given[1], 0], dtype)), ("first",)),
+                             Apply("scores.Opposite", ("first",), ("raw",))]
+    else:
+        steps = [Apply("scores.Added", ("sums", np.array([*given, 0, 0][:2], dtype)), ("raw",))]
+    both = labels if made.site.attr("coded") else np.array([0, 1])
+    return [*steps, Apply("scores.Above", ("raw", both), (0,), {"column": 1, "bound": 0.0}),
+            *transformed("raw", transform, 2, "scores")]
+
+
+def _one_of_two(site: Site, found: Ensemble, labels: np.ndarray, base: np.ndarray | None) -> Lowering:
+    """One of two classes has weights: it is the second one that wins above a bound, which is that of probabilities where no
+    weight is negative."""
+    made = forest(site, replace(found, target=np.zeros_like(found.target)), 1)
+    dtype, transform = made.tables.threshold.dtype, site.attr("post_transform", "NONE")
+    bound = {"column": 0, "bound": 0.5 if (found.weight >= 0).all() else 0.0}
+    given = np.zeros(0, dtype) if base is None else base.astype(dtype)
+    if len(given) > 2:
+        raise site.misfit(f"it has {len(given)} base_values and two classes")
+    steps = [*made.steps, made.sums(made.values(made.found.weight), "+=", "sums")]
+    if found.target[0] == 1:
+        if len(given) == 2:
+            raise site.unsupported("two base values, and weights for the second class alone")
+        steps += [Apply("scores.Above", ("sums", labels), (0,), bound), Apply("scores.Second", ("sums",), ("raw",)),
+                  *transformed("raw", transform, 2, "scores")]
+        return (*steps, Apply("scores.Single", ("scores",), (1,)))
+    steps += [Apply("scores.Added", ("sums", np.array([*given, 0][:1], dtype)), ("raw",)),
+              Apply("scores.Above", ("raw", labels), (0,), bound)]
+    if len(given) == 2:
+        steps += [Apply("scores.First", ("raw",), ("both",)), *transformed("both", transform, 2, "scores")]
+    elif transform == "PROBIT":
+        raise site.unsupported("PROBIT of one score for two classes")
+    elif transform == "LOGISTIC":
+        steps += [Apply("scores.Opposite", ("raw",), ("both",)), *transformed("both", transform, 2, "scores")]
+    else:
+        steps.append(Apply("scores.Complement" if bound["bound"] else "scores.Opposite", ("raw",), ("scores",)))
+    return (*steps, Apply("scores.Single", ("scores",), (1,)))
 
 
 def _scored(made: Forest) -> np.ndarray:
@@ -244,7 +255,7 @@ def _scored(made: Forest) -> np.ndarray:
     leaves = np.bincount(trees[trees >= 0], minlength=len(made.found.roots))
     counts = np.zeros((len(made.found.roots), made.targets), np.int64)
     np.add.at(counts, (trees[pairs[:, 0]], pairs[:, 1]), 1)
-    always = (counts == leaves[:, None]).any(0)
+    always = ((counts == leaves[:, None]) & (leaves > 0)[:, None]).any(0)
     return np.where(always, 1, np.where(counts.any(0), -1, 0))
 
 
