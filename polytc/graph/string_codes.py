@@ -35,22 +35,17 @@ TO_STRING = 8
 
 def with_codes(graph: Graph) -> Graph:
     """The graph with codes for strings, as far as all that is done with them is done to codes."""
-    kinds = {v.name for v in (*graph.inputs, *graph.values.values()) if v.kind == "tensor(string)"}
-    given = [v.name for v in graph.inputs if v.kind == "tensor(string)"]
-    if not given and not any(_says_strings(n) for n in graph.nodes):
-        return graph
-    found = _coded(graph, {*given, *(n for n, a in graph.constants.items() if _is_strings(a))}, kinds)
-    if found is None and given:
-        found = _coded(graph, set(), kinds)
-    return graph if found is None else found
+    given = {v.name for v in graph.inputs if v.kind == "tensor(string)"}
+    stored = {n for n, a in graph.constants.items() if _is_strings(a)}
+    for strings in (given | stored, stored, set[str]()):
+        found = _coded(graph, strings)
+        if found is not None:
+            return found
+    return graph
 
 
 def _is_strings(array: np.ndarray) -> bool:
     return array.dtype.kind in "OUS" and array.size > 0
-
-
-def _says_strings(node: Node) -> bool:
-    return node.op in LABELS and bool(node.attributes.get("classlabels_strings"))
 
 
 class _Vocabulary:
@@ -61,7 +56,7 @@ class _Vocabulary:
         return [self.codes.setdefault(w.decode() if isinstance(w, bytes) else str(w), len(self.codes)) for w in words]
 
 
-def _coded(graph: Graph, strings: set[str], declared: set[str]) -> Graph | None:
+def _coded(graph: Graph, strings: set[str]) -> Graph | None:
     """The graph in which these values, inputs and constants, are codes; None where a node does with them what codes cannot."""
     words, coded = _Vocabulary(), set(strings)
     nodes: list[Node] = []
@@ -81,7 +76,7 @@ def _coded(graph: Graph, strings: set[str], declared: set[str]) -> Graph | None:
         nodes.append(other)
         if gives:
             coded.update(n for n in (node.outputs[:1] if node.op in LABELS else node.outputs) if n)
-    return _bordered(graph, nodes, coded, words)
+    return _bordered(graph, nodes, coded, words) if words.codes or coded else graph
 
 
 def _translated(node: Node, words: _Vocabulary, touched: bool) -> tuple[Node, bool] | None:
