@@ -157,6 +157,7 @@ def tops(found: Tables, roots: int) -> Tops:
     for t, (rows, masks, ends) in enumerate(parts):
         feature[t, :len(rows)], threshold[t, :len(rows)] = found.feature[rows], found.threshold[rows]
         mask[t, :len(rows)] = masks
+        end[t] = ends[0]  # of bits that no leaf has, too
         for bit, row in enumerate(ends):
             end[t, (HASH << bit & 0xFFFFFFFF) >> 27] = row
     return Tops(feature, threshold, mask, end, _rest(found, end))
