@@ -2,8 +2,8 @@
 
     python benchmarks/trees.py [--only REGEX] [--threads 1] [--seconds 0.5] [--rows 1,100,10000]
 
-Trees are grown at random: each node halves what reaches it, so that paths are as hard to predict as those of trained trees. Each
-call has other rows than the one before. Each line: the median times, ours over theirs, and the largest difference.
+Trees are grown at random: each node divides what reaches it, so that paths are as hard to predict as those of trained trees.
+Each call has other rows than the one before. Each line: the median times, ours over theirs, and the largest difference.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def model(forest: Forest, seed: int = 0) -> onnx.ModelProto:
     r = np.random.default_rng(seed)
     side = "class" if forest.classes else "target"
     lists: dict[str, list[Any]] = {n: [] for n in (
-        "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes", "nodes_truenodeids", "nodes_falsenodeids",
-        f"{side}_treeids", f"{side}_nodeids", f"{side}_ids", f"{side}_weights")}
+        "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes", "nodes_truenodeids",
+        "nodes_falsenodeids", f"{side}_treeids", f"{side}_nodeids", f"{side}_ids", f"{side}_weights")}
     for tree in range(forest.trees):
         _grow(forest, tree, r, lists, side)
     if forest.classes:
@@ -68,7 +68,8 @@ def model(forest: Forest, seed: int = 0) -> onnx.ModelProto:
     kinds = {"label": TensorProto.INT64}
     graph = helper.make_graph([node], "trees", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", FEATURES])], [
         helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), None) for n in outputs])
-    return helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 18)])
+    opsets = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 18)]
+    return helper.make_model(graph, ir_version=9, opset_imports=opsets)
 
 
 def _grow(forest: Forest, tree: int, r: np.random.Generator, lists: dict[str, list[Any]], side: str) -> None:
@@ -95,7 +96,8 @@ def _grow(forest: Forest, tree: int, r: np.random.Generator, lists: dict[str, li
             lists[f"nodes_{name}"].append(value)
         if k not in children:
             for c in [tree % forest.classes] if forest.one_class_a_tree else range(max(forest.classes, 1)):
-                for name, value in zip(("treeids", "nodeids", "ids", "weights"), (tree, k, c, float(np.float32(r.uniform(-1, 1))))):
+                weight = float(np.float32(r.uniform(-1, 1)))
+                for name, value in zip(("treeids", "nodeids", "ids", "weights"), (tree, k, c, weight)):
                     lists[f"{side}_{name}"].append(value)
 
 
@@ -135,8 +137,8 @@ def main(arguments: list[str]) -> None:
         if re.search(given.only, forest.name):
             for rows in map(int, given.rows.split(",")):
                 ours, theirs, error = compare(forest, rows, given.threads, given.seconds)
-                table.add_row(forest.name, f"{rows:,}", f"{ours * 1e6:,.1f} us", f"{theirs * 1e6:,.1f} us", f"{ours / theirs:.2f}",
-                              f"{error:.1g}")
+                table.add_row(forest.name, f"{rows:,}", f"{ours * 1e6:,.1f} us", f"{theirs * 1e6:,.1f} us",
+                              f"{ours / theirs:.2f}", f"{error:.1g}")
     Console(width=130).print(table)
 
 

@@ -22,8 +22,8 @@ from polytc.program.scalars import I64
 
 ML = "ai.onnx.ml::"
 MOVING = frozenset({
-    "Identity", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather", "GatherElements", "GatherND", "Slice",
-    "Split", "Expand", "Tile", "Where", "Equal", "Shape", "Size", "Compress", f"{ML}ArrayFeatureExtractor"})
+    "Identity", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather", "GatherElements", "GatherND",
+    "Slice", "Split", "Expand", "Tile", "Where", "Equal", "Shape", "Size", "Compress", f"{ML}ArrayFeatureExtractor"})
 """Operators that do with strings what they do with numbers."""
 ENCODING = {f"{ML}LabelEncoder", f"{ML}OneHotEncoder", f"{ML}CategoryMapper"}
 LABELS = {f"{ML}TreeEnsembleClassifier": "classlabels_int64s", f"{ML}LinearClassifier": "classlabels_ints",

@@ -1,4 +1,5 @@
-"""Steps of a model on values that are no tensors of numbers, by Python: maps, and strings to and from their codes."""
+"""Steps of a model on values that need not be tensors of numbers, by Python: maps, strings to and from their codes, and
+optional values."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polytc.graph.evaluation.fallback import OPTIONAL
 from polytc.graph.hosts import Host, Work
 from polytc.graph.ir import Node
 
@@ -15,8 +17,9 @@ CODES, STRINGS = "polytc::StringCodes", "polytc::CodedStrings"
 
 
 def host(node: Node) -> Host:
-    """The step of an operator of `VALUE_HOSTS`."""
-    return Host(node.label, node.op, VALUE_HOSTS[node.op](node), node.inputs, node.outputs)
+    """The step of an operator of `VALUE_HOSTS`, or of OPTIONAL."""
+    work = VALUE_HOSTS[node.op](node) if node.op in VALUE_HOSTS else OPTIONAL[node.op]
+    return Host(node.label, node.op, work, node.inputs, node.outputs)
 
 
 def _zip_map(node: Node) -> Work:

@@ -20,7 +20,6 @@ from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback, value_hosts
 from polytc.graph.evaluation.folding import evaluate, foldable
-from polytc.graph.evaluation.value_hosts import VALUE_HOSTS
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, reads, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
@@ -188,10 +187,8 @@ class Specialisation:
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
         foreign = [n for n in needs if self.is_opaque(n)]
-        if node.op in VALUE_HOSTS:
+        if node.op in value_hosts.VALUE_HOSTS or node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
             self.add(value_hosts.host(node))
-        elif node.op in fallback.OPTIONAL and (foreign or node.op != "Identity"):
-            self.add(fallback.optional_host(node))
         elif not registry.known(node.op):
             return self.outside(node, refusals.refusal("E605", f"polytc does not have the operator {node.op} ({node.label}): "
                                         f"{fallback.reason(node)}"))

@@ -15,7 +15,7 @@ def _sums(site: Site, targets: int, output: str) -> tuple[list[Step], str]:
     given = site.attr("intercepts")
     intercepts = np.array(given or [0.0] * targets, np.float32)
     if targets < 1 or len(weights) != targets * width or len(intercepts) != targets:
-        raise site.misfit(f"{len(weights)} coefficients and {len(intercepts)} intercepts for {targets} targets of {width} inputs")
+        raise site.misfit(f"{len(weights)} coefficients and {len(intercepts)} intercepts, {targets} targets, {width} features")
     return [*steps, Apply("scores.Linear", (source, weights.reshape(targets, width), intercepts), (output,))], output
 
 
@@ -45,6 +45,8 @@ def second_column(sums: Ref, two: bool, transform: str) -> list[Step]:
         return transformed(sums, transform, 1, 1)
     if transform == "PROBIT":
         return [Apply("scores.Probit", (sums,), ("probit",)), Apply("scores.Complement", ("probit",), (1,))]
+    if transform == "LOGISTIC":
+        return [Apply("scores.Opposite", (sums,), ("both",)), *transformed("both", transform, 2, 1)]
     return [Apply("scores.Complement", (sums,), (1,))]
 
 

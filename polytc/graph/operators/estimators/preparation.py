@@ -27,7 +27,8 @@ def _each(numbers: np.ndarray, width: int) -> np.ndarray:
 
 
 def binarizer(site: Site) -> Lowering:
-    return Apply("preparation.Binarizer", (0,), attrs={"threshold": float(np.float32(site.attr("threshold", 0.0)))})
+    return Apply("preparation.Binarizer", (0,), attrs={"threshold": float(np.float32(site.attr("threshold", 0.0)))},
+                 spell={"type": site.dtype(0).name})
 
 
 def imputer(site: Site) -> Lowering:
@@ -84,7 +85,7 @@ def _default(site: Site, dtype: np.dtype) -> np.ndarray:
 
 
 def _encoded(site: Site, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> Lowering:
-    nan = np.flatnonzero(keys != keys)
+    nan = np.flatnonzero(keys != keys) if site.opset >= 4 else np.zeros(0, np.int64)
     numbers, first = np.unique(keys[keys == keys], return_index=True)
     told = values[keys == keys][first]
     if not len(numbers):

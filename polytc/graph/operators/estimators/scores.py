@@ -20,7 +20,7 @@ def rows_of(site: Site, name: str = "x") -> tuple[list[Step], Ref, int, int]:
         raise site.misfit(f"its input has {len(shape)} dimensions, and must have one or two")
     if len(shape) == 1:
         return [View(0, (1, shape[0]), name)], name, 1, shape[0]
-    return [], 0, *shape
+    return [], 0, shape[0], shape[1]
 
 
 def labels_of(site: Site, *names: str) -> np.ndarray:

@@ -38,14 +38,17 @@ def regressor(site: Site) -> Lowering:
     vectors = _floats(site, "support_vectors") if count else weights
     steps.append(_kernel(site, source, _matrix(site, vectors, count or 1, width, "numbers"), kind, "kernels"))
     name: int | str = "sums" if one_class else 0
-    steps.append(Apply("support_vectors.Weighted", ("kernels", _matrix(site, weights, 1, count, "coefficients"), rho[:1]), (name,))
-                 if count else Apply("support_vectors.Shifted", ("kernels", rho[:1]), (name,)))
+    if count:
+        own = _matrix(site, weights, 1, count, "coefficients")
+        steps.append(Apply("support_vectors.Weighted", ("kernels", own, rho[:1]), (name,)))
+    else:
+        steps.append(Apply("support_vectors.Shifted", ("kernels", rho[:1]), (name,)))
     return (*steps, Apply("support_vectors.Side", ("sums",))) if one_class else tuple(steps)
 
 
 def classifier(site: Site) -> Lowering:
-    """With support vectors: one score for each pair of classes, the class of most votes, and, where there are prob_a and prob_b,
-    probabilities of classes. Without: one row of coefficients for each class."""
+    """With support vectors: one score for each pair of classes, the class of most votes, and, where there are prob_a and
+    prob_b, probabilities of classes. Without: one row of coefficients for each class."""
     labels, counts = labels_of(site, "classlabels_ints"), site.attr("vectors_per_class") or []
     return _pairs(site, labels, counts) if sum(counts) else _one_score_a_class(site, labels)
 

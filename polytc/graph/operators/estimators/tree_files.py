@@ -17,8 +17,8 @@ LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 class Ensemble:
     """Trees of a node. Its inner nodes have numbers from 0 on; a child or root is the number of one, or ~l for leaf l.
 
-    feature, value, mode, missing: of each inner node; missing: is a NaN true? yes, no: its children. sets: of nodes that ask for
-    membership, by number. leaf, target, weight: what leaves add to targets.
+    feature, value, mode, missing: of each inner node; missing: is a NaN true? yes, no: its children. sets: of nodes that ask
+    for membership, by number. leaf, target, weight: what leaves add to targets.
     """
 
     feature: np.ndarray
@@ -36,7 +36,8 @@ class Ensemble:
 
 
 def read(site: Site, kind: str) -> Ensemble:
-    """Of a TreeEnsembleClassifier ('class') or TreeEnsembleRegressor ('target'). Raises ModelError E609 for trees that are none."""
+    """Of a TreeEnsembleClassifier ('class') or TreeEnsembleRegressor ('target'). Raises ModelError E609 for what are no
+    trees."""
     def ints(name: str) -> np.ndarray:
         return np.array(site.attr(name) or [], np.int64)
 
@@ -106,7 +107,7 @@ def _floats(site: Site, name: str) -> np.ndarray:
     return np.array(site.attr(name) or [], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
 
 
-class _finder:  # noqa: N801
+class _finder:
     """From trees and numbers in them to places in the lists of nodes."""
 
     def __init__(self, site: Site, trees: np.ndarray, ids: np.ndarray) -> None:

@@ -4,14 +4,16 @@ All tests become one, `x <= threshold`, and the two children of a node lie side 
 
     P = left[P] < 0 ? P : left[P] + (X[n, feature[P]] <= threshold[P] ? 0 : 1)
 
-`x < v` is `x <= w` with w the next number below v, `x > v` the negation of `x <= v`, `x == v` two nodes, and membership a search
-among the members. A NaN is never `<=` anything; for nodes that take it as true, columns in which it is -inf follow those of X.
+`x < v` is `x <= w` with w the next number below v, `x > v` the negation of `x <= v`, `x == v` two nodes, and membership a
+search among the members. A NaN is never `<=` anything; for nodes that take it as true, columns in which it is -inf follow those
+of X.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,8 @@ from polytc.graph.operators.estimators.tree_files import EQ, GT, GTE, LT, MEMBER
 class Tables:
     """Rows are nodes, those of the roots first. feature: a column, counted from `width` on if a NaN is true; threshold;
     left: the row of the first child, -1 for a leaf; leaf: the leaf's number, -1 for others. steps: to the deepest leaf of all.
-    trees: the tree that each leaf is in, -1 for one that no tree has. missing: is some node's feature counted from `width` on?"""
+    trees: the tree that each leaf is in, -1 for one that no tree has. missing: is some node's feature counted from `width`
+    on?"""
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -59,8 +62,8 @@ def _below(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _uniform(site: Site, found: Ensemble, dtype: np.dtype) -> tuple[np.ndarray, ...]:
-    """Feature, threshold, whether a NaN is true, and children of nodes that all ask `x <= threshold`. The first of them are those
-    of the ensemble, in their order."""
+    """Feature, threshold, whether a NaN is true, and children of nodes that all ask `x <= threshold`. The first of them are
+    those of the ensemble, in their order."""
     mode, value = found.mode, found.value.astype(dtype)
     strict = (mode == LT) | (mode == GTE)
     if (strict & np.isneginf(value)).any():
@@ -85,11 +88,11 @@ def _uniform(site: Site, found: Ensemble, dtype: np.dtype) -> tuple[np.ndarray, 
 class _Grown:
     """Lists of nodes, to which some are added."""
 
-    feature: list[int]
-    threshold: list[float]
-    missing: list[bool]
-    yes: list[int]
-    no: list[int]
+    feature: list[Any]
+    threshold: list[Any]
+    missing: list[Any]
+    yes: list[Any]
+    no: list[Any]
 
     def search(self, k: int, cuts: np.ndarray, inside: int, outside: int, missing: bool) -> None:
         """Make node k the root of a search for the interval between cuts in which x lies, the odd ones of which lead inside."""
@@ -102,7 +105,7 @@ class _Grown:
             if at is None:
                 at = len(self.feature)
                 for each in (self.feature, self.threshold, self.missing, self.yes, self.no):
-                    each.append(0)  # type: ignore[attr-defined]
+                    each.append(0)
             self.feature[at], self.threshold[at], self.missing[at] = column, cuts[middle], False
             self.yes[at], self.no[at] = node(low, middle), node(middle + 1, high)
             return at
@@ -130,8 +133,9 @@ def _levels(site: Site, yes: np.ndarray, no: np.ndarray, found: Ensemble) -> tup
 
 @dataclass(frozen=True)
 class Tops:
-    """The upper part of each tree, for a decision at once: bits[t] & all masks of its nodes that are false leaves the bit of the
-    part's leaf as its lowest one. feature, threshold, mask: [tree, node]; end: [tree, hash of a bit] the row behind it."""
+    """The upper part of each tree, for a decision at once: of all bits, the masks of its nodes that are false leave that of the
+    part's leaf as the lowest one. feature, threshold, mask: [tree, node]; end: [tree, hash of a bit] the row behind it; steps:
+    how many follow to the deepest leaf."""
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -142,8 +146,8 @@ class Tops:
 
 BITS = 32
 HASH = 0x077CB531
-"""A de Bruijn sequence: the five upper bits of its products with powers of two are all different (Leiserson, Prokop and Randall,
-Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998)."""
+"""A de Bruijn sequence: the five upper bits of its products with powers of two are all different (Leiserson, Prokop and
+Randall, Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998)."""
 
 
 def tops(found: Tables, roots: int) -> Tops:
@@ -165,25 +169,27 @@ def tops(found: Tables, roots: int) -> Tops:
 
 def _top(found: Tables, root: int) -> tuple[list[int], list[int], list[int]]:
     """Rows of the nodes of a part, their masks, and the rows behind it from left to right."""
-    left = found.left
-    front, inside = deque([root]), set[int]()
-    while front and len(inside) + 1 < BITS:
-        row = front.popleft()
-        if left[row] >= 0:
-            inside.add(row)
-            front += [int(left[row]), int(left[row]) + 1]
+    left, places, children = found.left, [root], dict[int, int]()  # places of the part: a row may be at several
+    front = deque([0])
+    while front and len(children) + 1 < BITS:
+        at = front.popleft()
+        first = int(left[places[at]])
+        if first >= 0:
+            children[at] = len(places)
+            front += [len(places), len(places) + 1]
+            places += [first, first + 1]
     rows, masks, ends = list[int](), list[int](), list[int]()
 
-    def visit(row: int) -> None:
-        if row not in inside:
-            ends.append(row)
+    def visit(at: int) -> None:
+        if at not in children:
+            ends.append(places[at])
             return
         first = len(ends)
-        visit(int(left[row]))
-        rows.append(row)
+        visit(children[at])
+        rows.append(places[at])
         masks.append(((1 << BITS) - 1) ^ ((1 << len(ends)) - (1 << first)))
-        visit(int(left[row]) + 1)
-    visit(root)
+        visit(children[at] + 1)
+    visit(0)
     return rows, masks, ends
 
 

@@ -39,7 +39,7 @@ class Forest:
         one = self.turns is not None or self.targets == 1
         out = np.full((self.found.leaves, 1 if one else self.targets), nothing, self.tables.threshold.dtype)
         put = {"+": np.add, "min": np.minimum, "max": np.maximum}[how]
-        put.at(out, (self.found.leaf, 0 if one else self.found.target), weights.astype(out.dtype))
+        put.at(out, (self.found.leaf, np.zeros_like(self.found.target) if one else self.found.target), weights.astype(out.dtype))
         return out[:, 0] if one else out
 
     def sums(self, values: np.ndarray, how: str, output: int | str) -> Step:
@@ -67,8 +67,8 @@ class Forest:
         return Apply(text, (*inputs, leaves), (output,), attrs, spell={"sum": f"S[n, {column}] {how} {term}{where}"})
 
 
-def forest(site: Site, found: Ensemble, targets: int) -> Forest:
-    """targets: of all leaves. Raises ModelError E608, E609."""
+def forest(site: Site, found: Ensemble, targets: int, *, group: bool = True) -> Forest:
+    """targets: of all leaves. group: may trees about one target each change their order? Raises ModelError E608, E609."""
     if len(found.target) and not 0 <= found.target.min() <= found.target.max() < targets:
         raise site.misfit(f"a leaf is about target {found.target.max()} of {targets}")
     steps, source, rows, width = rows_of(site)
@@ -77,7 +77,7 @@ def forest(site: Site, found: Ensemble, targets: int) -> Forest:
         steps.append(Apply("trees.Single", (source,), ("single",)))
         source = "single"
     made, turns = tree_tables.tables(site, found, width, dtype), None
-    grouped = _by_target(found, made.trees, targets) if targets > 1 else None
+    grouped = _by_target(found, made.trees, targets) if group and targets > 1 else None
     if grouped is not None:
         found, turns = grouped
         made = tree_tables.tables(site, found, width, dtype)
@@ -122,25 +122,21 @@ def ensemble(site: Site) -> Lowering:
 
 
 def _regression(site: Site, found: Ensemble, targets: int, aggregate: str, transform: str, base: np.ndarray | None) -> Lowering:
-    trees = len(found.roots)
     best = {"MIN": "min", "MAX": "max"}.get(aggregate)
-    made = forest(site, found, targets)
+    made = forest(site, found, targets, group=best is None)
     if best is None:
         steps = [*made.steps, made.sums(made.values(made.found.weight), "+=", "sums")]
     else:
-        made = forest(site, found, targets) if made.turns is None else replace(
-            made, found=found, tables=tree_tables.tables(site, found, site.shape(0)[-1], made.tables.threshold.dtype), turns=None)
         nothing = np.inf if best == "min" else -np.inf
         steps = [*made.steps, made.sums(made.values(found.weight, nothing, best), f"{best}=", "best"),
                  Apply("scores.Found", ("best",), ("sums",))]
     last = "sums"
     if aggregate == "AVERAGE":
-        steps.append(Apply("scores.Mean", (last,), ("mean",), {"count": trees}))
+        steps.append(Apply("scores.Mean", (last,), ("mean",), {"count": len(found.roots)}))
         last = "mean"
-    if base is not None and len(base) in (1, targets):
-        if targets == 1 or len(base) == targets:
-            steps.append(Apply("scores.Added", (last, base.astype(made.tables.threshold.dtype)), ("added",)))
-            last = "added"
+    if base is not None and len(base) == targets:
+        steps.append(Apply("scores.Added", (last, base.astype(made.tables.threshold.dtype)), ("added",)))
+        last = "added"
     single = site.dtype(0).name == "f64" and not site.node.op.endswith("TreeEnsemble")
     steps += transformed(last, transform, targets, "scores" if single else 0)
     if single:
@@ -183,8 +179,8 @@ def classifier(site: Site) -> Lowering:
 
 
 def _best(made: Forest, labels: np.ndarray, scored: np.ndarray, base: np.ndarray | None, sums: str, output: str) -> list[Step]:
-    """Scores with their base values, and the label of the best. Without base values, classes that no leaf of a row is about have
-    no part in it."""
+    """Scores with their base values, and the label of the best. Without base values, classes that no leaf of a row is about
+    have no part in it."""
     dtype = made.tables.threshold.dtype
     if base is not None and len(base):
         return [Apply("scores.Added", (sums, base.astype(dtype)), (output,)),
@@ -196,7 +192,7 @@ def _best(made: Forest, labels: np.ndarray, scored: np.ndarray, base: np.ndarray
         hidden = np.where(scored == 1, 0, -np.inf).astype(dtype)
         return [*keep, Apply("scores.Added", (sums, hidden), ("seen",)), Apply("scores.Best", ("seen", labels), (0,))]
     if made.turns is not None:
-        raise made.site.unsupported("trees about one class each of which some leaves have no weights")
+        raise made.site.unsupported("leaves without weights, in trees about one class each")
     flags = made.values(np.zeros(len(made.found.weight)), -np.inf, "max")
     return [*keep, made.sums(flags, "max=", "flags"), Apply("elementwise.Add", (sums, "flags"), ("seen",)),
             Apply("scores.Best", ("seen", labels), (0,))]
