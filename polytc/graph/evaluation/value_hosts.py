@@ -23,14 +23,16 @@ def host(node: Node) -> Host:
 
 
 def _zip_map(node: Node) -> Work:
-    """A dict for each row, from the labels to its numbers."""
+    """A dict for each row, from the labels, in their order, to its numbers."""
     labels = node.attributes.get("classlabels_strings") or node.attributes.get("classlabels_int64s") or []
+    order = sorted(range(len(labels)), key=lambda k: labels[k])
+    keys = [labels[k] for k in order]
 
     def work(scores: np.ndarray) -> Sequence[Any]:
         rows = scores.reshape(1, -1) if scores.ndim < 2 else scores
         if rows.ndim != 2 or rows.shape[1] != len(labels):
             raise ValueError(f"{len(labels)} labels for an array of shape {list(scores.shape)}")
-        return [[dict(zip(labels, row)) for row in rows.tolist()]]
+        return [[dict(zip(keys, row)) for row in rows[:, order].tolist()]]
     return work
 
 
