@@ -53,7 +53,9 @@ def test_labels_and_maps(labels: list[Any]) -> None:
     model = model_of_nodes(nodes, {"x": rows(1)}, {"label": key, "map": kind})
     session = compare(model, {"x": rows(1)}, {"x": rows(40, 1)}, {"x": rows(3, 2)})
     found = session.run(["map"], {"x": rows(2)})[0]
-    assert isinstance(found, list) and list(found[0]) == sorted(labels) and all(type(v) is float for v in found[0].values())
+    assert isinstance(found, list)
+    assert list(found[0]) == sorted(labels)
+    assert all(type(v) is float for v in found[0].values())
     again = pickle.loads(pickle.dumps(session))
     assert again.run(["map"], {"x": rows(2)}) == [found]
 
@@ -72,7 +74,8 @@ def test_strings_that_pass_through() -> None:
     """Also those that are in no table, and those of two inputs."""
     nodes = [N("Concat", ["w", "v"], ["all"], axis=1), N("Identity", ["all"], ["y"]), N("Equal", ["w", "v"], ["same"]),
              N("ArrayFeatureExtractor", ["w", "last"], ["z"], **ML), N("Where", ["same", "w", "other"], ["chosen"])]
-    model = model_of_nodes(nodes, {"w": WORDS, "v": WORDS}, {"y": STRING, "same": TensorProto.BOOL, "z": STRING, "chosen": STRING})
+    model = model_of_nodes(nodes, {"w": WORDS, "v": WORDS}, {
+        "y": STRING, "same": TensorProto.BOOL, "z": STRING, "chosen": STRING})
     model.graph.initializer.extend([numpy_helper.from_array(np.array([1]), "last"),
                                     helper.make_tensor("other", STRING, [1, 1], [b"differs"])])
     compare(model, {"w": WORDS, "v": np.roll(WORDS, 1)}, {"w": WORDS[:1], "v": WORDS[1:2]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 STRING = TensorProto.STRING
+Kinds: TypeAlias = Mapping[str, "int | onnx.TypeProto"]
 PLACES = np.float32([-1.5, -1, -0.25, 0, 0.5, 1, 2])
 """What nodes compare with, and what is among the inputs."""
 
@@ -19,19 +20,19 @@ def kind_of(array: np.ndarray) -> int:
     return STRING if array.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
-def node_model(op: str, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, int | onnx.TypeProto], version: int = 3, **attributes: Any
-               ) -> onnx.ModelProto:
+def node_model(op: str, feeds: Mapping[str, np.ndarray], outputs: Kinds, version: int = 3,
+               **attributes: Any) -> onnx.ModelProto:
     """outputs: name -> element type. The first axis of all inputs is open."""
     node = helper.make_node(op, list(feeds), list(outputs), "node", domain="ai.onnx.ml", **attributes)
     return model_of_nodes([node], feeds, outputs, version)
 
 
-def model_of_nodes(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, np.ndarray], outputs: Mapping[str, int | onnx.TypeProto],
+def model_of_nodes(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, np.ndarray], outputs: Kinds,
                    version: int = 3) -> onnx.ModelProto:
     """outputs: element types of tensors, or types."""
     inputs = [helper.make_tensor_value_info(n, kind_of(a), ["rows", *a.shape[1:]]) for n, a in feeds.items()]
-    results = [helper.make_value_info(n, kind) if isinstance(kind, onnx.TypeProto) else helper.make_tensor_value_info(n, kind, None)
-               for n, kind in outputs.items()]
+    results = [helper.make_value_info(n, kind) if isinstance(kind, onnx.TypeProto)
+               else helper.make_tensor_value_info(n, kind, None) for n, kind in outputs.items()]
     opsets = [helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 19)]
     return helper.make_model(helper.make_graph(list(nodes), "g", inputs, results), ir_version=10, opset_imports=opsets)
 

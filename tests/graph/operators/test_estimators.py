@@ -101,8 +101,8 @@ def test_classes_without_weights_have_no_part() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int32])
 def test_types_of_inputs(dtype: Any) -> None:
     trees = random_trees("class", 8, 7, 4, 9)
-    model = node_model("TreeEnsembleClassifier", x(rows(1).astype(dtype)), {"l": I64, "s": F32}, classlabels_int64s=[0, 1, 2, 3],
-                       **trees)
+    model = node_model("TreeEnsembleClassifier", x(rows(1).astype(dtype)), {"l": I64, "s": F32},
+                       classlabels_int64s=[0, 1, 2, 3], **trees)
     compare(model, x((rows(2) * 2).astype(dtype)), x((rows(30, 2) * 2).astype(dtype)))
 
 
@@ -184,15 +184,17 @@ def test_support_vector_regressors(kernel: str, parameters: list[float], one_cla
 def test_linear_models(transform: str, targets: int, dtype: Any) -> None:
     feed = (rows(9, 1) * 3).astype(dtype)
     weights = {"coefficients": numbers(targets, 4), "intercepts": numbers(targets), "post_transform": transform}
-    compare(node_model("LinearClassifier", x(feed), {"l": I64, "s": F32}, classlabels_ints=[4, 1, 3][:max(targets, 2)], **weights),
+    labels = [4, 1, 3][:max(targets, 2)]
+    compare(node_model("LinearClassifier", x(feed), {"l": I64, "s": F32}, classlabels_ints=labels, **weights),
             x(feed), x(feed[:1]))
     if dtype is np.float32:
         compare(node_model("LinearRegressor", x(feed), {"y": F32}, targets=targets, **weights), x(feed), x(feed[:1]))
 
 
-I = (R.integers(-2, 5, (6, 3))).astype(np.int64)  # noqa: E741
+I = (R.integers(-2, 5, (6, 3))).astype(np.int64)
 SMALL = [
-    ("Scaler", rows(6), F32, {"offset": [1.0, 2, 3, 4], "scale": [0.5, 1, 2, 3]}), ("Scaler", I, F32, {"offset": [1.0], "scale": [3.0]}),
+    ("Scaler", rows(6), F32, {"offset": [1.0, 2, 3, 4], "scale": [0.5, 1, 2, 3]}),
+    ("Scaler", I, F32, {"offset": [1.0], "scale": [3.0]}),
     ("Binarizer", rows(6), F32, {"threshold": 0.5}), ("Normalizer", rows(6), F32, {"norm": "L1"}),
     ("Normalizer", rows(6), F32, {"norm": "L2"}), ("Normalizer", np.abs(rows(6)), F32, {"norm": "MAX"}),
     ("Normalizer", np.zeros((2, 3), np.float32), F32, {"norm": "L2"}), ("Normalizer", I, F32, {"norm": "L1"}),

@@ -4,9 +4,9 @@ All tests become one, `x <= threshold`, and the two children of a node lie side 
 
     P = left[P] < 0 ? P : left[P] + (X[n, feature[P]] <= threshold[P] ? 0 : 1)
 
-`x < v` is `x <= w` with w the next number below v, `x > v` the negation of `x <= v`, `x == v` two nodes, and membership a
-search among the members. A NaN is never `<=` anything; for nodes that take it as true, columns in which it is -inf follow those
-of X.
+with left and feature in one number. `x < v` is `x <= w` with w the next number below v, `x > v` the negation of `x <= v`,
+`x == v` two nodes, and membership a search among the members. A NaN is never `<=` anything; for nodes that take it as true,
+columns in which it is -inf follow those of X.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ class Tables:
     steps: int
     trees: np.ndarray
     missing: bool
+
+    def codes(self) -> tuple[np.ndarray, int]:
+        """left and feature of each row in one number, negative for a leaf, and how many bits the feature has."""
+        shift = max(int(self.feature.max()).bit_length(), 1)
+        dtype = np.int32 if len(self.left) >> (31 - shift) == 0 else np.int64
+        return self.left.astype(dtype) << shift | self.feature.astype(dtype), shift
 
 
 def tables(site: Site, found: Ensemble, width: int, dtype: np.dtype) -> Tables:

@@ -39,7 +39,8 @@ class Forest:
         one = self.turns is not None or self.targets == 1
         out = np.full((self.found.leaves, 1 if one else self.targets), nothing, self.tables.threshold.dtype)
         put = {"+": np.add, "min": np.minimum, "max": np.maximum}[how]
-        put.at(out, (self.found.leaf, np.zeros_like(self.found.target) if one else self.found.target), weights.astype(out.dtype))
+        target = np.zeros_like(self.found.target) if one else self.found.target
+        put.at(out, (self.found.leaf, target), weights.astype(out.dtype))
         return out[:, 0] if one else out
 
     def sums(self, values: np.ndarray, how: str, output: int | str) -> Step:
@@ -47,17 +48,19 @@ class Forest:
         t, ends = self.tables, self.tables.leaf
         tree = "t" if self.turns is None else f"{self.turns} * c + g"
         where = "" if self.turns is None else f"  where g in 0:{self.turns}, c in 0:{self.targets}"
+        code, shift = t.codes()
+        walked, places = (code, t.threshold), {"shift": shift, "low": (1 << shift) - 1}
         if self.rows < FEW or not t.steps:
             place, text = f"P[n, {tree}]", "trees.Walk"
-            inputs = [self.source, t.feature, t.threshold, t.left]
-            attrs = {"trees": len(self.found.roots), "steps": t.steps}
+            inputs = [self.source, *walked]
+            attrs = {"trees": len(self.found.roots), "steps": t.steps, **places}
         else:
             top = tree_tables.tops(t, len(self.found.roots))
             place, text, attrs = f"P[{tree}, n]", "trees.Top", {"hash": HASH}
             inputs = [self.source, top.feature, top.threshold, top.mask]
             if top.steps:
-                text, attrs = "trees.TopAndWalk", {"hash": HASH, "steps": top.steps}
-                inputs += [top.end, t.feature, t.threshold, t.left]
+                text, attrs = "trees.TopAndWalk", {"hash": HASH, "steps": top.steps, **places}
+                inputs += [top.end, *walked]
             else:
                 ends = ends[top.end.reshape(-1)]
         leaves = values[ends]
