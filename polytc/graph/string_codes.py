@@ -37,8 +37,8 @@ def with_codes(graph: Graph) -> Graph:
     """The graph with codes for strings, as far as all that is done with them is done to codes."""
     given = {v.name for v in graph.inputs if v.kind == "tensor(string)"}
     stored = {n for n, a in graph.constants.items() if _is_strings(a)}
-    for strings in (given | stored, stored, set[str]()):
-        found = _coded(graph, strings)
+    for strings, left in ((given | stored, set[str]()), (stored, given), (set[str](), given | stored)):
+        found = _coded(graph, strings, left)
         if found is not None:
             return found
     return graph
@@ -56,27 +56,33 @@ class _Vocabulary:
         return [self.codes.setdefault(w.decode() if isinstance(w, bytes) else str(w), len(self.codes)) for w in words]
 
 
-def _coded(graph: Graph, strings: set[str]) -> Graph | None:
-    """The graph in which these values, inputs and constants, are codes; None where a node does with them what codes cannot."""
-    words, coded = _Vocabulary(), set(strings)
+def _coded(graph: Graph, strings: set[str], left: set[str]) -> Graph | None:
+    """The graph in which the values `strings`, inputs and constants, are codes; None where a node does with them what codes
+    cannot. left: strings that stay as they are."""
+    words, coded, plain = _Vocabulary(), set(strings), set(left)  # plain: strings, and what is made of them
+    said = {n for n, v in graph.values.items() if v.kind == "tensor(string)"}
     nodes: list[Node] = []
     for node in graph.nodes:
-        touched = coded.intersection(reads(node))
-        if bodies(node):
-            if touched:
-                return None
-            nodes.append(node)
-            continue
-        made = _translated(node, words, bool(touched))
-        if made is None:
-            if touched:
-                return None
-            made = node, False
-        other, gives = made
+        needs = reads(node)
+        touched, beside = not coded.isdisjoint(needs), not plain.isdisjoint(needs)
+        alone = beside or bool(bodies(node))
+        made = _translated(node, words, touched) if not alone or node.op in LABELS else None
+        if made is None and touched:
+            return None
+        other, gives = made if made is not None else (node, False)
         nodes.append(other)
         if gives:
             coded.update(n for n in (node.outputs[:1] if node.op in LABELS else node.outputs) if n)
+        plain.update(n for n in node.outputs if n and n not in coded and (beside or n in said or _makes_strings(node)))
     return _bordered(graph, nodes, coded, words) if words.codes or coded else graph
+
+
+def _makes_strings(node: Node) -> bool:
+    """Of something else, in a way that stays as it is."""
+    value = node.attributes.get("value")
+    return node.op == "Cast" and node.attributes.get("to") == TO_STRING or node.op == "Constant" and (
+        "value_string" in node.attributes or "value_strings" in node.attributes
+        or isinstance(value, np.ndarray) and _is_strings(value))
 
 
 def _translated(node: Node, words: _Vocabulary, touched: bool) -> tuple[Node, bool] | None:
@@ -87,6 +93,9 @@ def _translated(node: Node, words: _Vocabulary, touched: bool) -> tuple[Node, bo
         return replace(node, attributes=rest | {LABELS[node.op]: words(a["classlabels_strings"]), "coded": 1}), True
     if node.op in ENCODING:
         return _encoder(node, words, touched)
+    if node.op == "Constant" and isinstance(a.get("value"), np.ndarray) and _is_strings(a["value"]):
+        codes = np.array(words(a["value"].reshape(-1).tolist()), np.int64).reshape(a["value"].shape)
+        return replace(node, attributes={"value": codes}), True
     if not touched:
         return node, False
     if node.op == "Cast" and a.get("to") == TO_STRING:

@@ -73,9 +73,11 @@ def test_encoders() -> None:
 def test_strings_that_pass_through() -> None:
     """Also those that are in no table, and those of two inputs."""
     nodes = [N("Concat", ["w", "v"], ["all"], axis=1), N("Identity", ["all"], ["y"]), N("Equal", ["w", "v"], ["same"]),
-             N("ArrayFeatureExtractor", ["w", "last"], ["z"], **ML), N("Where", ["same", "w", "other"], ["chosen"])]
+             N("ArrayFeatureExtractor", ["w", "last"], ["z"], **ML), N("Where", ["same", "w", "other"], ["chosen"]),
+             N("Constant", [], ["red"], value=helper.make_tensor("c", STRING, [1], [b"red"])),
+             N("Equal", ["v", "red"], ["is_red"])]
     model = model_of_nodes(nodes, {"w": WORDS, "v": WORDS}, {
-        "y": STRING, "same": TensorProto.BOOL, "z": STRING, "chosen": STRING})
+        "y": STRING, "same": TensorProto.BOOL, "z": STRING, "chosen": STRING, "is_red": TensorProto.BOOL})
     model.graph.initializer.extend([numpy_helper.from_array(np.array([1]), "last"),
                                     helper.make_tensor("other", STRING, [1, 1], [b"differs"])])
     compare(model, {"w": WORDS, "v": np.roll(WORDS, 1)}, {"w": WORDS[:1], "v": WORDS[1:2]})

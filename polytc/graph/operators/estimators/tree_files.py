@@ -52,7 +52,7 @@ def read(site: Site, kind: str) -> Ensemble:
     mode = np.array([number[m] for m in modes], np.int64)
     inner = mode != number["LEAF"]
     place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))  # of each node: an inner one's number, or ~leaf
-    find = _finder(site, trees, ids)
+    find = _Finder(site, trees, ids)
     missing = ints("nodes_missing_value_tracks_true")
     starts = np.flatnonzero(np.r_[True, trees[1:] != trees[:-1]])
     leaf = place[find(ints(f"{kind}_treeids"), ints(f"{kind}_nodeids"))]
@@ -107,7 +107,7 @@ def _floats(site: Site, name: str) -> np.ndarray:
     return np.array(site.attr(name) or [], np.float32) if tensor is None else np.asarray(tensor).reshape(-1)
 
 
-class _finder:
+class _Finder:
     """From trees and numbers in them to places in the lists of nodes."""
 
     def __init__(self, site: Site, trees: np.ndarray, ids: np.ndarray) -> None:

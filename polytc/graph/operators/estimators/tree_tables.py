@@ -39,8 +39,8 @@ class Tables:
     def codes(self) -> tuple[np.ndarray, int]:
         """left and feature of each row in one number, negative for a leaf, and how many bits the feature has."""
         shift = max(int(self.feature.max()).bit_length(), 1)
-        dtype = np.int32 if len(self.left) >> (31 - shift) == 0 else np.int64
-        return self.left.astype(dtype) << shift | self.feature.astype(dtype), shift
+        codes = self.left.astype(np.int64) << shift | self.feature.astype(np.int64)
+        return codes if len(self.left) >> (31 - shift) else codes.astype(np.int32), shift
 
 
 def tables(site: Site, found: Ensemble, width: int, dtype: np.dtype) -> Tables:
