@@ -92,8 +92,8 @@ def forest(site: Site, found: Ensemble, targets: int, *, group: bool = True) -> 
 
 
 def _by_target(found: Ensemble, trees: np.ndarray, targets: int) -> tuple[Ensemble, int] | None:
-    """Trees that are about one target each in the order of these, and how many each target has, trees without weights included;
-    None for other trees."""
+    """Trees that are about one target each, in the order of the targets, and how many each of these gets, trees of one leaf
+    without weights included; None for other trees."""
     used = trees[found.leaf] >= 0
     about = np.full(len(found.roots), -1)
     about[trees[found.leaf[used]]] = found.target[used]
