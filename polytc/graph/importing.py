@@ -10,9 +10,10 @@ import numpy as np
 
 from polytc import errors, garbage
 from polytc.errors import Diagnostic, ModelError, fail
-from polytc.graph import passes
+from polytc.graph import passes, string_codes
 from polytc.graph.evaluation import fallback
 from polytc.graph.evaluation.folding import foldable
+from polytc.graph.evaluation.value_hosts import VALUE_HOSTS
 from polytc.graph.ir import CONTROL, Graph, Node, bodies, foreign
 from polytc.graph.operators import registry
 from polytc.graph.storing import keeping
@@ -39,7 +40,7 @@ def load_and_keep(found: Origin, without: Collection[str], strict: bool, places:
 def read(source: Any, without: Collection[str], strict: bool, places: Places) -> tuple[Graph, list[np.ndarray]]:
     """The graph, and the bytes of all files that it was read from."""
     model, files = door.read_model(source, places)
-    graph = door.expand(door.import_model(door.expanded(model, _native), files))
+    graph = string_codes.with_codes(door.expand(door.import_model(door.expanded(model, _native), files)))
     outside = refuse_missing(graph, strict)
     graph = passes.run(graph, without)
     files.release()
@@ -48,7 +49,7 @@ def read(source: Any, without: Collection[str], strict: bool, places: Places) ->
 
 def _native(op: str) -> bool:
     """Has polytc its own way for an operator?"""
-    return registry.known(op) or op in CONTROL or op in fallback.OPTIONAL
+    return registry.known(op) or op in CONTROL or op in fallback.OPTIONAL or op in VALUE_HOSTS
 
 
 def refuse_missing(graph: Graph, strict: bool) -> tuple[str, ...]:

@@ -32,12 +32,14 @@ CONTROL = ("If", *REPEATED)
 @dataclass(frozen=True)
 class Value:
     """What is known of a value before a run. dtype None: unknown or not a scalar type of polytc; shape None: unknown rank;
-    tensor: false for sequences, maps and optional values."""
+    tensor: false for sequences, maps and optional values. kind: of what has no dtype, its type as onnx writes it, e.g.
+    'tensor(string)'; '' where the file does not say."""
 
     name: str
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
     tensor: bool = True
+    kind: str = ""
 
     @property
     def static_shape(self) -> tuple[int, ...] | None:

@@ -31,6 +31,8 @@ class NodeArg:
     @staticmethod
     def of(value: Value) -> NodeArg:
         """As the graph has it."""
+        if value.dtype is None and value.kind:
+            return NodeArg(value.name, value.kind, list(value.shape or ()))
         kind = _TYPES[value.dtype.name] if value.dtype is not None else "string"
         return NodeArg(value.name, f"tensor({kind})" if value.tensor else f"seq(tensor({kind}))", list(value.shape or ()))
 

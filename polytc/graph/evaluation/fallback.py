@@ -89,11 +89,6 @@ def host(node: Node, why: str) -> Host:
     return Host(node.label, node.op, work, node.inputs, node.outputs, why)
 
 
-def optional_host(node: Node) -> Host:
-    """The step of an operator of OPTIONAL."""
-    return Host(node.label, node.op, OPTIONAL[node.op], node.inputs, node.outputs)
-
-
 def _there(value: Any) -> Any:
     if value is None:
         raise ValueError("the optional value is empty")

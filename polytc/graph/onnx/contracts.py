@@ -180,6 +180,9 @@ def type_text(proto: onnx.TypeProto) -> str | None:
         case "optional_type":
             inner = type_text(proto.optional_type.elem_type)
             return f"optional({inner})" if inner else None
+        case "map_type":
+            key, inner = TENSORS.get(proto.map_type.key_type), type_text(proto.map_type.value_type)
+            return f"map({key[7:-1]},{inner})" if key and inner else None
     return None
 
 

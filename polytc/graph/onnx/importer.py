@@ -17,7 +17,7 @@ from polytc import errors
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph.ir import Dim, Graph, Node, Value
 from polytc.graph.onnx import domains
-from polytc.graph.onnx.contracts import contradictions
+from polytc.graph.onnx.contracts import contradictions, type_text
 from polytc.graph.onnx.external import Files, array_of
 from polytc.program.scalars import DType, from_numpy
 
@@ -189,10 +189,11 @@ def _dense(sparse: onnx.SparseTensorProto, context: _Context) -> np.ndarray:
 def declared(v: onnx.ValueInfoProto) -> Value:
     """What a file says of a value."""
     if not v.type.HasField("tensor_type"):
-        return Value(v.name, tensor=not v.type.WhichOneof("value"))
+        return Value(v.name, tensor=not v.type.WhichOneof("value"), kind=type_text(v.type) or "")
     tensor = v.type.tensor_type
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return Value(v.name, dtype_of(tensor.elem_type), shape)
+    dtype = dtype_of(tensor.elem_type)
+    return Value(v.name, dtype, shape, kind=type_text(v.type) or "" if dtype is None else "")
 
 
 def _dim(d: Any) -> Dim:

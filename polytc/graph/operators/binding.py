@@ -210,7 +210,7 @@ class Site:
 
 # ---- texts
 
-FAMILIES = ("dense", "elements", "movement")
+FAMILIES = ("dense", "elements", "movement", "estimators")
 """Folders of operators."""
 
 @functools.cache

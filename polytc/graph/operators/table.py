@@ -18,10 +18,12 @@ from polytc.graph.operators.dense import (
     training,
 )
 from polytc.graph.operators.elements import elementwise, random, reduction, words
+from polytc.graph.operators.estimators import linear_models, preparation, support_vectors, trees
 from polytc.graph.operators.movement import indexing, movement, ordering, resize, sampling, scattering, views
 
 TABLE: dict[str, Binder] = (
     elementwise.ROWS | views.ROWS | convolution.ROWS | pooling.ROWS | linear.ROWS | einsum.ROWS | reduction.ROWS
     | normalisation.ROWS | movement.ROWS | indexing.ROWS | resize.ROWS | losses.ROWS | attention.ROWS | state.ROWS
     | quantisation.ROWS | random.ROWS | training.ROWS | scattering.ROWS | recurrent.ROWS | routines.ROWS
-    | sampling.ROWS | spectral.ROWS | words.ROWS | elimination.ROWS | ordering.ROWS)
+    | sampling.ROWS | spectral.ROWS | words.ROWS | elimination.ROWS | ordering.ROWS | trees.ROWS | linear_models.ROWS
+    | support_vectors.ROWS | preparation.ROWS)

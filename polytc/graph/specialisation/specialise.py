@@ -18,7 +18,7 @@ import numpy as np
 
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import passes
-from polytc.graph.evaluation import fallback
+from polytc.graph.evaluation import fallback, value_hosts
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
@@ -187,8 +187,8 @@ class Specialisation:
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
             return ()
         opaque = [n for n in needs if self.is_opaque(n)]
-        if node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
-            self.add(fallback.optional_host(node))
+        if node.op in value_hosts.VALUE_HOSTS or node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
+            self.add(value_hosts.host(node))
         elif not registry.known(node.op) and foreign(node.op) and self.hosted.intersection(needs):
             return self.defer(node)  # its definition needs the types of its inputs
         elif not registry.known(node.op):

@@ -35,7 +35,7 @@ def keep_graph(found: Origin, graph: Graph, files: Iterable[np.ndarray]) -> None
 
 
 def _row(v: Value) -> list[Any]:
-    return [v.name, None if v.dtype is None else v.dtype.name, v.shape, v.tensor]
+    return [v.name, None if v.dtype is None else v.dtype.name, v.shape, v.tensor, v.kind]
 
 
 def keep_start(graph: Graph, choices: Choices, shapes: Mapping[str, Sequence[int]], ready: Ready) -> None:

@@ -163,8 +163,8 @@ def mark(made: Graph, found: Origin, files: Sequence[Source]) -> None:
 
 
 def _value(row: Sequence[Any]) -> Value:
-    name, dtype, shape, tensor = row
-    return Value(name, None if dtype is None else DTYPES[dtype], None if shape is None else tuple(shape), tensor)
+    name, dtype, shape, tensor, kind = row
+    return Value(name, None if dtype is None else DTYPES[dtype], None if shape is None else tuple(shape), tensor, kind)
 
 
 def _digest(*parts: Any) -> str:
