@@ -3,9 +3,10 @@
     for t in 0:100 { A[i] = A[i-1] + A[i+1] where i in 1:1999 }     1998 of 199,800 instances at once: t carries a dependence
     s += x[k]                                                       all: sums may be put together in any order
 
-Instances are counted exactly. The chain is an upper bound: the product of the loops that carry a dependence, or of one statement
-the shortest hyperplane that all of its distances cross (Lamport, The Parallel Execution of DO Loops, CACM 1974). Instances of an
-update that meet in one element count as independent, as trees put them together, where the program lets them be reassociated.
+Instances are counted exactly. The chain is an upper bound: the product of the loops that carry a dependence, or of one
+statement the shortest hyperplane that all of its distances cross (Lamport, The Parallel Execution of DO Loops, CACM 1974).
+Instances of an update that meet in one element count as independent, as trees put them together, where the program lets them be
+reassociated.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _counted(scop: Scop, deps: Dependences, s: pr.Statement, count: Count, held:
             carried.append(depth)
     chain = prod(s.ranges[n].extent for n in carried)
     own = conflicts.order.get((name, name))
-    if len(around) == 1 and own is not None and 1 < len(carried):
+    if len(around) == 1 and own is not None and len(carried) > 1:
         found = _hyperplane(Distances.of(own, indices[name]), s, tuple(i for i in indices[name]))
         chain = min(chain, found) if found is not None else chain
     names = tuple(i for n, i in enumerate(s.indices) if n in carried or i in held)

@@ -8,7 +8,10 @@ from polytc.poly import dependences, scop
 from polytc.schedule.parallelism import Independent, independent
 from polytc.stages import build
 
-STENCIL = "def f(inout f32[2000] A) -> (A) { for t in 0:100 { B[i] = A[i-1] + A[i+1] where i in 1:1999\n A[i] = B[i] where i in 1:1999 } }"
+STENCIL = """def f(inout f32[2000] A) -> (A) {
+    for t in 0:100 { B[i] = A[i-1] + A[i+1] where i in 1:1999
+                     A[i] = B[i] where i in 1:1999 }
+}"""
 SWEEP = """def f(inout f32[34,34] A) -> (A) {
     for i in 1:33 { for j in 1:33 { A[i,j] = A[i-1,j] + A[i,j-1] } }
 }"""

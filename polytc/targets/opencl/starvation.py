@@ -1,10 +1,10 @@
 """Launches that starve: they use less parallelism than the program has and the device needs.
 
-    program_k0: 4 groups of 256 items, 264 would fill the device; 78 us by the model, 0.6 with all of it. S1 has 1,638,400,000
-    independent instances, 1,024 items take them: each adds up k, 100000 terms one after another (local_tiles S1_init: by=tiles ...)
+    program_k0: 4 groups of 256 items, 264 groups would fill the device; 5,000 us by the model, 49 with all of it. S1 has
+    1,638,400,000 independent instances, 1,024 items take them: each adds up k, 100,000 terms one after another (decision: ...)
 
-A lint for kernels that were written down and run nowhere yet: fewer than two groups a compute unit, longer than TOLERATED by the
-model of `estimate`, and more independent instances (schedule.parallelism) than work-items.
+A lint for kernels that were written down and run nowhere yet: fewer than two groups a compute unit, longer than TOLERATED by
+the model of `estimate`, and more independent instances (schedule.parallelism) than work-items.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ FULL = 1.25
 
 @dataclass(frozen=True)
 class Starving:
-    """A launch that leaves most of its device idle. kernel: its entry; statements: of the rewritten program that it runs; groups,
-    items: of the launch and of a group; needed: groups that fill the device; statement: that has most instances; available: of
-    these, how many could run at once; seconds: of one launch by the model; least: with all compute units busy; reason: what
-    keeps instances in one item, and the decision that left them there."""
+    """A launch that leaves most of its device idle. kernel: its entry; statements: of the rewritten program that it runs;
+    groups, items: of the launch and of a group; needed: groups that fill the device; statement: that has most instances;
+    available: of these, how many could run at once; seconds: of one launch by the model; least: with all compute units busy;
+    reason: what keeps instances in one item, and the decision that left them there."""
 
     kernel: str
     statements: tuple[str, ...]
@@ -57,8 +57,8 @@ class Starving:
         return self.groups * self.items
 
     def __str__(self) -> str:
-        return (f"{self.kernel}: {_counted(self.groups, 'group')} of {_counted(self.items, 'item')}, {self.needed:,} groups would "
-                f"fill the device; {self.seconds * 1e6:,.1f} us by the model, {self.least * 1e6:,.1f} with all of it. "
+        return (f"{self.kernel}: {_counted(self.groups, 'group')} of {_counted(self.items, 'item')}, {self.needed:,} groups "
+                f"would fill the device; {self.seconds * 1e6:,.1f} us by the model, {self.least * 1e6:,.1f} with all of it. "
                 f"{self.statement} has {self.available:,} independent instances, {_counted(self.used, 'item')} "
                 f"{'takes' if self.used == 1 else 'take'} them: {self.reason}")
 
@@ -88,8 +88,9 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
         if free.at_once <= groups * items:
             continue
         tree = loop_report.tree(scop, deps, schedule) if tree is None else tree
-        found.append(Starving(launch.entry, tuple(s.name for s in mine), groups, items, machine.costs.groups.per_unit * machine.cores,
-                              heavy.name, free.at_once, seconds, least, _reason(scop.program, heavy, tree, decisions)))
+        needed = machine.costs.groups.per_unit * machine.cores
+        found.append(Starving(launch.entry, tuple(s.name for s in mine), groups, items, needed, heavy.name,
+                              free.at_once, seconds, least, _reason(scop.program, heavy, tree, decisions)))
     return tuple(found)
 
 
