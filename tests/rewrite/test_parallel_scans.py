@@ -69,7 +69,7 @@ def test_blocks_of_any_size(elements: int) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "precise def f(inout f32[9000] x) -> (x) { for i in 1:9000 { x[i] += x[i-1] } }",                   # digits in the text's order
+    "precise def f(inout f32[9000] x) -> (x) { for i in 1:9000 { x[i] += x[i-1] } }",             # digits
     "def f(inout f32[9000] x) -> (x) { for i in 2:9000 { x[i] += x[i-2] } }",
     "def f(inout f32[9000] x) -> (x) { for i in 1:9000 { x[i] -= x[i] * x[i-1] } }",
     "def f(inout f32[9000] x, f32[9000] y) -> (x) { for i in 1:9000 { x[i] = y[i] - x[i-1] } }",         # not associative

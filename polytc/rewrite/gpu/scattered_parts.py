@@ -1,7 +1,7 @@
 """Histograms and other scattered updates: work-items make partial results each, and a second kernel puts them together.
 
     H[x[i]] += 1 -> (i64[64] H)                         with i64 x[10000] on gpu
-    ->  H_parts[i_part, x[i_part + 125*i_at]] += 1 where i_part in 0:125, i_at in 0:80
+    ->  H_parts[i_part, x[125*i_at + i_part]] += 1 where i_part in 0:125, i_at in 0:80
         H[k] += H_parts[i_part,k] where i_part in 0:125, k in 0:64
 
 Instances that memory may let meet are one item's, whose copy of the target nobody else touches: no update is atomic, so that
@@ -16,9 +16,10 @@ from math import prod
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.program.linear import normalise
+from polytc.program.linear import expression, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
+from polytc.rewrite.gpu.tiled_indices import TiledIndex
 from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -61,8 +62,7 @@ def made(program: pr.Program, s: pr.Statement, index: str, parts: int, names: Na
     tensor = pr.Tensor(name, target.dtype, (parts, *target.shape), (0, *target.lower))
     whole = tuple(pr.Range(names.index("k"), low, low + n) for low, n in zip(target.lower, target.shape, strict=True))
     cell = tuple(pr.Index(x.index) for x in (part, *whole))
-    step = pr.Binary("*", pr.Const(parts, I64), pr.Index(at.index), I64)
-    place = normalise(pr.Binary("+", pr.Binary("+", pr.Index(part.index), step, I64), pr.Const(r.lower, I64), I64))
+    place = expression(TiledIndex(r.lower, ((part, 1), (at, parts)), ()).whole)
 
     def moved(e: pr.Expr) -> pr.Expr:
         return normalise(pr.substitute(e, {index: place}))
