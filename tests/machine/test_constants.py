@@ -80,6 +80,7 @@ CONSTANTS = {
     "schedule/cpu/strategy.py": {"SQUARE": SHAPE, "VECTORS": SEARCH},
     "schedule/facts/conflicts.py": {"FEW": PROOF},
     "schedule/facts/fusion_groups.py": {"MINIMAL_PARALLELISM": SEARCH, "LARGEST": SEARCH, "TURNED": SEARCH},
+    "schedule/facts/own_reads.py": {"OPERATIONS": PROOF},
     "schedule/facts/occupancy.py": {"MAX_WORK_GROUP": SHAPE},
     "schedule/facts/scheduler_constraints.py": {"POSING": PROOF},
     "schedule/fusion/outer_fusion.py": {"FEWEST": SEARCH, "LARGEST": SEARCH},

@@ -180,7 +180,7 @@ class _Mapping:
             return whole
         if isinstance(child, nest.Sequence):
             other: Tree = nest.Sequence(tuple(_under(band.loops, x) for x in child.children))
-        elif isinstance(child, bands.PermutableBand) and not any(x.coincident for x in child.loops) and _has_free(child.child):
+        elif isinstance(child, bands.PermutableBand) and not any(map(_is_free, child.loops)) and _has_free(child.child):
             other = bands.PermutableBand(child.loops, _under(band.loops, child.child))
         else:
             return whole
@@ -216,7 +216,12 @@ def _has_free(tree: Tree) -> bool:
     """Is a loop in it that carries nothing, outermost in some part?"""
     if isinstance(tree, nest.Sequence):
         return any(map(_has_free, tree.children))
-    return isinstance(tree, bands.PermutableBand) and any(loop.coincident for loop in tree.loops)
+    return isinstance(tree, bands.PermutableBand) and any(map(_is_free, tree.loops))
+
+
+def _is_free(loop: bands.LinearLoop) -> bool:
+    """Does it carry nothing?"""
+    return loop.coincident
 
 
 def _under(loops: tuple[bands.LinearLoop, ...], tree: Tree) -> Tree:

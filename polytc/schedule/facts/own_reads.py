@@ -1,0 +1,43 @@
+"""Assignments that read their own target: does one instance read what another one writes?
+
+    C[j,i] = C[i,j] where i < j                         no: one triangle is written, the other one read
+    P[i] = P[i-1] + v[i]                                yes
+"""
+
+from __future__ import annotations
+
+import functools
+
+import islpy
+
+from polytc.poly import isl
+from polytc.program import program as pr
+
+OPERATIONS = 100_000
+"""Of isl, for one statement."""
+
+
+@functools.lru_cache(maxsize=256)
+def meets_itself(s: pr.Statement) -> bool:
+    """May two instances of an assignment touch one element of its target, one of them reading it? True where isl does not
+    tell: indices in memory, open sizes, more than its budget."""
+    names = [isl.name(i) for i in s.indices]
+    others = {i: pr.Index(f"{i}_other") for i in s.indices}
+    box = [f"{isl.number(int(r.lower))} <= {isl.name(x)} < {isl.number(int(r.upper))}" for r in s.ranges
+           for x in (r.index, others[r.index].name)]
+    where = [isl.expr(x) for c in s.where for x in (c, pr.substitute(c, others))]
+    apart = " or ".join(f"{n} != {isl.name(o.name)}" for n, o in zip(names, others.values(), strict=True))
+    found = list[str]()
+    for read in (r for r in pr.reads(s) if r.tensor == s.target):
+        pairs = [(isl.expr(a), isl.expr(pr.substitute(b, others))) for a, b in zip(s.subscripts, read.subscripts, strict=True)]
+        if None in where or any(None in p for p in pairs):
+            return True
+        conditions = [*box, *map(str, where), *(f"{a} = {b}" for a, b in pairs), f"({apart or 'false'})"]
+        found.append(" and ".join(conditions))
+    space = ", ".join([*names, *(isl.name(o.name) for o in others.values())])
+    ctx = isl.new_context()
+    try:
+        return isl.bounded(ctx, OPERATIONS, lambda: any(
+            not islpy.Set.read_from_str(ctx, f"{{ [{space}] : {c} }}").is_empty() for c in found))
+    except isl.QuotaExceeded:
+        return True
