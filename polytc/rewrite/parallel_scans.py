@@ -165,7 +165,7 @@ def _is_neighbour(s: pr.Statement, read: pr.Read, along: str) -> bool:
     """Is it the own target one step back along an index that stands alone in one subscript, with all others plain?"""
     if read.tensor != s.target:
         return False
-    back = {along: pr.Binary("-", pr.Index(along), pr.Const(1, I64), I64)}
+    back: dict[str, pr.Expr] = {along: pr.Binary("-", pr.Index(along), pr.Const(1, I64), I64)}
     forms = [linear(sub) for sub in s.subscripts]
     names = [f.terms[0][0] for f in forms if f is not None and len(f.terms) == 1 and abs(f.terms[0][1]) == 1]
     plain = None not in forms and sorted(map(str, names)) == sorted(s.indices)

@@ -22,11 +22,12 @@ def meets_itself(s: pr.Statement) -> bool:
     """May two instances of an assignment touch one element of its target, one of them reading it? True where isl does not
     tell: indices in memory, open sizes, more than its budget."""
     names = [isl.name(i) for i in s.indices]
-    others = {i: pr.Index(f"{i}_other") for i in s.indices}
-    box = [f"{isl.number(int(r.lower))} <= {isl.name(x)} < {isl.number(int(r.upper))}" for r in s.ranges
-           for x in (r.index, others[r.index].name)]
+    mirrored = [f"{i}_other" for i in s.indices]
+    others: dict[str, pr.Expr] = {i: pr.Index(o) for i, o in zip(s.indices, mirrored, strict=True)}
+    box = [f"{isl.number(int(r.lower))} <= {isl.name(x)} < {isl.number(int(r.upper))}"
+           for r, o in zip(s.ranges, mirrored, strict=True) for x in (r.index, o)]
     where = [isl.expr(x) for c in s.where for x in (c, pr.substitute(c, others))]
-    apart = " or ".join(f"{n} != {isl.name(o.name)}" for n, o in zip(names, others.values(), strict=True))
+    apart = " or ".join(f"{n} != {isl.name(o)}" for n, o in zip(names, mirrored, strict=True))
     found = list[str]()
     for read in (r for r in pr.reads(s) if r.tensor == s.target):
         pairs = [(isl.expr(a), isl.expr(pr.substitute(b, others))) for a, b in zip(s.subscripts, read.subscripts, strict=True)]
@@ -34,7 +35,7 @@ def meets_itself(s: pr.Statement) -> bool:
             return True
         conditions = [*box, *map(str, where), *(f"{a} = {b}" for a, b in pairs), f"({apart or 'false'})"]
         found.append(" and ".join(conditions))
-    space = ", ".join([*names, *(isl.name(o.name) for o in others.values())])
+    space = ", ".join([*names, *map(isl.name, mirrored)])
     ctx = isl.new_context()
     try:
         return isl.bounded(ctx, OPERATIONS, lambda: any(

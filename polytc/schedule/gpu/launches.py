@@ -174,7 +174,7 @@ class _Mapping:
 
     def launch(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
-        where that has more such loops; or loops inside that carry something are the host's, and those within add to the grid."""
+        where that has more such loops; or loops inside that carry something are the host's, and those within it join."""
         whole, child = self.grid(band, fixed, around, name), band.child
         if not all(loop.coincident for loop in band.loops):
             return whole

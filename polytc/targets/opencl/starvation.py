@@ -4,7 +4,7 @@
     1,638,400,000 independent instances, 1,024 items take them: each adds up k, 100,000 terms one after another (decision: ...)
 
 A lint for kernels that were written down and run nowhere yet: fewer than two groups a compute unit, longer than TOLERATED by
-the model of `estimate`, and more independent instances (schedule.parallelism) than work-items.
+the model of `estimate`, and at least twice as many independent instances (schedule.parallelism) as work-items.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ TOLERATED = 10e-6
 """Seconds that a launch may take on few groups without a warning."""
 FULL = 1.25
 """Time of a launch, in that of as much work on a device all of whose units are busy, up to which it has groups enough."""
+MORE = 2
+"""Independent instances for each work-item at least, where there are more: with fewer there is little to gain."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
         free = parallelism.independent(scop, deps, heavy)
         groups, seconds, least = few
         items = prod(launch.local_size)
-        if free.at_once <= groups * items:
+        if free.at_once < MORE * groups * items:
             continue
         tree = loop_report.tree(scop, deps, schedule) if tree is None else tree
         needed = machine.costs.groups.per_unit * machine.cores
