@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,14 @@ def test_what_meets(text: str, meets: bool) -> None:
         found = c.copy()
         polytc.compile(whole, target)(found)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("upper", "meets"), [(3, True), (2, False)])
+def test_within_loops_that_are_left_out(upper: int, meets: bool) -> None:
+    """What is in loops is looked at without them; their indices stand still."""
+    text = f"def f(inout f32[20] C) -> (C) {{ for k in 0:5 {{ C[i+k+2] = C[i+k] where i in 0:{upper}, i <= k }} }}"
+    s = build(text).statement("S1")
+    assert meets_itself(replace(s, loops=(), ranges=s.ranges[1:])) == meets
 
 
 def test_scans_meet() -> None:
