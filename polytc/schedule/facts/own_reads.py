@@ -35,7 +35,8 @@ def meets_itself(s: pr.Statement) -> bool:
             return True
         conditions = [*box, *map(str, where), *(f"{a} = {b}" for a, b in pairs), f"({apart or 'false'})"]
         found.append(" and ".join(conditions))
-    around = {i for r in pr.reads(s) for e in (*s.where, *s.subscripts, *r.subscripts) for i in pr.index_names(e)} - {*s.indices}
+    said = (e for r in pr.reads(s) for e in (*s.where, *s.subscripts, *r.subscripts))
+    around = {i for e in said for i in pr.index_names(e)} - {*s.indices}
     space = ", ".join([*names, *map(isl.name, mirrored), *map(isl.name, sorted(around))])  # one iteration of the loops around
     ctx = isl.new_context()
     try:

@@ -42,12 +42,11 @@ def test_what_meets(text: str, meets: bool) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("upper", "meets"), [(3, True), (2, False)])
-def test_within_loops_that_are_left_out(upper: int, meets: bool) -> None:
+def test_within_loops_that_are_left_out() -> None:
     """What is in loops is looked at without them; their indices stand still."""
-    text = f"def f(inout f32[20] C) -> (C) {{ for k in 0:5 {{ C[i+k+2] = C[i+k] where i in 0:{upper}, i <= k }} }}"
+    text = "def f(inout f32[20] C) -> (C) { for k in 0:5 { C[i+k+2] = C[i+k] where i in 0:2, i <= k } }"
     s = build(text).statement("S1")
-    assert meets_itself(replace(s, loops=(), ranges=s.ranges[1:])) == meets
+    assert not meets_itself(replace(s, loops=(), ranges=s.ranges[1:]))
 
 
 def test_scans_meet() -> None:
