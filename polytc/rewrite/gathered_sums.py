@@ -204,10 +204,11 @@ def _gathered(program: pr.Program, s: pr.Statement, meetings: list[_Meeting], na
 
 
 def _padded(program: pr.Program, s: pr.Statement, m: _Meeting) -> bool:
-    """Are all reads that name the inner index 0 beside their tensors just where it leaves its range?"""
+    """Are all reads that name the inner index 0 beside their tensors just where it leaves its range, one of them a factor?"""
     own = [r for r in pr.reads(s) if _names(r, m.inner)]
     spans = all(not r.gathers and (r.default is None or r.default.value == 0) and _spans(program, r, m.inner) for r in own)
-    return spans and bool(own) and not any(x == pr.Index(m.inner.index) for x in _beside_reads(s.value))
+    factor = any(_spans(program, f, m.inner) for f in pr.factors(s.value))
+    return spans and factor and not any(x == pr.Index(m.inner.index) for x in _beside_reads(s.value))
 
 
 def _apart(program: pr.Program, s: pr.Statement, cell: dict[int, tuple[pr.Range, ...]], meetings: list[_Meeting], names: Names

@@ -33,7 +33,7 @@ BLOCK = 128
 THREADED = 1 << 13
 """Elements of a block of a thread."""
 FEW = 64
-"""Elements of a scan that one item does as well."""
+"""Elements of a scan that one item does as well; and fewer than two blocks of what comes before others."""
 AHEAD = 4
 """Loads of an item that are under way at once."""
 CORES = 4
@@ -92,7 +92,7 @@ def split(program: pr.Program, decision: Decision) -> pr.Program:
             statements += blocked.sums
             behind[:0] = blocked.rest
             left = blocked.before
-            if left.ranges[-1].extent <= max(FEW, by[s.name] // 2):
+            if left.ranges[-1].extent < max(FEW, 2 * by[s.name]):
                 statements.append(left)
                 left = None
         statements += behind

@@ -53,6 +53,8 @@ ON_GPUS: dict[str, Shapes] = {
     "D[2*h+r] += W[r]*G[h]": {"W": (3,), "G": (30,)},
     "D[3*h-r+9] += W[r]*G[h]": {"W": (10,), "G": (30,)},
     "D[n,c,2*h+r,2*w+s] += W[m,c,r,s]*G[n,m,h,w]": {"W": (5, 4, 3, 5), "G": (2, 5, 8, 9)},
+    "D[2*h+r] += (W[r]+1)*G[h]": {"W": (3,), "G": (30,)},           # no factor is 0 beside the values of r
+    "D[2*h+r] += W[r]*G[h] where r in 0:3": {"W": (5,), "G": (30,)},
     "D[2*h+r,w+s] += W[r,s]*G[h,w]": {"W": (3, 4), "G": (9, 10)}}
 """Where the step does not divide the values of the shorter index."""
 

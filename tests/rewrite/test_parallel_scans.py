@@ -58,6 +58,15 @@ def test_results_stay(name: str) -> None:
     assert [r.text for r in decision.reasons if r.acted]
 
 
+@pytest.mark.parametrize("extent", [2101, 12801, 33000, 40001])
+def test_what_comes_before_the_blocks_is_a_scan_in_blocks_while_it_is_long(extent: int) -> None:
+    written = build(f"def f(inout i32[{extent}] x) -> (x) {{ for i in 1:{extent} {{ x[i] += x[i-1] }} }}")
+    decision = parallel_scans.decide(written, GPU)
+    after = parallel_scans.split(written, decision)
+    assert (sum("before" in t.name for t in after.tensors) > 2) == (extent > 128 * 256)
+    same(written, after)
+
+
 @pytest.mark.parametrize("elements", [2, 3, 64, 449])
 def test_blocks_of_any_size(elements: int) -> None:
     written = build(SCANS["suffixes"])

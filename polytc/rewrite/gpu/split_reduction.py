@@ -226,8 +226,9 @@ def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
 
 def _padded(program: pr.Program, s: pr.Statement, r: pr.Range) -> pr.Expr | None:
     """The value of a sum of products, each of whose factors reads 0 beyond the end of a range; None where one would not."""
-    reads = [f for f in pr.factors(s.value) if isinstance(f, pr.Read)]
-    if s.op != "+" or len(reads) < len(tuple(pr.factors(s.value))) or not all(_ends(program, f, r) for f in reads):
+    factors = tuple(pr.factors(s.value))
+    reads = [f for f in factors if isinstance(f, pr.Read)]
+    if s.op != "+" or s.value.dtype.kind == "b" or len(reads) < len(factors) or not all(_ends(program, f, r) for f in reads):
         return None
     zeros = {f: replace(f, default=pr.Const(0.0 if f.dtype.is_float else 0, f.dtype)) for f in reads}
     return pr.map_expr(s.value, lambda e: zeros.get(e, e) if isinstance(e, pr.Read) else e)

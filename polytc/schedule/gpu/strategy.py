@@ -52,7 +52,7 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
             continue
         shared = policies.decide(replace(typical, statements=statements), machine, policy, made)
         notes += [str(shared)] if len(statements) > 1 else []
-        groups = [g for x in shared.groups for g in (_fed(typical, x, machine) if shared.times and not shared.asked else (x,))]
+        groups = [g for x in shared.groups for g in (_fed(typical, x, machine) if shared.times and policy is None else (x,))]
         whole = [part for g in groups for part in _alike(program, typical, g)]
         parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors, made) for n, g in enumerate(whole)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
