@@ -43,6 +43,7 @@ from polytc.schedule import automatic, tree
 from polytc.schedule import decisions as schedule_decisions
 from polytc.schedule.tree import Schedule
 from polytc.schedule.user import copies, saved
+from polytc.targets.opencl.starvation import Starving, starving
 from polytc.targets.registry import here, target
 
 errors.register(E523="access outside of a tensor")
@@ -82,6 +83,11 @@ class Lowered:
     def decisions(self) -> decisions.Record:
         """What was decided; given back (schedule=str(...)), the same code is made of the program."""
         return record.collected(self.steps, [x.schedule for x in (self.prologue, self) if x is not None])
+
+    @property
+    def starving(self) -> tuple[Starving, ...]:
+        """The launches that leave most of a GPU idle although the program has more to do at once."""
+        return starving(self.source, self.scop, self.dependences, self.schedule, self.decisions, self.target.machine)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what another process reads, is lowered again: isl's objects stay where they were made."""

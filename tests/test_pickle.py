@@ -87,6 +87,8 @@ OTHERS: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (lambda: polytc.lower(TEXT, shapes=SHAPES), stages), (lambda: polytc.lower(TEXT, "opencl", shapes=SHAPES), stages),
     *((lambda n=n: getattr(polytc.lower(TEXT, shapes=SHAPES), n), text)  # type: ignore[misc]
       for n in ("scop", "dependences", "schedule", "loops", "source", "target")),
+    (lambda: polytc.lower("Y[i] = X[i]", shapes={"X": (1 << 20,)}, target="opencl", schedule="program").starving,
+     lambda found: [*found, *map(str, found)]),
     (lambda: polytc.lower(TEXT, shapes=SHAPES).dependences, lambda d: str(d.order)),
     (lambda: registry.target("opencl").machine, text), (lambda: lang.signature(TEXT), text),
     (lambda: polytc.explain(TEXT, shapes=SHAPES, roofline=False), lambda e: str(e).partition("Cost")[0]),

@@ -47,7 +47,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
                      "attrs": options.values(attr, "--attr"), "scalars": options.values(scalar, "--scalar")}
         made = polytc.build(options.read_text(program), **arguments)
         lowered = compiler.lower_program(made, OpenCLTarget(DEVICES[target]))
-        print("\n".join([static.HEAD, *static.table(lowered.source, target)]))
+        print("\n".join([static.HEAD, *static.table(lowered.source, target), *(f"warning: {x}" for x in lowered.starving)]))
         return
     recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
     found = polytc.explain(options.read_text(program), target, shapes=options.open_shapes(shape),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,6 +47,8 @@ def export(language: Language, what: Annotated[str, typer.Argument(
     written = opencl.write(made, target.machine, output) if language is Language.opencl else c_host.write(made, output)
     for path in written:
         print(f"{path}  {path.stat().st_size:,} bytes")
+    for starving in made.starving:
+        print(f"warning: {starving}", file=sys.stderr)
 
 
 def _target(language: Language, machine: str | None) -> Target:

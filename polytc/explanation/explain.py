@@ -10,6 +10,7 @@ from polytc.compiler import Lowered
 from polytc.explanation.page import to_html
 from polytc.explanation.report import Report, report
 from polytc.explanation.text import to_text
+from polytc.targets.opencl.starvation import Starving
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Explanation:
 
     def __str__(self) -> str:
         return to_text(self.report)
+
+    @property
+    def starving(self) -> tuple[Starving, ...]:
+        """The launches that leave most of a GPU idle although the program has more to do at once."""
+        return self.report.starving
 
     @property
     def html(self) -> str:

@@ -65,7 +65,8 @@ def _tree(r: Report, found: Found) -> str:
 
 
 def _grids(r: Report) -> str:
-    return "".join(tag("div", plain(str(g)), "extent") for g in r.grids)
+    starving = "".join(tag("div", "starves: " + _code(r, s), "why") for s in r.starving)
+    return "".join(tag("div", plain(str(g)), "extent") for g in r.grids) + starving
 
 
 def _style(kind: str) -> str:

@@ -16,6 +16,7 @@ from polytc.program import program as pr
 from polytc.schedule import loop_report
 from polytc.schedule.facts import strides
 from polytc.schedule.loop_report import Apart, Found, ReportedBand, ReportedLeaf, ReportedLoop
+from polytc.targets.opencl.starvation import Starving
 
 AT_ONCE = ("vector", "reduce")
 """Kinds of loops that become vectors."""
@@ -34,7 +35,8 @@ class Vectors:
 class Report:
     """lowered: every stage; written, made: costs of the program as written and after the rewrites; tree: its loops; grids: the
     launches of its kernels, for devices; apart: the pairs of statements that depend on each other; vectors: one entry a
-    statement; bound: the roofline, if it was measured."""
+    statement; bound: the roofline, if it was measured; starving: the launches that leave
+    most of a GPU idle."""
 
     lowered: Lowered
     written: Costs
@@ -44,6 +46,7 @@ class Report:
     apart: tuple[Apart, ...]
     vectors: tuple[Vectors, ...]
     bound: Bound | None
+    starving: tuple[Starving, ...] = ()
 
     @property
     def machine(self) -> Machine:
@@ -61,7 +64,8 @@ def report(lowered: Lowered, threads: int = 1, measure: bool = True) -> Report:
         bound = roofline.bound(written, roofline.roofs(element), threads)
     apart = loop_report.pairs(lowered.scop, lowered.dependences, lowered.schedule)
     vectors = tuple(_vectors(program, name, tree) for name in loop_report.statements(tree))
-    return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound)
+    return Report(lowered, written, costs(program), tree, tuple(grids(lowered.source)), apart, vectors, bound,
+                  lowered.starving)
 
 
 def loops(found: Found) -> Iterator[tuple[ReportedLoop, ReportedBand]]:

@@ -16,6 +16,7 @@ def to_text(r: Report) -> str:
     parts = (("Program", str(r.lowered.program)), ("Cost", "\n".join(_costs(r))), ("Rewrites", "\n".join(_rewrites(r))),
              ("Decisions", str(r.lowered.decisions)),
              ("Loops", "\n".join(_tree(r, r.tree, 0))), ("Launches", "\n".join(map(str, r.grids))),
+             ("Launches that starve", "\n".join(map(str, r.starving))),
              ("Vectors", "\n".join(_vectors(r))), ("Statements that depend on each other", "\n".join(_apart(r))))
     return "\n\n".join(f"{title}\n{'=' * len(title)}\n{body}" for title, body in parts if body)
 

@@ -31,6 +31,7 @@ from polytc.program.sizes import Size
 from polytc.rewrite.index_checks import decides
 from polytc.targets.c import language
 from polytc.targets.ctext.constants import MACROS
+from polytc.targets.opencl.starvation import Starving
 
 RESERVED = frozenset("""
     self queue waits wait_list done made folder log log_bytes threads memory buffers aligned given error k a l p c from
@@ -108,6 +109,11 @@ class Bundle:
     copies: tuple[Copy, ...]
     lives: tuple[Life, ...]
     sizes: tuple[str, ...] = ()
+
+    @property
+    def starving(self) -> tuple[Starving, ...]:
+        """The launches that leave most of a GPU idle although there is more to do at once."""
+        return tuple(x for unit in self.units for x in unit.lowered.starving)
 
 
 def of_program(program: Program, target: Target, name: str = "") -> Bundle:

@@ -36,6 +36,9 @@ class Groups:
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
+    partial: int = cost(40, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
+        "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))
+    second: int = cost(250_000, "multiply-adds", "of a unit in the time of a second kernel", guess("about a microsecond"))
     idle: float = cost(0.5, "ratio", "what the work of all units counts beside that of the busiest", guess(_BY_HAND))
     pieces: int = cost(2048, "elements", "of a group of a sum that is worth a second kernel", guess(_BY_HAND))
     coarse: int = cost(1 << 15, "elements", "that a group stores at least on a CPU", guess("some microseconds' work"))

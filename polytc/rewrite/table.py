@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polytc import extensions
-from polytc.rewrite import factors, gathered_sums, long_sums, product_order, staging
+from polytc.rewrite import factors, gathered_sums, long_sums, parallel_scans, product_order, staging
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
@@ -82,6 +82,9 @@ STEPS: tuple[Step, ...] = (
          needs=(STRAIGHT, NOT_PRECISE)),
     Step("guards", "guards that never act go", unconditional(pad.drop_guards), needs=(STRAIGHT,), open_sizes=True),
     Step("scan", "prefix reductions become scans", unconditional(scan.simplify_prefixes), needs=(STRAIGHT,), open_sizes=True),
+    Step("parallel_scans", "long scans are made in blocks, which threads and work-items share", parallel_scans.split,
+         parallel_scans.decide, choice=parallel_scans.Blocks, fits=parallel_scans.fits,
+         options=independent(parallel_scans.options)),
     Step("pad", "guarded reads become reads of padded copies", unconditional(pad.materialise), kinds=CPU, needs=(STRAIGHT,),
          open_sizes=True),
     Step("compact", "reads in strides become reads of compact copies", unconditional(compact.compact), needs=(STRAIGHT,)),

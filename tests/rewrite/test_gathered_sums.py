@@ -11,7 +11,9 @@ import polytc
 from polytc import stages
 from polytc.lang import evaluate
 from polytc.machine import AVX512, DEVICES
-from polytc.rewrite import gathered_sums, table
+from polytc.program import program as pr
+from polytc.rewrite import digit_sums, gathered_sums, table
+from polytc.targets.interp.target import InterpTarget
 from tests.opencl_here import NEEDS_OPENCL
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -45,6 +47,54 @@ LEFT: dict[str, Shapes] = {
     "D[h+r,h] += W[r]*G[h]": {"W": (3,), "G": (30,)},
     "D[h+r] += W[r]*(G[h] else 1)": {"W": (3,), "G": (30,)},
     "precise def f(W[R], G[H]) -> (D) { D[h+r] += W[r]*G[h] }": {"W": (3,), "G": (30,)}}
+
+
+ON_GPUS: dict[str, Shapes] = {
+    "D[2*h+r] += W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[3*h-r+9] += W[r]*G[h]": {"W": (10,), "G": (30,)},
+    "D[n,c,2*h+r,2*w+s] += W[m,c,r,s]*G[n,m,h,w]": {"W": (5, 4, 3, 5), "G": (2, 5, 8, 9)},
+    "D[2*h+r] += (W[r]+1)*G[h]": {"W": (3,), "G": (30,)},           # no factor is 0 beside the values of r
+    "D[2*h+r] += W[r]*G[h] where r in 0:3": {"W": (5,), "G": (30,)},
+    "D[2*h+r,w+s] += W[r,s]*G[h,w]": {"W": (3, 4), "G": (9, 10)}}
+"""Where the step does not divide the values of the shorter index."""
+
+DIGITS: dict[str, Shapes] = {
+    "D[h//2] += G[h]": {"G": (30,)},
+    "D[c,h//2,w//3] += G[c,h,w]": {"G": (4, 10, 12)},
+    "D[h//4,h%4] += G[h,k]": {"G": (12, 5)},
+    "D[h//2] max= G[h]*W[h//2]": {"G": (30,), "W": (15,)},
+    "D[h//2] += G[h]*h where h in 4:20, h % 3 == 1": {"G": (30,)}}
+"""Places that are digits of an index."""
+
+
+@pytest.mark.parametrize("text", ON_GPUS)
+def test_a_step_that_divides_nothing(text: str) -> None:
+    before = stages.build(text, ON_GPUS[text], {})
+    assert STEP.run(before, AVX512) == before
+    after = STEP.run(before, DEVICES["nvidia-sm90"])
+    assert all(len(set(pr.index_names(sub))) == 1 for s in after.statements for sub in s.subscripts)
+    given = arrays(ON_GPUS[text])
+    for name, expected in evaluate(before, given).items():
+        np.testing.assert_array_equal(evaluate(after, given)[name], expected)
+    found = polytc.compile(text, InterpTarget(DEVICES["nvidia-sm90"]))(**given)
+    np.testing.assert_array_equal(found, polytc.evaluate(text, **given))
+
+
+@pytest.mark.parametrize("text", DIGITS)
+def test_digits(text: str) -> None:
+    before = stages.build(text, DIGITS[text], {})
+    after = STEP.run(before, AVX512)
+    assert "//" not in "".join(map(pr.format_expr, after.statement("S1").subscripts))
+    given = arrays(DIGITS[text])
+    for name, expected in evaluate(before, given).items():
+        np.testing.assert_array_equal(evaluate(after, given)[name], expected)
+        for target in ("cpu", InterpTarget(DEVICES["nvidia-sm90"])):
+            np.testing.assert_array_equal(polytc.compile(text, target)(**given), expected)
+
+
+@pytest.mark.parametrize("text", ["D[h//2] += G[h] where h in 1:29", "D[h//2,h] += G[h]", "D[h//2] += G[h] where h in 0:29"])
+def test_digits_that_stay(text: str) -> None:
+    assert digit_sums.divided(stages.build(text, {"G": (30,)}, {}).statement("S1")) is None
 
 
 def arrays(shapes: Shapes, dtype: type = np.float32) -> dict[str, np.ndarray]:

@@ -25,13 +25,16 @@ MACHINES: dict[str, Machine] = {
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
 STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu.winograd.convolution": "winograd",
-           "polytc.rewrite.gpu.work_groups_in_loops": "work_groups_in_loops"} | {
+           "polytc.rewrite.gpu.work_groups_in_loops": "work_groups_in_loops",
+           "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
     for name in ("local_tiles", "work_group_reductions", "tile_conditions", "local_transpose")}
 """Modules that are parts of a step, and the step that shows what they do."""
 NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.tidy.axes": lambda p: axes.exchanged(p, {"O": (0, 2, 3, 1), "X": (0, 2, 3, 1)}),
     "polytc.rewrite.gpu.split_reduction":
+        lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
+    "polytc.rewrite.gpu.scattered_parts":
         lambda p: split_reduction.split(p, Names.of(p), division.own(MACHINES["gpu"]).parts)[0],
     "polytc.rewrite.index_checks": lambda p: index_checks.check_indices(p)[0],
 }

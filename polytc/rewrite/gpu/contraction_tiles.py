@@ -7,7 +7,7 @@ steps for which tiles of the operands fit local memory. The estimate weighs mult
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
@@ -117,6 +117,22 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
     if scene is not None:
         for b in sorted(_options(scene), key=lambda b: _time(b, scene)):
             yield replace(b, depth=_depth(scene, b.tile)), _time(b, scene)[0]
+
+
+def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int], float] | None:
+    """The multiply-adds of the busiest unit where groups divide the longest reduced index into so many parts, each with the
+    tiles that are best then; None if the group is not divided into tiles."""
+    scene = _scene(program, group, machine)
+    options = _options(scene) if scene is not None else []
+    if scene is None or not options:
+        return None
+
+    def cost(parts: int) -> float:
+        assert scene is not None
+        split = replace(scene, others=scene.others * parts,
+                        reduced=scene.reduced | {scene.longest: -(-scene.reduced[scene.longest] // parts)})
+        return min(_time(b, split)[0] for b in options) * prod(split.reduced.values())
+    return cost
 
 
 def shaped(program: pr.Program, group: Group, machine: Machine, rows: tuple[int, ...], items: tuple[int, ...],

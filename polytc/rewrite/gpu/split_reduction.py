@@ -1,7 +1,7 @@
 """Reductions with few results: the groups of a GPU divide them, and a second kernel puts the partial results together.
 
     s[0] += x[k]                                        with x[1000000] on gpu
-    ->  s_parts[k_part] += k_at + 3840*k_part < 1000000 ? x[k_at + 3840*k_part] : 0.0 where k_part in 0:261, k_at in 0:3840
+    ->  s_parts[k_part] += (x[k_at + 3840*k_part] else 0.0) where k_part in 0:261, k_at in 0:3840
         s[0] += s_parts[k_part]
 
 Of an open size each group takes pieces by turns, so that there are as many groups as the machine needs, whatever the size:
@@ -10,8 +10,10 @@ group g of G the elements 256*g + 256*G*t + c of each turn t.
 Contractions with few tiles are divided along their reduction in the same way, where it has steps enough:
 
     C[i,j] += A[i,k]*B[k,j]                             with A[512,512], B[512,512] on gpu
-    ->  C_parts[k_part,i,j] += A[i, k_at + 256*k_part]*B[k_at + 256*k_part, j] where k_part in 0:2, k_at in 0:256
+    ->  C_parts[k_part,i,j] += A[i, k_at + 128*k_part]*B[k_at + 128*k_part, j] where k_part in 0:4, k_at in 0:128
         C[i,j] += C_parts[k_part,i,j]
+
+Parts need not divide the reduction: the last one reads zeros beyond its end.
 
 Groups cannot wait for each other inside of a kernel. Results do not vary: the order of the operations is fixed.
 """
@@ -25,10 +27,11 @@ from math import prod
 from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.generalise import numeric
-from polytc.program.linear import expression, normalise
+from polytc.program.linear import expression, linear, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import Size
+from polytc.rewrite.gpu import contraction_tiles, scattered_parts
 from polytc.rewrite.gpu.contraction_tiles import DEPTHS, SMALL
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
 from polytc.rewrite.gpu.work_group_shape import COLUMNS, ELEMENTS_PER_ITEM, fastest_index
@@ -38,6 +41,7 @@ from polytc.schedule.facts.fusion_groups import (
     conditions_on,
     is_contraction,
     reduced_indices,
+    single,
 )
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
@@ -47,8 +51,10 @@ STEPS = 128
 """Of a contraction, that a group keeps at least."""
 MOST = 1 << 16
 """Parts of an index of an open size at most."""
-PARTS = 16
-"""Partial results of one element of a contraction at most: an item adds them up by itself."""
+PARTS = 256
+"""Partial results of one element of a contraction at most: few items add them up."""
+AHEAD = 4
+"""Loads of an item that are under way at once."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,16 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
     typical = numeric(program)
     for s in program.statements:
         found = decide(typical, typical.statement(s.name), {r.index for r in s.ranges if isinstance(r.extent, Size)})
-        if found is None:
-            run.append(s)
-            continue
-        tensor, made, s = _parts(program, s, found, names)
-        tensors.append(tensor)
-        start = _start(run, s)
-        runs += [tuple(run), made]
-        run = [s] if start is None else [start, s]
+        while found is not None:
+            scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
+            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, names) if scattered else \
+                _parts(known, s, found, names)
+            tensors.append(tensor)
+            start = _start(run, s)
+            runs += [tuple(run), made]
+            run = [] if start is None else [start]
+            found = decide(replace(typical, tensors=(*typical.tensors, tensor)), s, set()) if scattered else None
+        run.append(s)
     runs = [r for r in (*runs, tuple(run)) if r]
     return replace(program, tensors=tuple(tensors), statements=tuple(s for r in runs for s in r)), runs
 
@@ -99,34 +107,49 @@ def _start(run: list[pr.Statement], s: pr.Statement) -> pr.Statement | None:
 def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[str]) -> Parts | None:
     """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
     other ones too."""
+    if pr.scatters(s):
+        found = scattered_parts.count(program, s, machine) if not open_ else None
+        return Parts(*found, 1, True) if found is not None else None
     reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
     if _has_tiles(s):
-        return _of_contraction(reduced, prod(results), machine)
+        return _of_contraction(program, s, reduced, prod(results), machine)
     walked = fastest_index(program, s, {i: r.extent for i, r in reduced.items()})
-    groups = prod(results) if walked in reduced else prod(results) // COLUMNS + 1
-    if groups >= MINIMAL_PARALLELISM:
-        return None
+    groups = prod(results) if walked in reduced else -(-prod(results) // COLUMNS)
     count = -(-machine.costs.groups.per_unit * machine.cores // groups)
+    if count < 2 or groups >= MINIMAL_PARALLELISM and open_:
+        return None
     elements = prod(r.extent for r in reduced.values()) * (1 if walked in reduced else min(COLUMNS, prod(results)))
-    wanted = count if open_ & reduced.keys() else min(count, elements // machine.costs.groups.pieces)
+    wanted = count if open_ & reduced.keys() else min(count, elements // _piece(groups, machine))
     outer = [r for i, r in reduced.items() if i != walked and (i in open_ or r.extent >= 2 * wanted)]
     index = max(outer or [reduced[walked]] if walked in reduced else reduced.values(), key=lambda r: r.extent)
     count = count if index.index in open_ else min(wanted, index.extent // 2)
     return parts(program, s, index.index, count) if count > 1 else None
 
 
+def _piece(groups: int, machine: Machine) -> int:
+    """Elements of a group that are worth a second kernel, beside so many groups: where these keep some of the machine busy,
+    what the items of a group wait for in the time of a launch."""
+    if groups < MINIMAL_PARALLELISM:
+        return machine.costs.groups.pieces
+    return int(MAX_WORK_GROUP * AHEAD * machine.costs.launches.launch / machine.costs.launches.step)
+
+
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:
     """The indices along which groups can divide a reduction, and into how many parts."""
+    if pr.scatters(s):
+        return {i: r.extent // 2 for i, r in scattered_parts.divisible(program, s).items() if r.extent > 3 and not open_}
     most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
     return {i: n for i, n in most.items() if n > 1}
 
 
 def parts(program: pr.Program, s: pr.Statement, index: str, count: int) -> Parts:
     """So many parts along an index."""
-    if _has_tiles(s):
+    if pr.scatters(s):
         return Parts(index, count, 1, True)
+    if _has_tiles(s):
+        return Parts(index, count, DEPTHS[0], True)
     reduced = {i: s.extents[i] for i in reduced_indices(s)}
     walked = fastest_index(program, s, reduced)
     each = 1 if walked in reduced and index != walked else MAX_WORK_GROUP * ELEMENTS_PER_ITEM
@@ -150,14 +173,29 @@ def _has_tiles(s: pr.Statement) -> bool:
     return is_contraction(s) and prod(results) >= SMALL * max(results, default=1) >= SMALL * SMALL
 
 
-def _of_contraction(reduced: dict[str, pr.Range], results: int, machine: Machine) -> Parts | None:
-    """Along the longest reduced index in equal parts, as many as leave no compute unit without a tile, and of whole steps."""
-    longest = max(reduced.values(), key=lambda r: r.extent)
-    most = min(PARTS, machine.cores * TILE // results, prod(r.extent for r in reduced.values()) // STEPS)
-    sizes = {n: longest.extent // n for n in range(2, most + 1) if longest.extent % n == 0}
-    counts = [n for n, size in sizes.items()
-              if size % DEPTHS[0] == 0 and (size <= MAX_WORK_GROUP or size % MAX_WORK_GROUP == 0)]
-    return Parts(longest.index, max(counts), 1, True) if counts else None
+def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.Range], results: int, machine: Machine
+                    ) -> Parts | None:
+    """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
+    as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
+    groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
+    tile = TILE if machine.fast_local_memory else MAX_WORK_GROUP
+    most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
+    wanted = groups.per_unit * machine.cores * tile // results
+    if min(most, wanted) < 2:
+        return None
+    if machine.fast_local_memory:
+        cost = contraction_tiles.parted(program, single((s,)), machine)
+        if cost is None:
+            return None
+        counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
+        each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
+        best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
+            groups.second + groups.partial * n * results / machine.cores) * (n > 1))
+    else:
+        best = min(most, wanted)
+    equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * DEPTHS[0]) == 0]
+    best = max(equal, default=best)
+    return Parts(longest.index, best, DEPTHS[0], True) if best > 1 else None
 
 
 def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
@@ -175,13 +213,36 @@ def _parts(program: pr.Program, s: pr.Statement, by: Parts, names: Names
     value = normalise(pr.substitute(s.value, {r.index: place}))
     neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
     if prod(x.extent for x, _ in whole) != r.extent:
-        value = pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
+        padded = _padded(program, s, r)
+        value = normalise(pr.substitute(padded, {r.index: place})) if padded is not None else \
+             pr.Select(pr.Binary("<", place, pr.Const(r.upper, I64), BOOL), value, neutral, target.dtype)
     inner = tuple(new for x in s.ranges if x not in kept for new in (turns if x is r else (x,)))
     where = tuple(normalise(pr.substitute(c, {r.index: place})) for c in s.where)
     made = (pr.Statement(names.label(initialisation(label)), name, cell, None, neutral, around, span=s.span),
             pr.Statement(label, name, cell, s.op, value, (*around, *inner), where, span=s.span))
     outside = conditions_on(s, [x.index for x in kept])
     return tensor, made, replace(s, value=pr.Read(name, cell, target.dtype), ranges=(*kept, parts), where=outside)
+
+
+def _padded(program: pr.Program, s: pr.Statement, r: pr.Range) -> pr.Expr | None:
+    """The value of a sum of products, each of whose factors reads 0 beyond the end of a range; None where one would not."""
+    factors = tuple(pr.factors(s.value))
+    reads = [f for f in factors if isinstance(f, pr.Read)]
+    if s.op != "+" or s.value.dtype.kind == "b" or len(reads) < len(factors) or not all(_ends(program, f, r) for f in reads):
+        return None
+    zeros = {f: replace(f, default=pr.Const(0.0 if f.dtype.is_float else 0, f.dtype)) for f in reads}
+    return pr.map_expr(s.value, lambda e: zeros.get(e, e) if isinstance(e, pr.Read) else e)
+
+
+def _ends(program: pr.Program, read: pr.Read, r: pr.Range) -> bool:
+    """Does a read leave its tensor just where an index leaves its range?"""
+    t = program.tensor(read.tensor)
+    if read.default is not None or read.gathers:
+        return False
+    forms = [(linear(sub), low + extent) for sub, low, extent in zip(read.subscripts, t.lower, t.shape, strict=True)]
+    named = [(f, end) for f, end in forms if f is not None and f.coefficient(r.index)]
+    return all(f is not None for f, _ in forms) and len(named) == 1 and all(
+        f.terms == ((r.index, 1),) and r.upper + f.constant == end for f, end in named)
 
 
 def _pieces(r: pr.Range, by: Parts, names: Names
@@ -196,6 +257,10 @@ def _pieces(r: pr.Range, by: Parts, names: Names
         each = pr.Range(at, 0, by.each)
         return parts, (turns, each), (*whole, (each, 1))
     size = -(-r.extent // by.count)
-    size = -(-size // MAX_WORK_GROUP) * MAX_WORK_GROUP if size > MAX_WORK_GROUP else size
+    if by.each == DEPTHS[0]:
+        grain = 1 if size * by.count == r.extent else DEPTHS[0]
+    else:
+        grain = MAX_WORK_GROUP if size > MAX_WORK_GROUP else 1
+    size = -(-size // grain) * grain
     parts, each = pr.Range(part, 0, -(-r.extent // size)), pr.Range(at, 0, size)
     return parts, (each,), ((parts, size), (each, 1))

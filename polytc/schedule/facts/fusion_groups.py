@@ -15,6 +15,8 @@ from math import gcd
 from polytc.program import program as pr
 from polytc.program.affine import affine
 from polytc.program.linear import linear
+from polytc.program.sizes import Size
+from polytc.schedule.facts.own_reads import meets_itself
 
 MINIMAL_PARALLELISM = 32
 """Shared iterations that a group keeps at least; fusion that leaves fewer would starve threads and vectors."""
@@ -57,6 +59,8 @@ def coincident_indices(s: pr.Statement) -> tuple[str, ...]:
     if s.op is not None or pr.overlaps(s):
         return tuple(dict.fromkeys(plain))
     carried = {i for r in pr.reads(s) if r.tensor == s.target for i in s.indices if not _kept(s, r, i)}
+    if carried and not s.loops and not any(isinstance(r.extent, Size) for r in s.ranges) and not meets_itself(s):
+        carried = set()
     return tuple(i for i in dict.fromkeys([*plain, *s.indices]) if i not in carried)
 
 

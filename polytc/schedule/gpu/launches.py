@@ -174,12 +174,17 @@ class _Mapping:
 
     def launch(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """A band with loops that carry nothing: the grid of a launch; or each part of what is inside in a launch of its own,
-        where that has more such loops."""
-        whole = self.grid(band, fixed, around, name)
-        if not isinstance(band.child, nest.Sequence) or not all(loop.coincident for loop in band.loops):
+        where that has more such loops; or loops inside that carry something are the host's, and those within it join."""
+        whole, child = self.grid(band, fixed, around, name), band.child
+        if not all(loop.coincident for loop in band.loops):
             return whole
-        apart = nest.Sequence(tuple(_under(band.loops, x) for x in band.child.children))
-        return min((whole, self.of(apart, fixed, around, name)), key=lambda p: p.time.seconds)
+        if isinstance(child, nest.Sequence):
+            other: Tree = nest.Sequence(tuple(_under(band.loops, x) for x in child.children))
+        elif isinstance(child, bands.PermutableBand) and not any(map(_is_free, child.loops)) and _has_free(child.child):
+            other = bands.PermutableBand(child.loops, _under(band.loops, child.child))
+        else:
+            return whole
+        return min((whole, self.of(other, fixed, around, name)), key=lambda p: p.time.seconds)
 
     def grid(self, band: bands.PermutableBand, fixed: dict[str, Rows], around: float, name: str) -> Planned:
         """One launch: up to three loops that carry nothing become work-groups and items, all others run in each item."""
@@ -205,6 +210,18 @@ def serialized_instances(s: pr.Statement, busy: int) -> float:
     items = prod(r.extent for r in s.ranges if kinds.is_mapped(r.kind))
     beside = prod(r.extent for r in s.ranges if r.kind in ("unroll", "vector"))
     return s.points / beside / min(items, busy)
+
+
+def _has_free(tree: Tree) -> bool:
+    """Is a loop in it that carries nothing, outermost in some part?"""
+    if isinstance(tree, nest.Sequence):
+        return any(map(_has_free, tree.children))
+    return isinstance(tree, bands.PermutableBand) and any(map(_is_free, tree.loops))
+
+
+def _is_free(loop: bands.LinearLoop) -> bool:
+    """Does it carry nothing?"""
+    return loop.coincident
 
 
 def _under(loops: tuple[bands.LinearLoop, ...], tree: Tree) -> Tree:

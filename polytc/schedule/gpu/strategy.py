@@ -22,13 +22,16 @@ from polytc.program import program as pr
 from polytc.program.generalise import numeric
 from polytc.schedule.cost import vector_loops
 from polytc.schedule.decisions import Decisions, Items, Misfit, Priced
-from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition
+from polytc.schedule.facts.fusion_groups import Group, of_sizes, partition, single
+from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 from polytc.schedule.facts.strides import of_statement
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import vector_accesses
 
 BLOCKS = {1: (256,), 2: (32, 8), 3: (32, 4, 2)}
 """Work-group extents for 1, 2 and 3 mapped loops, fastest axis first."""
+UNDER_WAY = 4
+"""Loads of an item at once."""
 SIDES, FEWEST = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), 32
 """Work-items along a loop that there are to choose from, and of a group at least: those of a warp."""
 
@@ -49,7 +52,8 @@ def plan(program: pr.Program, machine: Machine, policy: str | None = None, *, ve
             continue
         shared = policies.decide(replace(typical, statements=statements), machine, policy, made)
         notes += [str(shared)] if len(statements) > 1 else []
-        whole = [part for g in shared.groups for part in _alike(program, typical, g)]
+        groups = [g for x in shared.groups for g in (_fed(typical, x, machine) if shared.times and policy is None else (x,))]
+        whole = [part for g in groups for part in _alike(program, typical, g)]
         parts += [_group(typical, g, machine, f"{prefix}G{len(parts) + n}", vectors, made) for n, g in enumerate(whole)]
     return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), notes
 
@@ -63,6 +67,19 @@ def _alike(program: pr.Program, typical: pr.Program, group: Group) -> tuple[Grou
     """A group, or its statements apart where their loops agree in typical sizes only."""
     alike = of_sizes(program, group) is not None
     return (group,) if alike else partition(replace(typical, statements=group.statements), "min")
+
+
+def _fed(program: pr.Program, group: Group, machine: Machine) -> tuple[Group, ...]:
+    """A group, or its statements apart where the loops that they share are fewer iterations than the machine has items, and
+    what an item then does by itself takes longer than another launch."""
+    launches, shared = machine.costs.launches, prod(group.extents)
+    if len(group.statements) < 2 or shared >= machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP:
+        return (group,)
+    apart = tuple(x for g in partition(replace(program, statements=group.statements), "min")
+                  for x in (map(single, [(s,) for s in g.statements]) if any(map(pr.scatters, g.statements)) else (g,)))
+    own = max(prod(g.extents) for g in apart)
+    waits = launches.step / UNDER_WAY * max(s.points for s in group.statements) * (1 / shared - 1 / own)
+    return apart if waits > launches.launch * (len(apart) - 1) else (group,)
 
 
 def is_cut(s: pr.Statement) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from polytc.machine import Machine
+from polytc.machine import DEVICES, Machine
 from polytc.targets.opencl.warp_traffic import Traffic
 
 
@@ -29,9 +29,38 @@ class Rates:
 RATES = {
     "nvidia-sm90": Rates(1.98e9, 128, 5.5e12, 3.35e12, 0.4e-6),
     "amd-gfx90a": Rates(1.7e9, 64, 7.0e12, 1.638e12, 0.5e-6),
+    "intel-xe": Rates(2.1e9, 128, 2.0e12, 0.56e12, 0.4e-6),
+    "mali": Rates(0.85e9, 64, 0.2e12, 0.051e12, 0.5e-6),
+    "adreno": Rates(0.67e9, 128, 0.2e12, 0.044e12, 0.5e-6),
+    "generic-gpu": Rates(1.5e9, 64, 1.5e12, 0.4e12, 0.4e-6),
 }
 """Of devices of machine.DEVICES. Sources: NVIDIA's H100 SXM data sheet (67 TFLOP/s of f32, 3.35 TB/s) and AMD's CDNA 2 white
-paper (one die of an MI250); caches and waiting as microbenchmarks that are published have them, to about a fifth."""
+paper (one die of an MI250); caches and waiting as microbenchmarks that are published have them, to about a fifth. Those of
+Intel's Arc A770 and of phones are from their makers' data sheets, with caches and waiting guessed; the generic GPU's are all
+guessed."""
+MOST_GROUPS = 32
+"""That a compute unit holds at once, whatever they use."""
+
+
+def rates_of(machine: Machine) -> Rates:
+    """The rates of a described device; of others the generic ones."""
+    known = next((n for n, m in DEVICES.items() if n in RATES and (m.cores, m.warp, m.local_bytes, m.max_work_group) ==
+                  (machine.cores, machine.warp, machine.local_bytes, machine.max_work_group)), "generic-gpu")
+    return RATES[known]
+
+
+def resident(items: int, local_bytes: int, machine: Machine) -> int:
+    """Groups that a compute unit holds at once, by their items and local memory; registers are not known here."""
+    by_items = machine.costs.launches.items // items
+    by_memory = machine.local_bytes // local_bytes if local_bytes else MOST_GROUPS
+    return max(1, min(by_items, by_memory, MOST_GROUPS))
+
+
+def shared(traffic: Traffic, groups: int, array_bytes: int, machine: Machine, rates: Rates) -> float:
+    """Seconds of the same work on a device all of whose units are busy: the largest of its bounds but for waiting."""
+    each = groups / machine.cores / rates.clock
+    return max(array_bytes / rates.memory, traffic.moved * groups / rates.cache, traffic.operations * each / rates.lanes,
+               traffic.passes * each)
 
 
 @dataclass(frozen=True)
