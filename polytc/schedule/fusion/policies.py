@@ -157,8 +157,9 @@ def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> floa
 
 
 def _strips(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> float:
-    """Rows of strips that come from or go behind the second cache, where the loops that statements share run along the rows of tensors and
-    not over them: each iteration then takes a few vectors of many rows, and nothing fetches the next row in time."""
+    """Rows of strips that come from or go behind the second cache, where the loops that statements share run along the rows
+    of tensors and not over them: each iteration then takes a few vectors of many rows, and nothing fetches the next row in
+    time."""
     found, names = dict[str, float](), {s.name for s in group.statements}
     for n, s in enumerate(group.statements):
         shared = {row[n] for row in group.rows}
