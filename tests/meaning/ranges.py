@@ -111,6 +111,8 @@ class Solver:
                 names = self.names(e)
                 if index not in names or any(n != index and (n not in self.box or n in self.none) for n in names):
                     continue
+                if low > high and any(isinstance(n, sx.Binary) and n.op == "%" for n in walk(e)):
+                    continue                                          # a remainder bounds nothing, not even to nothing
                 if low > high:
                     found[index] = (0, -1)
                     self.none.add(index)
