@@ -1,7 +1,7 @@
 """A temporary starts from a constant only where something uses it.
 
     S[i,j] += A[i,k]*B[j,k] where j <= i;  Y[i] max= S[i,j] where j <= i       with A[8,5], B[8,5]
-    S_init: S[i,j] = 0.0                    ->  S_init: S[i,j] = 0.0 where j <= i
+    ->  S[i,j] = 0.0 where j <= i;  ...
 
 The other elements are dead. What is left has the domain of the update, so that both share loops, and sums of a triangle begin in
 the registers where they are kept. (Dead code elimination of instances: Feautrier, Dataflow Analysis of Array and Scalar
