@@ -64,6 +64,8 @@ class Traffic:
     stream_memory: float = cost(8.0, "bytes/cycle", "an operand read once, from memory", guess(_BY_HAND))
     cold: float = cost(6.0, "bytes/cycle", "weights that no cache holds from one run of a model to the next", guess(_BY_HAND))
     line: float = cost(12.0, "cycles", "a line from behind the second cache, when many are under way", guess(_BY_HAND))
+    strip: float = cost(36.0, "cycles", "a row of a narrow strip of a tensor behind the second cache", guess(
+        "7 to 9 ns on a Zen 5: 3x3 box blur of 1002x1002 and 3002x4002 in strips of 32 columns, beside whole rows"))
     page: int = cost(4096, "bytes", "the smallest pages of memory", documented("Intel SDM vol. 3, 4.2; Arm ARM, D8.2"))
     dirty: int = cost(2, "ratio", "a byte that another thread has written, to one that nobody writes", guess(_BY_HAND))
 

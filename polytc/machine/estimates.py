@@ -83,6 +83,11 @@ def streamed(machine: Machine, size: int) -> Estimate:
     return Estimate(**{LEVELS[level] if level < len(LEVELS) else "memory": spent})
 
 
+def strips(machine: Machine, rows: float) -> Estimate:
+    """So many rows of narrow strips of tensors behind the second cache."""
+    return Estimate(memory=rows * machine.costs.traffic.strip / machine.clock)
+
+
 def level_of(machine: Machine, size: float) -> int:
     """The first cache that holds so many bytes, 0 the smallest; the number of caches if none does."""
     return next((n for n, cache in enumerate(machine.caches) if size <= cache.bytes), len(machine.caches))

@@ -31,6 +31,7 @@ from polytc.rewrite.step import (
 from polytc.rewrite.tidy import (
     coalesce,
     compact,
+    dead_initialisation,
     delinearization,
     doall_loops,
     inline,
@@ -75,6 +76,8 @@ STEPS: tuple[Step, ...] = (
          needs=(STRAIGHT, NOT_PRECISE)),
     Step("unit_extents", "indices of one value go", unconditional(unit_extents.drop_unit_indices), needs=(STRAIGHT,),
          open_sizes=True),
+    Step("dead_initialisation", "temporaries start from a constant only where they are used",
+         unconditional(dead_initialisation.narrow), needs=(STRAIGHT,)),
     Step("periodic", "subscripts wrap around at the borders only, which are split off", unconditional(periodic.split)),
     Step("delinearization", "dimensions that are digits of a number are split", unconditional(delinearization.delinearize),
          needs=(STRAIGHT,)),

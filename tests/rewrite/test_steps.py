@@ -92,6 +92,8 @@ def test_gpus_are_told_how_items_share_the_work() -> None:
     ("long_sums", "s[0] += A[k]", {"A": (10_000_000,)}, {}, "terms one after another: blocks of"),
     ("inline", "T[i] = A[i] + 1\nY[i] = T[i]*2", {"A": (9,)}, {}, "T is computed where S2 reads it"),
     ("unit_extents", "Y[i,j] = A[i,j]", {"A": (1, 9)}, {}, "S1: indices j in place of i, j"),
+    ("dead_initialisation", "S[i,j] += A[i,k]*A[j,k] where j <= i\nY[i] max= S[i,j] where j <= i", {"A": (9, 9)}, {},
+     "S1_init: conditions changed"),
     ("coalesce", "Y[i,j] = A[i,j]", {"A": (7, 9)}, {}, "Y seen as 63, not 7x9"),
 ])
 def test_steps_say_why(step: str, text: str, shapes: dict, dtypes: dict, why: str) -> None:

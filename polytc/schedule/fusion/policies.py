@@ -156,6 +156,24 @@ def _lost(group: Group, tensors: dict[str, pr.Tensor], machine: Machine) -> floa
     return strided + (machine.costs.arithmetic.untiled - 1) * tiled
 
 
+def _strips(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> float:
+    """Rows of strips that come from or go behind the second cache, where the loops that statements share run along the rows
+    of tensors and not over them: each iteration then takes a few vectors of many rows, and nothing fetches the next row in
+    time."""
+    found, names = dict[str, float](), {s.name for s in group.statements}
+    for n, s in enumerate(group.statements):
+        shared = {row[n] for row in group.rows}
+        for r in (pr.Read(s.target, s.subscripts, tensors[s.target].dtype), *pr.reads(s)):
+            tensor, width = tensors[r.tensor], 2 * machine.lanes(tensors[r.tensor].dtype.bytes)
+            if is_contraction(s) or not r.subscripts or users[r.tensor] <= names or tensor.shape[-1] <= width:
+                continue
+            along = set(pr.index_names(r.subscripts[-1]))
+            over = {i for e in r.subscripts[:-1] for i in pr.index_names(e)} - along
+            if along & shared and over and not over & shared:
+                found[r.tensor] = tensor.size / width
+    return sum(found.values())
+
+
 def _time(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> Estimate:
     """Arithmetic, bytes that come from and go to other groups, idle threads, and the start of threads. users: the statements
     that touch a tensor, and somebody else where it is no temporary."""
@@ -167,6 +185,8 @@ def _time(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]
     everything = sum(t.size * t.dtype.bytes for t in tensors.values())  # what lies between one group's use of it and another's
     counted = sum(_arithmetic(s, tensors, machine) for s in group.statements)
     work = estimates.arithmetic(machine, counted) + estimates.moved(machine, moved, everything)
+    if estimates.level_of(machine, everything) > 1:
+        work += estimates.strips(machine, _strips(group, tensors, users, machine))
     if machine.cores == 1 or sum(s.points for s in group.statements) < machine.costs.threads.instances:
         return work
     iterations = prod(group.extents)

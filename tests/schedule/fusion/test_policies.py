@@ -117,3 +117,11 @@ def test_turned_operands(target: str, policy: str | None) -> None:
     np.testing.assert_array_equal(got, np.concatenate([k[None], x.T]))
     got = polytc.compile(NORMALISED, target, shapes={"X": x.shape}, **how)(x)
     np.testing.assert_allclose(got, (x - x.sum(1, keepdims=True)).T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "columns", "policy"), [(3002, 4002, "smart"), (1002, 1002, "smart")])
+def test_narrow_strips_of_long_rows_cost_more_than_a_temporary(rows: int, columns: int, policy: str) -> None:
+    """Windows over rows leave a group the loop along the rows: 32 columns of all rows at a time."""
+    blur = "T[i,j] = X[i,j] + X[i,j+1] + X[i,j+2]; Y[i,j] = T[i,j] + T[i+1,j] + T[i+2,j]"
+    found = choose(behind_all(build(blur, {"X": (rows, columns)}), AVX2), AVX2)
+    assert found.policy == policy, str(found)
