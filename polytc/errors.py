@@ -50,13 +50,22 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+SHOWN = 160
+"""Characters of a line of source text that a message shows, around the carets."""
+
+
 def _excerpt(source: str, span: Span) -> list[str]:
     text = source.splitlines()
-    line = text[span.line - 1] if 0 < span.line <= len(text) else ""
-    width = max(1, min(span.end - span.start, len(line) - span.column + 1))
+    line, column = text[span.line - 1] if 0 < span.line <= len(text) else "", span.column - 1
+    width = max(1, min(span.end - span.start, len(line) - column))
+    if len(line) > SHOWN:
+        first = max(0, min(column - SHOWN // 4, len(line) - SHOWN))
+        before, after = "... " * (first > 0), " ..." * (first + SHOWN < len(line))
+        column, width = column - first + len(before), min(width, first + SHOWN - column)
+        line = f"{before}{line[first:first + SHOWN]}{after}"
     number = str(span.line)
     margin = " " * len(number)
-    return [f" {number} | {line}", f" {margin} | {' ' * (span.column - 1)}{'^' * width}"]
+    return [f" {number} | {line}", f" {margin} | {' ' * column}{'^' * width}"]
 
 
 class PolytcError(Exception):

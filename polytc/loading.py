@@ -15,7 +15,7 @@ from polytc.runtime import packages
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.checked import Checked
 from polytc.runtime.reference import Reference
-from polytc.schedule.automatic import REQUESTS
+from polytc.schedule.requests import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.targets import registry
 

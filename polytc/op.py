@@ -142,7 +142,7 @@ class Op:
             if loose:
                 rest = {n: v for n, v in named.items() if n not in loose}
                 return self._bound(loose)(*args, out=out, **rest)
-            args = in_order(self.name, self.inputs, args, named)
+            args = in_order(self.name, self.inputs, args, named, self.text, self._entry)
         key: list[Any] = []
         for a in args:
             if type(a) is not np.ndarray or not (a.flags.c_contiguous and a.flags.aligned):
@@ -185,7 +185,7 @@ class Op:
         from polytc import enqueued, loading
 
         enqueued.check_queue(queue)
-        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True))
+        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named, self.text, self._entry), strict=True))
         if self._numbers:
             raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",
                                  "give numbers in compile(scalars=...)")
@@ -205,7 +205,8 @@ class Op:
         """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
         from polytc.targets.opencl.executable import OpenCLExecutable
 
-        arrays = [as_input(n, a) for n, a in zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True)]
+        given = in_order(self.name, self.inputs, args, named, self.text, self._entry)
+        arrays = [as_input(n, a) for n, a in zip(self.inputs, given, strict=True)]
         found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
                                 {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})
         if not isinstance(found.executable, OpenCLExecutable) or found.program is None or found.program.inouts:
@@ -321,7 +322,7 @@ class Op:
         """Such a program as code, with this Op's options. A schedule for all sizes is not that of the programs which some sizes
         have of their own: these get the automatic one."""
         from polytc import loading
-        from polytc.schedule.automatic import REQUESTS
+        from polytc.schedule.requests import REQUESTS
 
         schedule, given = self._schedule, self._schedule not in REQUESTS
         if given and self._open is not None and not program.sizes:
@@ -350,7 +351,12 @@ class Op:
 
     def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
         """The general call: converts and checks every argument, compiles where needed."""
-        given = convert(dict(zip(self.inputs, args)), out, self._numbers, self._shapes, self._dtypes, self._in_place)
+        named = dict(zip(self.inputs, args))
+        for n in self._numbers:
+            rank = getattr(named[n], "ndim", 0)
+            if rank and isinstance(rank, int):
+                raise lang.whole(self.text, self._entry, n, type(named[n]).__name__, rank)
+        given = convert(named, out, self._numbers, self._shapes, self._dtypes, self._in_place)
         found = self._specialise(tuple(given.key), given.shapes, given.dtypes, given.scalars, given.program)
         return self._run(found, tuple(given.arrays[n] for n in found.order), out, given.copied)
 

@@ -18,7 +18,7 @@ from polytc.options import check_licence
 from polytc.program.program import Program
 from polytc.rewrite import table as rewrites
 from polytc.rewrite.tidy import hoist
-from polytc.schedule import automatic
+from polytc.schedule import requests
 
 if TYPE_CHECKING:
     from polytc.compiler import Lowered
@@ -68,7 +68,7 @@ def emit(program: options.Source,
                                    machine=machine)
         printed = _alternatives(ways)
     else:
-        recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
+        recipe = schedule if schedule in requests.REQUESTS else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast,
                                       decisions=decided, machine=machine), stage)
     _write(printed, output)

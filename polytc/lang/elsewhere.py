@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from polytc.program.scalars import DTYPES
+from polytc.program.typenames import ALIASES
+
 CURES = {
     "sum": "a sum is an update: `S += A[i]`, `S[i] += A[i,j]`", "prod": "a product is an update: `P *= A[i]`",
     "mean": "a mean is a sum, divided: `S += A[i]; M = S / A.shape[0]`",
@@ -37,11 +40,8 @@ CURES |= {same: CURES[of] for of, others in {
     "mod": ("remainder",), "range": ("arange", "linspace"), "transpose": ("permute", "swapaxes"),
 }.items() for same in others}
 
-MODULES = ("np", "numpy", "math", "torch", "jnp", "jax", "tf", "F", "nn", "te", "tvm", "topi", "tir", "std", "cmath", "scipy", "cp",
-           "cupy", "lp", "hl", "Halide")
+MODULES = tuple("np numpy math torch jnp jax tf F nn te tvm topi tir std cmath scipy cp cupy lp hl Halide".split())
 """What functions are called through elsewhere, as in `np.exp`."""
 
-TYPES = ("float", "double", "half", "int", "long", "short", "char", "unsigned", "bool", "float16", "float32", "float64", "int8",
-         "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64",
-         "u8", "u16", "u32", "u64")
+TYPES = (*DTYPES, *ALIASES, "long", "short", "char", "unsigned")
 """Names of element types, here and elsewhere."""

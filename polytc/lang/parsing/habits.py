@@ -20,6 +20,7 @@ _TYPE = "(?:" + "|".join(TYPES) + ")"
 _ACCESS = r"\w+\[[^\[\]]*\]"
 LOOP = "statements hold for all values of their indices, `Y[i] = ... where i in 0:9`; " \
        "what goes step by step is written `for i in 0:9 { ... }`"
+BRACES = "the body of a `for` stands in braces: `for i in 0:9 { ... }`"
 DEFINITION = "a definition reads `def name(f32[N] A) -> (C) { ... }`"
 
 
@@ -47,7 +48,8 @@ def _range(m: re.Match[str]) -> str:
 
 
 def _nested(m: re.Match[str]) -> str:
-    return f"indices are separated by commas: `{re.sub(r'[]] *[[]', ',', m[0].strip())}`"
+    joined = re.sub(r"\] *\[", ",", m[0].strip())
+    return f"indices are separated by commas: `{joined}`"
 
 
 def _einsum(m: re.Match[str]) -> str:
@@ -65,8 +67,8 @@ HABITS = [Habit(*row) for row in (
     (r"\bfor\b[^{]*\brange\s*\([^{]*|\bfor\b[^{;]*:\s*$", LOOP, True),
     (r"\S\s+(?P<at>\bfor\s+\w+\s+in\b.*)", LOOP, True),
     (r"\bfor\s*\([^)]*\)?", LOOP, True),
-    (r"\bfor\s+\w+\s+in\s+[^\s:{]+:[^\s:{]+(?P<at>\s*:)\s+\w", "the body of a `for` stands in braces: `for i in 0:9 { ... }`", True),
-    (r"\bfor\s+\w+\s+in\s+\S+:\S+\s+(?P<at>\w+)", "the body of a `for` stands in braces: `for i in 0:9 { ... }`"),
+    (r"\bfor\s+\w+\s+in\s+[^\s:{]+:[^\s:{]+(?P<at>\s*:)\s+\w", BRACES, True),
+    (r"\bfor\s+\w+\s+in\s+\S+:\S+\s+(?P<at>\w+)", BRACES),
     (r"\bfor\s+(\w+)\s*(?P<at>[{:=])", r"a loop says from where to where: `for \1 in 0:9 { ... }`"),
     (r"\bwhile\b.*", "how often is known before a loop begins: `for t in 0:9 { ... }`"),
     (r"(?P<at>\bimport\b.*)", "functions are known without an import: `exp(x)`"),
@@ -120,8 +122,8 @@ HABITS = [Habit(*row) for row in (
     (r"\bdef\b[^{]*\)(?P<at>\s*:)", "the body of a definition stands in braces: `def name(f32[N] A) -> (C) { ... }`"),
     (r"\blambda\b.*", "a statement names its indices on the left: `C[i,j] = A[i,j]`"),
     (r"(?P<at>\bcompute\s*\().*", "a statement names its indices on the left: `C[i,j] = A[i,j]`"),
-    (r"(?:^|[{;])\s*(?P<at>(?:Var|RDom|Func|let|var|auto|const|local)\b[^;=]*)", "names are not declared: indices and tensors are "
-     "what statements use, `k = 3; Y[i] = k*A[i]`"),
+    (r"(?:^|[{;])\s*(?P<at>(?:Var|RDom|Func|let|var|auto|const|local)\b[^;=]*)",
+     "names are not declared: indices and tensors are what statements use, `k = 3; Y[i] = k*A[i]`"),
     (rf"(?:^|[{{;])\s*(?P<at>(?P<type>{_TYPE})\s+(?P<name>\w+)(?:\[(?P<dims>[^\[\]]*)\])?)", _declared),
     (r"^\s*(?P<at>(?P<in>[a-zA-Z]+(?:\s*,\s*[a-zA-Z]+)*)\s*->\s*(?P<out>[a-zA-Z]*))\s*$", _einsum),
     (r"=\s*(?P<at>(?P<in>[a-zA-Z]+(?:\s*,\s*[a-zA-Z]+)+)\s*->\s*(?P<out>[a-zA-Z]*))\s*$", _einsum),
@@ -132,8 +134,8 @@ HABITS = [Habit(*row) for row in (
     (r"\b(?P<at>(?:sum|prod|max|min)(?:_\w+|\[\w+\]))\s*", "an index that stands on the right only is reduced: "
      "`S[i] += A[i,j]`, `M[i] max= A[i,j]`"),
     (rf"\b(?P<f>{'|'.join(INTRINSICS)})\s+(?P<x>{_ACCESS})", r"a function's argument stands in parentheses: `\g<f>(\g<x>)`"),
-    (rf"=.*?(?P<a>{_ACCESS})\s+(?P<at>(?P<b>{_ACCESS}))(?!\s*[-+*/&|^]?=)", r"a product is written `\g<a> * \g<b>`; statements are "
-     "separated by a newline or `;`"),
+    (rf"=.*?(?P<a>{_ACCESS})\s+(?P<at>(?P<b>{_ACCESS}))(?!\s*[-+*/&|^]?=)",
+     r"a product is written `\g<a> * \g<b>`; statements are separated by a newline or `;`"),
     (rf"(?P<a>{_ACCESS})\s+\.\s+(?P<b>{_ACCESS})", r"a product is written `\g<a> * \g<b>`"),
     (rf"^\s*(?P<at>(?P<l>(?:{_ACCESS}|\w+)(?:\s*,\s*(?:{_ACCESS}|\w+))+)\s*(?P<o>arg(?:max|min)=)\s*(?P<r>[^;]+))",
      r"tuples stand in parentheses: `(\g<l>) \g<o> (\g<r>)`"),
