@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from polytc.arguments import Options, check_entry, check_schedule, check_target, check_text, with_options
+from polytc.errors import PolytcError, shortened
 from polytc.fixed import FixedOp
 from polytc.op import Op
-from polytc.options import check_algebra, check_checked, check_licence, check_threads
+from polytc.options import check_algebra, check_checked, check_licence, check_threads, environment
 from polytc.runtime.arrays import argument_error
 
 if TYPE_CHECKING:
@@ -77,10 +79,28 @@ def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | N
 
     schedule, entry, fast, checked: see `compile`. An input with the name of an option, such as out, is given by position.
     """
-    op = _op(check_text(text), check_target(target), threads=check_threads(threads), algebra=check_algebra(None),
-             schedule=check_schedule(schedule), entry=check_entry(entry), fast=check_licence(None, fast).fast,
-             checked=check_checked(checked))
+    plain = schedule is None and entry is None and fast is False and checked is None and type(threads) in _COUNTS
+    key = (text, target, threads, environment()) if plain and type(text) is type(target) is str else None
+    op = _CALLED.get(key)
+    try:
+        if op is None:
+            op = _op(check_text(text), check_target(target), threads=check_threads(threads), algebra=check_algebra(None),
+                     schedule=check_schedule(schedule), entry=check_entry(entry), fast=check_licence(None, fast).fast,
+                     checked=check_checked(checked))
+            if key is not None:
+                if len(_CALLED) >= CALLED:
+                    _CALLED.clear()
+                _CALLED[key] = op
+    except PolytcError as error:
+        raise shortened(error)  # noqa: B904 -- the same one
     return op(*args, out=out, **arrays)
+
+
+CALLED = 512
+"""Ops that `run` finds without looking at its options again."""
+
+_COUNTS = (NoneType, int)
+_CALLED: dict[Any, Op] = {}
 
 
 @functools.lru_cache(maxsize=512)

@@ -17,6 +17,7 @@ import numpy as np
 from polytc import errors, lang
 from polytc.codegen.target import Loader, Target
 from polytc.lang.report import closest
+from polytc.options import check_request
 from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.targets import registry
@@ -75,7 +76,10 @@ def with_options(function: F) -> F:
         if unknown is not None:
             name, near = function.__qualname__.removesuffix(".__init__"), closest(unknown, known)
             raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}{near and f': {near}'}")
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except errors.PolytcError as error:
+            raise errors.shortened(error)  # noqa: B904 -- the same one
     vars(checked)["__signature__"] = own.replace(parameters=[*named, *listed])
     return cast(F, checked)
 
@@ -228,9 +232,7 @@ def _schedule(schedule: Any, fusion: Any) -> str | Recipe | None:
         if schedule is not None or fusion not in POLICIES:
             raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")
         return str(fusion)
-    if isinstance(schedule, str) and re.fullmatch(r"\s*[\w.-]*\s*", schedule):
-        from polytc.schedule.requests import check_request
-
+    if isinstance(schedule, str):
         check_request(schedule)
     if schedule is None or isinstance(schedule, str):
         return schedule

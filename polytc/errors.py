@@ -7,6 +7,7 @@ docs/errors.md lists every code of `TITLES` with its cause and its cure.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,12 @@ class TargetError(CompileError):
 
 class ModelError(CompileError):
     """A model file cannot be imported (codes E6xx): truncated, not ONNX, unsupported operators, unsafe external data."""
+
+
+def shortened(error: PolytcError) -> PolytcError:
+    """The error without the frames of polytc's own modules, so that the line of the user's that led to it stands before the
+    message. POLYTC_TRACEBACK=full keeps them."""
+    return error if os.environ.get("POLYTC_TRACEBACK") == "full" else error.with_traceback(None)
 
 
 def fail(code: str, message: str, span: Span | None = None, notes: Iterable[str] = (), *,

@@ -133,10 +133,23 @@ class Op:
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
-        if self._last is not None and not named and len(args) == len(self.inputs):
-            result = self._last.fast_path(args, out)
+        inputs, last = self.inputs, self._last
+        if named and not args and len(named) == len(inputs):
+            try:  # noqa: SIM105 -- suppress() takes longer than the call
+                args, named = tuple(map(named.__getitem__, inputs)), {}
+            except KeyError:
+                pass
+        if last is not None and not named and len(args) == len(inputs):
+            result = last.fast_path(args, out)
             if result is not None:
                 return result
+        try:
+            return self._call(args, out, named)
+        except errors.PolytcError as error:
+            raise errors.shortened(error)  # noqa: B904 -- the same one
+
+    def _call(self, args: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """A call that is not like the last one."""
         if named or len(args) != len(self.inputs):
             loose = self._loose(named)
             if loose:
@@ -322,7 +335,7 @@ class Op:
         """Such a program as code, with this Op's options. A schedule for all sizes is not that of the programs which some sizes
         have of their own: these get the automatic one."""
         from polytc import loading
-        from polytc.schedule.requests import REQUESTS
+        from polytc.options import REQUESTS
 
         schedule, given = self._schedule, self._schedule not in REQUESTS
         if given and self._open is not None and not program.sizes:

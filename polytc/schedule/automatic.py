@@ -5,6 +5,7 @@ from __future__ import annotations
 from polytc import errors
 from polytc.decisions import Record
 from polytc.machine import Machine
+from polytc.options import check_request
 from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences, analyse
 from polytc.poly.nest import Nest
@@ -17,7 +18,6 @@ from polytc.schedule.decisions import KINDS, Decisions
 from polytc.schedule.fusion import policies
 from polytc.schedule.gpu import launches
 from polytc.schedule.gpu import strategy as gpu
-from polytc.schedule.requests import check_request
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
