@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from polytc.codegen.target import Target
     from polytc.schedule.user.recipe import Recipe
 
-__all__ = ["FixedOp", "Op", "compile", "evaluate", "run"]
+__all__ = ["FixedOp", "Op", "compile", "compiled", "evaluate", "run"]
 
 
 @overload
@@ -68,6 +69,33 @@ def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, 
         raise argument_error("E412", "constants= takes fixed sizes", "pass all arrays in each call")
     options["shapes"] = None
     return FixedOp(Op(text, target, **options), constants)
+
+
+def compiled(function: Any = None, /, **options: Any) -> Any:
+    """A decorator: the function becomes the op whose program is its docstring.
+
+        @polytc.compiled
+        def mm(A, B):
+            "C[i,j] += A[i,k] * B[k,j]"
+
+        @polytc.compiled(threads=1, fast=True)
+        def softmax(X): ...
+
+    The parameters of the function are the inputs of the program, in their order; its body does not run. options: see `compile`.
+    Raises ArgumentError E401 where the parameters are not the inputs of the program, E410 where there is no docstring.
+    """
+    if function is None:
+        return functools.partial(compiled, **options)
+    if not callable(function) or not function.__doc__:
+        raise argument_error("E410", "the program of @polytc.compiled is the docstring of the function",
+                             'def double(A): "B[i] = 2*A[i]"')
+    made = compile(inspect.cleandoc(function.__doc__), **options)
+    wanted = tuple(inspect.signature(function).parameters)
+    if wanted != made.inputs:
+        raise argument_error("E401", f"{function.__name__} has the parameters {', '.join(wanted) or 'none'}, its program "
+                             f"the inputs {', '.join(made.inputs) or 'none'}", f"def {function.__name__}({', '.join(made.inputs)}): ...")
+    made.name, made.__module__ = function.__name__, function.__module__
+    return made
 
 
 def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | None = None,

@@ -88,7 +88,7 @@ def check_text(text: Any) -> str:
     """`text` if it is a string; E410 else."""
     if not isinstance(text, str):
         cure = "decode it: text.decode()" if isinstance(text, bytes) else \
-            "@polytc.op makes an op of a function whose docstring is the program" if callable(text) else \
+            "@polytc.compiled makes an op of a function whose docstring is the program" if callable(text) else \
             "the text comes first: polytc.run(text, A, B)" if hasattr(text, "shape") else "for a file: Path(name).read_text()"
         raise argument_error("E410", f"a program is text, not {type(text).__name__}", cure)
     if re.fullmatch(r"\s*[\w./\\-]+\.\w+\s*", text):

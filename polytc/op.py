@@ -6,7 +6,7 @@ The front end and the compiler are imported by the methods that need them: a cal
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -32,14 +32,16 @@ from polytc.arguments import (
     usage,
     with_options,
 )
-from polytc.converted import Converted, convert
+from polytc.converted import Converted, convert, run
 from polytc.native import forks
 from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.program.scalars import DTYPES, DType
-from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of, output_buffers
+from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of
 from polytc.runtime.call_fast_path import fast_path, no_fast_path
+from polytc.runtime.libraries import library
 from polytc.runtime.lru_cache import LRUCache
+from polytc.shown import Shown
 from polytc.stored_calls import Specialisation
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ _Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str,
 """Shapes and types of arrays, and numbers, that an Op was called with."""
 
 
-class Op:
+class Op(Shown):
     """A compiled program; call it on arrays, by position in the order of `inputs` or by name.
 
         mm = polytc.compile("C[i,j] += A[i,k]*B[k,j]")
@@ -83,6 +85,7 @@ class Op:
         signature = stored_calls.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
         self.text, self.name, self.target, self._entry = text, signature.name, target, entry
+        self.__doc__ = text
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
@@ -170,7 +173,7 @@ class Op:
             return result
         if found.order != self.inputs:
             args = tuple(args[self.inputs.index(n)] for n in found.order)
-        return self._run(found, args, out)
+        return run(found, args, out, self)
 
     def specialise(self, shapes: Shapes, dtypes: DTypes | None = None,
                    scalars: Mapping[str, int | float] | None = None) -> Specialisation:
@@ -371,7 +374,9 @@ class Op:
                 raise lang.whole(self.text, self._entry, n, type(named[n]).__name__, rank)
         given = convert(named, out, self._numbers, self._shapes, self._dtypes, self._in_place)
         found = self._specialise(tuple(given.key), given.shapes, given.dtypes, given.scalars, given.program)
-        return self._run(found, tuple(given.arrays[n] for n in found.order), out, given.copied)
+        result = run(found, tuple(given.arrays[n] for n in found.order), out, self, given.copied)
+        turn = library(args) if out is None else None
+        return result if turn is None else turn(result) if self._result is None else self._result(*map(turn, result))
 
     def _in_place(self, places: Mapping[str, Place], given: Converted) -> Program | None:
         """The program that reads arrays where they lie; None where they are copied, as all are behind so many such programs."""
@@ -383,32 +388,6 @@ class Op:
             plain = self.target == "cpu" and self._schedule is None and not (self._checked or self._open or self.inouts)
             self._lying[key] = read_in_place(self.program(given.shapes, given.dtypes), places) if plain else None
         return self._lying.get(key)
-
-    def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, copied: Collection[str] = ()) -> Any:
-        """copied: names of the inputs that are not the caller's own arrays any more."""
-        copies: list[tuple[np.ndarray, ...]] = []
-        if found.program is not None and found.program.inouts:
-            from polytc.runtime.inplace import arranged
-
-            given = dict(zip(self.outputs, given_outputs(out, self.outputs))) if out is not None else {}
-            arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, self.outputs, given)
-            buffers, results = list(arrays.values()), [arrays[n] for n in self.outputs]
-        elif out is None:
-            results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
-            buffers = [*inputs, *results]
-        else:
-            results, copies = output_buffers(self.outputs, given_outputs(out, self.outputs), found.outputs, found.order, inputs)
-            buffers = [*inputs, *results]
-        try:
-            found.executable.run(buffers)
-        except MemoryError:
-            raise argument_error("E209", f"there is no memory for the temporaries of {self.name}",
-                                 "compute it in parts") from None
-        for place, made in copies:
-            np.copyto(place, made)
-        if out is not None:
-            return out
-        return results[0] if self._result is None else self._result(*results)
 
 
 def _again(text: str, target: str | Target, options: Options) -> Op:
