@@ -92,8 +92,9 @@ def compiled(function: Any = None, /, **options: Any) -> Any:
     made = compile(inspect.cleandoc(function.__doc__), **options)
     wanted = tuple(inspect.signature(function).parameters)
     if wanted != made.inputs:
-        raise argument_error("E401", f"{function.__name__} has the parameters {', '.join(wanted) or 'none'}, its program "
-                             f"the inputs {', '.join(made.inputs) or 'none'}", f"def {function.__name__}({', '.join(made.inputs)}): ...")
+        takes = ", ".join(made.inputs)
+        raise argument_error("E401", f"{function.__name__} has the parameters {', '.join(wanted) or 'none'}, its program the "
+                             f"inputs {takes or 'none'}", f"def {function.__name__}({takes}): ...")
     made.name, made.__module__ = function.__name__, function.__module__
     return made
 

@@ -229,8 +229,8 @@ class Op(Shown):
             raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl', "
                                  "fixed sizes and programs that write nothing in place")
         results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
-        given = dict(zip(self.inputs, arrays))
-        return found.executable.timed([*(given[n] for n in found.order), *results])
+        by_name = dict(zip(self.inputs, arrays))
+        return found.executable.timed([*(by_name[n] for n in found.order), *results])
 
     @property
     def decisions(self) -> Record:

@@ -108,3 +108,12 @@ def test_tensors_of_torch() -> None:
     halves = polytc.run("C[i,j] = 2*A[i,j]", a.to(torch.bfloat16))
     assert halves.dtype == torch.bfloat16
     assert torch.equal(halves, 2 * a.to(torch.bfloat16))
+
+
+def test_schedules_name_statements_by_their_tensors() -> None:
+    text, shapes = "C[i,j] += A[i,k]*B[k,j]", {"A": (8, 8), "B": (8, 8)}
+    assert str(polytc.schedule(text, shapes=shapes).tile("C", i=4)) == str(polytc.schedule(text, shapes=shapes).tile("S1", i=4))
+    twice = polytc.schedule("C[i] = A[i] where i in 0:4; C[i] = A[i] where i in 4:8", shapes={"A": (8,)})
+    with pytest.raises(polytc.PolytcError, match="several statements") as raised:
+        twice.split("C", "i", 2)
+    assert "S1, S2" in " ".join(raised.value.notes)
