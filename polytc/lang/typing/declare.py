@@ -234,7 +234,8 @@ def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
             _declared_shape(f, p, d, report)
         elif p.name not in own:
             what = "is an input" if p.name in d.inputs else "is never written"
-            report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, own) or f"the statements write {', '.join(own)}",
+            report.add("E109", f"the output `{p.name}` {what}", p.span,
+                       closest(p.name, own) or f"the statements write {', '.join(own)}",
                        f"an output has a name behind its type: `-> ({p.name}[...] C)`" if p.name in DTYPES else "")
         else:
             d.outputs.append(p.name)
