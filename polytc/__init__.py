@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polytc.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from polytc.api import FixedOp, Op, compile, evaluate, run
+    from polytc.api import FixedOp, Op, compile, compiled, evaluate, run
     from polytc.contraction import einsum, tensordot, transpose
     from polytc.errors import ArgumentError, CompileError, IllegalTransform, ModelError, PolytcError, TargetError
     from polytc.graph import Graph, Model, load_onnx
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    **dict.fromkeys(("FixedOp", "Op", "compile", "evaluate", "run"), "polytc.api"),
+    **dict.fromkeys(("FixedOp", "Op", "compile", "compiled", "evaluate", "run"), "polytc.api"),
     **dict.fromkeys(("einsum", "tensordot", "transpose"), "polytc.contraction"),
     **dict.fromkeys(("ArgumentError", "CompileError", "IllegalTransform", "ModelError", "PolytcError", "TargetError"),
                     "polytc.errors"),
@@ -35,8 +35,8 @@ _HOME = {
 """Public name -> the module that defines it."""
 
 __all__ = ["ArgumentError", "CompileError", "FixedOp", "Graph", "IllegalTransform", "InferenceSession", "Model", "ModelError",
-           "Op", "PolytcError", "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "devices",
-           "einsum", "evaluate", "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
+           "Op", "PolytcError", "Recipe", "TargetError", "__version__", "alternatives", "build", "compile", "compiled",
+           "devices", "einsum", "evaluate", "explain", "load_onnx", "lower", "run", "schedule", "tensordot", "transpose"]
 
 
 _named = lazily(__name__, _HOME)

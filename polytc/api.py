@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from polytc.arguments import Options, check_entry, check_schedule, check_target, check_text, with_options
+from polytc.errors import PolytcError, shortened
 from polytc.fixed import FixedOp
 from polytc.op import Op
-from polytc.options import check_algebra, check_checked, check_licence, check_threads
+from polytc.options import check_algebra, check_checked, check_licence, check_threads, environment
 from polytc.runtime.arrays import argument_error
 
 if TYPE_CHECKING:
     from polytc.codegen.target import Target
     from polytc.schedule.user.recipe import Recipe
 
-__all__ = ["FixedOp", "Op", "compile", "evaluate", "run"]
+__all__ = ["FixedOp", "Op", "compile", "compiled", "evaluate", "run"]
 
 
 @overload
@@ -68,6 +71,34 @@ def compile(text: str, target: str | Target = "cpu", *, constants: Mapping[str, 
     return FixedOp(Op(text, target, **options), constants)
 
 
+def compiled(function: Any = None, /, **options: Any) -> Any:
+    """A decorator: the function becomes the op whose program is its docstring.
+
+        @polytc.compiled
+        def mm(A, B):
+            "C[i,j] += A[i,k] * B[k,j]"
+
+        @polytc.compiled(threads=1, fast=True)
+        def softmax(X): ...
+
+    The parameters of the function are the inputs of the program, in their order; its body does not run. options: see `compile`.
+    Raises ArgumentError E401 where the parameters are not the inputs of the program, E410 where there is no docstring.
+    """
+    if function is None:
+        return functools.partial(compiled, **options)
+    if not callable(function) or not function.__doc__:
+        raise argument_error("E410", "the program of @polytc.compiled is the docstring of the function",
+                             'def double(A): "B[i] = 2*A[i]"')
+    made = compile(inspect.cleandoc(function.__doc__), **options)
+    wanted = tuple(inspect.signature(function).parameters)
+    if wanted != made.inputs:
+        takes = ", ".join(made.inputs)
+        raise argument_error("E401", f"{function.__name__} has the parameters {', '.join(wanted) or 'none'}, its program the "
+                             f"inputs {takes or 'none'}", f"def {function.__name__}({takes}): ...")
+    made.name, made.__module__ = function.__name__, function.__module__
+    return made
+
+
 def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | None = None,
         schedule: str | Recipe | None = None, entry: str | None = None, fast: bool = False, checked: bool | None = None,
         out: Any = None, **arrays: Any) -> Any:
@@ -77,10 +108,28 @@ def run(text: str, /, *args: Any, target: str | Target = "cpu", threads: int | N
 
     schedule, entry, fast, checked: see `compile`. An input with the name of an option, such as out, is given by position.
     """
-    op = _op(check_text(text), check_target(target), threads=check_threads(threads), algebra=check_algebra(None),
-             schedule=check_schedule(schedule), entry=check_entry(entry), fast=check_licence(None, fast).fast,
-             checked=check_checked(checked))
+    plain = schedule is None and entry is None and fast is False and checked is None and type(threads) in _COUNTS
+    key = (text, target, threads, environment()) if plain and type(text) is type(target) is str else None
+    op = _CALLED.get(key)
+    try:
+        if op is None:
+            op = _op(check_text(text), check_target(target), threads=check_threads(threads), algebra=check_algebra(None),
+                     schedule=check_schedule(schedule), entry=check_entry(entry), fast=check_licence(None, fast).fast,
+                     checked=check_checked(checked))
+            if key is not None:
+                if len(_CALLED) >= CALLED:
+                    _CALLED.clear()
+                _CALLED[key] = op
+    except PolytcError as error:
+        raise shortened(error)  # noqa: B904 -- the same one
     return op(*args, out=out, **arrays)
+
+
+CALLED = 512
+"""Ops that `run` finds without looking at its options again."""
+
+_COUNTS = (NoneType, int)
+_CALLED: dict[Any, Op] = {}
 
 
 @functools.lru_cache(maxsize=512)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
@@ -16,6 +17,7 @@ import numpy as np
 from polytc import errors, lang
 from polytc.codegen.target import Loader, Target
 from polytc.lang.report import closest
+from polytc.options import check_request
 from polytc.program.scalars import BF16, DTYPES, DType
 from polytc.runtime.arrays import argument_error, dtype_of
 from polytc.targets import registry
@@ -74,7 +76,10 @@ def with_options(function: F) -> F:
         if unknown is not None:
             name, near = function.__qualname__.removesuffix(".__init__"), closest(unknown, known)
             raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}{near and f': {near}'}")
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except errors.PolytcError as error:
+            raise errors.shortened(error)  # noqa: B904 -- the same one
     vars(checked)["__signature__"] = own.replace(parameters=[*named, *listed])
     return cast(F, checked)
 
@@ -82,8 +87,20 @@ def with_options(function: F) -> F:
 def check_text(text: Any) -> str:
     """`text` if it is a string; E410 else."""
     if not isinstance(text, str):
-        raise argument_error("E410", f"a program is text, not {type(text).__name__}", "for a file: Path(name).read_text()")
+        cure = "decode it: text.decode()" if isinstance(text, bytes) else \
+            "@polytc.compiled makes an op of a function whose docstring is the program" if callable(text) else \
+            "the text comes first: polytc.run(text, A, B)" if hasattr(text, "shape") else "for a file: Path(name).read_text()"
+        raise argument_error("E410", f"a program is text, not {type(text).__name__}", cure)
+    if re.fullmatch(r"\s*[\w./\\-]+\.\w+\s*", text):
+        raise argument_error("E410", f"{text.strip()!r} is the name of a file, not a program",
+                             "polytc.compile(Path(name).read_text())")
     return text.removeprefix("\ufeff")  # the mark that some editors put before a file's text
+
+
+_TARGETS_ELSEWHERE = {**dict.fromkeys(("gpu", "cuda", "nvidia", "rocm", "metal", "vulkan", "device", "sycl", "hip"), "opencl"),
+                      **dict.fromkeys(("cpu", "llvm", "host", "x86", "native", "openmp", "x86_64", "arm"), "cpu"),
+                      **dict.fromkeys(("numpy", "python", "reference"), "evaluate")}
+"""What others call a target -> ours."""
 
 
 def check_target(target: Any) -> str | Target:
@@ -95,8 +112,11 @@ def check_target(target: Any) -> str | Target:
         return _check_target_object(target, known)
     kind, colon, device = target.partition(":")
     if kind not in known or colon and (kind != "opencl" or not device):
+        other = _TARGETS_ELSEWHERE.get(kind.lower())
+        near = f"write {other!r}" if other else closest(kind, known)
         raise errors.fail("E502", f"there is no target {target!r}", kind=errors.TargetError,
-                          notes=[f"the targets are {', '.join(known)}", "opencl:1 or opencl:NAME chooses a device"])
+                          notes=[*[near] * bool(near), f"the targets are {', '.join(known)}",
+                                 "opencl:1 or opencl:NAME chooses a device"])
     return target
 
 
@@ -212,6 +232,8 @@ def _schedule(schedule: Any, fusion: Any) -> str | Recipe | None:
         if schedule is not None or fusion not in POLICIES:
             raise argument_error("E410", f"fusion is one of {', '.join(POLICIES)}, without a schedule, not {fusion!r}")
         return str(fusion)
+    if isinstance(schedule, str):
+        check_request(schedule)
     if schedule is None or isinstance(schedule, str):
         return schedule
     from polytc.schedule.user.recipe import Recipe
@@ -235,7 +257,9 @@ def check_dtypes(dtypes: DTypes, inputs: Sequence[str]) -> dict[str, DType]:
             try:
                 found[name] = dtype_of(name, np.dtype(dtype))
             except TypeError as error:
-                raise argument_error("E410", f"{dtype!r} is not an element type", f"known: {', '.join(DTYPES)}") from error
+                near = closest(dtype, DTYPES) if isinstance(dtype, str) else ""
+                raise argument_error("E410", f"{dtype!r} is not an element type", *[near] * bool(near),
+                                     f"known: {', '.join(DTYPES)}") from error
     return found
 
 
@@ -246,16 +270,32 @@ def check_shapes(shapes: OpenShapes, inputs: Sequence[str]) -> dict[str, tuple[i
     for name, shape in shapes.items():
         extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         if not all(isinstance(e, (int, np.integer)) and not isinstance(e, bool) and e >= 0 for e in extents):
-            raise argument_error("E410", f"the shape of {name} must be non-negative integers, not {shape!r}")
+            raise _no_shape(name, shape)
         found[name] = tuple(int(e) for e in extents)
     return found
 
 
+def _no_shape(name: str, shape: Any) -> errors.CompileError:
+    """E410 for what is no shape: an array, or extents that are no numbers."""
+    if hasattr(shape, "shape"):
+        return argument_error("E410", f"the shape of {name} is a tuple of numbers, not an array",
+                              f"shapes={{{name!r}: {name}.shape}}")
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    open_ = any(e is None or isinstance(e, int) and e == -1 for e in extents)
+    return argument_error("E410", f"the shape of {name} must be non-negative integers, not {shape!r}",
+                          *["a size that stays open has a name: `(\"N\", 4)`"] * open_)
+
+
 def _check_known(given: Mapping[str, Any], inputs: Sequence[str], option: str) -> None:
+    if not isinstance(given, Mapping):
+        example = "(4, 5)" if option == "shapes" else "'f32'"
+        raise argument_error("E410", f"{option} is a dict of names and {option}, not a {type(given).__name__}",
+                             f"{option}={{{', '.join(f'{n!r}: {example}' for n in inputs) or '...'}}}")
     unknown = [n for n in given if n not in inputs]
     if unknown:
+        near = closest(str(unknown[0]), inputs)
         raise argument_error("E401", f"{option} names {', '.join(map(str, unknown))}, which is no input",
-                             usage(inputs))
+                             *[near] * bool(near), usage(inputs))
 
 
 def check_number(name: str, value: Any, declared: DType | None) -> Any:
@@ -285,21 +325,28 @@ def check_declared(name: str, array: np.ndarray, shape: tuple[int, ...] | None, 
     return array
 
 
-def in_order(name: str, inputs: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call of an Op of that name, in the order of its inputs. Raises E401."""
+def in_order(name: str, inputs: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], text: str,
+             entry: str | None) -> tuple[Any, ...]:
+    """The arguments of a call of an Op of that name, text and entry, in the order of its inputs. Raises E401."""
     if len(args) > len(inputs):
         raise argument_error("E401", f"{name} takes {len(inputs)} arrays, {len(args)} were given", usage(inputs))
+    if len(args) == 1 != len(inputs) and isinstance(args[0], Mapping | list | tuple) and not named:
+        star = "**" if isinstance(args[0], Mapping) else "*"
+        raise argument_error("E401", f"{name} takes its arrays one by one, not in a {type(args[0]).__name__}",
+                             f"write {star} before it: op({star}arrays)", usage(inputs))
     given = dict(zip(inputs, args))
     for n in named:
         if n in given:
             raise argument_error("E401", f"{n} is given twice, by position and by name", usage(inputs))
         if n not in inputs:
-            raise argument_error("E401", f"{name} has no input {n}", usage(inputs))
+            if n in Options.__annotations__:
+                raise argument_error("E401", f"{name} has no input {n}", f"{n}= is an option of polytc.compile(text, {n}=...)")
+            raise lang.unknown(text, entry, name, n, inputs, getattr(named[n], "ndim", 0))
     given.update(named)
     missing = [n for n in inputs if n not in given]
     if missing:
         notes = ["out= is where the result goes; give an input called out by position"] * ("out" in missing)
-        raise argument_error("E401", f"{', '.join(missing)} is missing", usage(inputs), *notes)
+        raise lang.missing(text, entry, missing, [usage(inputs), *notes])
     return tuple(given[n] for n in inputs)
 
 

@@ -28,6 +28,7 @@ from polytc.decisions import Alternative
 from polytc.disk import cache
 from polytc.machine import Machine
 from polytc.native.threads import default_threads
+from polytc.options import REQUESTS
 from polytc.poly import dependences as deps
 from polytc.poly import in_bounds, isl
 from polytc.poly import scop as polyhedra
@@ -237,7 +238,7 @@ def _lowered(program: Program, before: Lowered | None, rewritten: Program, to: T
     try:
         module, source, workspace, behind = emitted(raw)
     except errors.TargetError as e:
-        if e.code not in MAPPINGS or schedule == "program" or schedule not in automatic.REQUESTS:
+        if e.code not in MAPPINGS or schedule == "program" or schedule not in REQUESTS:
             raise
         chosen = automatic.simplest(scop, f"what {to.name} has not: {e.diagnostics[0].message}")
         raw = stage("ast", lambda: astgen.generate(scop, chosen, isl.budget(len(scop.program.statements))), verify.verify)
@@ -347,7 +348,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
     """What the schedule is for: the program as written if the request is for that one. by: decisions of the rewrites."""
     if schedule == "program":
         return Rewritten(None, program, schedule)
-    given = saved.read(schedule) if schedule not in automatic.REQUESTS and schedule is not None else None
+    given = saved.read(schedule) if schedule not in REQUESTS and schedule is not None else None
     if given is not None and given.written:
         return Rewritten(None, copies.applied(program, given.copies), given.tree)
     schedule = given.tree if given is not None else schedule
@@ -356,7 +357,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
         return _stage(name, program.name, {}, compute, consistent)
     made, steps = pipeline.run(program, machine, (*table.steps(), hoist.STEP), watched, by)
     once = hoist.prologue(steps[-1].before, steps[-1].decision) if steps[-1].decision is not None else None
-    if schedule in automatic.REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
+    if schedule in REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)
     return Rewritten(None, program, schedule)
 

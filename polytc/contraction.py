@@ -59,6 +59,12 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     One operand without a sum gives a view of it, as in numpy.
     Raises ArgumentError E411 (also a ValueError, TypeError or RuntimeError, as numpy does) where the arguments do not fit.
     """
+    plain = dtype is None is out and order == "K" and casting == "safe" and optimize is False and threads is None
+    key = _key(operands) if plain and target == "cpu" else None
+    ready = _CALLED.get(key)
+    if ready is not None:
+        found = ready[0](*[operands[k] for k in ready[1]])
+        return found if found.shape else found[()]
     spec, values = _split(operands)
     order, steps = _options(spec, order, casting, optimize, len(values))
     arrays, element = _operands(values, dtype, casting)
@@ -82,12 +88,32 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         op = _op(text, check_target(target), check_threads(threads))
         # A program's inputs come in the order in which its statements read them.
         found = op(*[arrays[int(name[1:])] for name in op.inputs], out=direct)
+        if key is not None and all(a is b for a, b in zip(arrays, operands[1:], strict=True)):
+            if len(_CALLED) >= CALLED:
+                _CALLED.clear()
+            _CALLED[key] = op, [int(name[1:]) + 1 for name in op.inputs]
         found = found.T if turned else found
     if out is None:
         return found[()] if found.ndim == 0 else found
     if found is not direct:
         np.copyto(out, found, casting=narrowing)  # type: ignore[arg-type]
     return out
+
+
+CALLED = 512
+"""Contractions that a call finds again by its subscripts, and the shapes and types of its operands."""
+
+_CALLED: dict[Any, tuple[Op, list[int]]] = {}
+
+
+def _key(operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Under which a call of subscripts and arrays of numpy is found again; None for others."""
+    key: list[Any] = [operands[0] if operands else None]
+    for a in operands[1:]:
+        if type(a) is not np.ndarray:
+            return None
+        key += (a.shape, a.dtype)
+    return tuple(key) if type(key[0]) is str else None
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polytc.arguments import check_declared, check_number
+from polytc.arguments import check_declared, check_number, given_outputs
 from polytc.program.places import Place
 from polytc.program.scalars import DType
 from polytc.runtime import strided
-from polytc.runtime.arrays import as_array, contiguous, dtype_of
+from polytc.runtime.arrays import allocate, argument_error, as_array, contiguous, dtype_of, output_buffers
 
 if TYPE_CHECKING:
+    from polytc.op import Op
     from polytc.program.program import Program
+    from polytc.stored_calls import Specialisation
 
 
 @dataclass
@@ -74,3 +76,30 @@ def _arrays(out: Any) -> list[np.ndarray]:
     """The arrays of numpy that `out=` gives."""
     given = out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else (out,)
     return [a for a in given if isinstance(a, np.ndarray)]
+
+
+def run(found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, op: Op, copied: Collection[str] = ()) -> Any:
+    """Run the code of an op. copied: names of the inputs that are not the caller's own arrays any more."""
+    copies: list[tuple[np.ndarray, ...]] = []
+    if found.program is not None and found.program.inouts:
+        from polytc.runtime.inplace import arranged
+
+        given = dict(zip(op.outputs, given_outputs(out, op.outputs))) if out is not None else {}
+        arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, op.outputs, given)
+        buffers, results = list(arrays.values()), [arrays[n] for n in op.outputs]
+    elif out is None:
+        results = [allocate(n, *expected) for n, expected in zip(op.outputs, found.outputs)]
+        buffers = [*inputs, *results]
+    else:
+        results, copies = output_buffers(op.outputs, given_outputs(out, op.outputs), found.outputs, found.order, inputs)
+        buffers = [*inputs, *results]
+    try:
+        found.executable.run(buffers)
+    except MemoryError:
+        raise argument_error("E209", f"there is no memory for the temporaries of {op.name}",
+                             "compute it in parts") from None
+    for place, made in copies:
+        np.copyto(place, made)
+    if out is not None:
+        return out
+    return results[0] if op._result is None else op._result(*results)

@@ -7,6 +7,7 @@ docs/errors.md lists every code of `TITLES` with its cause and its cure.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -50,13 +51,22 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+SHOWN = 160
+"""Characters of a line of source text that a message shows, around the carets."""
+
+
 def _excerpt(source: str, span: Span) -> list[str]:
     text = source.splitlines()
-    line = text[span.line - 1] if 0 < span.line <= len(text) else ""
-    width = max(1, min(span.end - span.start, len(line) - span.column + 1))
+    line, column = text[span.line - 1] if 0 < span.line <= len(text) else "", span.column - 1
+    width = max(1, min(span.end - span.start, len(line) - column))
+    if len(line) > SHOWN:
+        first = max(0, min(column - SHOWN // 4, len(line) - SHOWN))
+        before, after = "... " * (first > 0), " ..." * (first + SHOWN < len(line))
+        column, width = column - first + len(before), min(width, first + SHOWN - column)
+        line = f"{before}{line[first:first + SHOWN]}{after}"
     number = str(span.line)
     margin = " " * len(number)
-    return [f" {number} | {line}", f" {margin} | {' ' * (span.column - 1)}{'^' * width}"]
+    return [f" {number} | {line}", f" {margin} | {' ' * column}{'^' * width}"]
 
 
 class PolytcError(Exception):
@@ -116,6 +126,12 @@ class TargetError(CompileError):
 
 class ModelError(CompileError):
     """A model file cannot be imported (codes E6xx): truncated, not ONNX, unsupported operators, unsafe external data."""
+
+
+def shortened(error: PolytcError) -> PolytcError:
+    """The error without the frames of polytc's own modules, so that the line of the user's that led to it stands before the
+    message. POLYTC_TRACEBACK=full keeps them."""
+    return error if os.environ.get("POLYTC_TRACEBACK") == "full" else error.with_traceback(None)
 
 
 def fail(code: str, message: str, span: Span | None = None, notes: Iterable[str] = (), *,

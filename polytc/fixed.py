@@ -18,8 +18,10 @@ from polytc.native import forks
 from polytc.op import Op
 from polytc.program.scalars import DType
 from polytc.runtime.arrays import argument_error, as_input, dtype_of, output_buffers
+from polytc.runtime.libraries import library
 from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.packages import keep
+from polytc.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class _Ready:
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
 
 
-class FixedOp:
+class FixedOp(Shown):
     """An Op with values for some of its inputs; call it on the others, by position or by name.
 
         layer = polytc.compile("Y[n,m] += X[n,k]*W[m,k]", constants={"W": weights})
@@ -55,6 +57,7 @@ class FixedOp:
         self._constants = {n: np.array(as_input(n, a), copy=True, order="C") for n, a in constants.items()}
         self.inputs = tuple(n for n in op.inputs if n not in self._constants)
         self.outputs, self.name = op.outputs, op.name
+        self.text, self._entry, self.__doc__ = op.text, op._entry, op.text
         self._ready: LRUCache[tuple[Any, ...], _Ready] = LRUCache(64)
         self._lock = forks.Lock()
 
@@ -69,7 +72,7 @@ class FixedOp:
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
-        arrays = self._arrays(args, named)
+        arrays, turn = self._arrays(args, named), library((*args, *named.values())) if out is None else None
         ready = self._specialised(arrays)
         inputs = [arrays[n] for n in ready.order]
         given = [None] * len(ready.outputs) if out is None else given_outputs(out, self.outputs)
@@ -77,6 +80,7 @@ class FixedOp:
         ready.executable.run([*inputs, *results])
         for place, made in copies:
             np.copyto(place, made)
+        results = results if turn is None else [turn(a) for a in results]
         return out if out is not None else results[0] if len(results) == 1 else tuple(results)
 
     def _arrays(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, np.ndarray]:

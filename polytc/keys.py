@@ -20,10 +20,10 @@ from polytc import extensions
 from polytc.codegen.target import Target
 from polytc.machine import Machine
 from polytc.native import jit
+from polytc.options import REQUESTS
 from polytc.poly import isl
 from polytc.program.canonical import canonical
 from polytc.program.program import Program
-from polytc.schedule import automatic
 
 _STARTED = time.time() - 1.0
 """No later than when this process read the first of the source files: importing them takes less than a second."""
@@ -31,7 +31,7 @@ _STARTED = time.time() - 1.0
 
 def key(program: Program, target: Target, schedule: str | None) -> str:
     """The key, in hexadecimal. A schedule in YAML refers to statements and indices by name, so that these count then."""
-    named = schedule not in automatic.REQUESTS
+    named = schedule not in REQUESTS
     kind = type(target)
     around = _surroundings(f"{kind.__module__}.{kind.__qualname__} {target.name}{_choices(target)}", target.machine)
     text = "\n".join([around, repr(schedule), canonical(program, names=named)])

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from polytc import compiler
 from polytc.codegen.target import Executable, Target
 from polytc.machine import Machine
+from polytc.options import REQUESTS
 from polytc.program import number_inputs
 from polytc.program.program import Program
 from polytc.rewrite.index_checks import check_indices, decides
@@ -15,7 +16,6 @@ from polytc.runtime import packages
 from polytc.runtime.arrays import argument_error
 from polytc.runtime.checked import Checked
 from polytc.runtime.reference import Reference
-from polytc.schedule.automatic import REQUESTS
 from polytc.schedule.user.recipe import Recipe
 from polytc.targets import registry
 

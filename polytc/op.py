@@ -6,7 +6,7 @@ The front end and the compiler are imported by the methods that need them: a cal
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -32,14 +32,16 @@ from polytc.arguments import (
     usage,
     with_options,
 )
-from polytc.converted import Converted, convert
+from polytc.converted import Converted, convert, run
 from polytc.native import forks
 from polytc.native.threads import default_threads
 from polytc.options import check_checked, check_licence, check_threads, check_typical
 from polytc.program.scalars import DTYPES, DType
-from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of, output_buffers
+from polytc.runtime.arrays import allocate, argument_error, as_input, dtype_of
 from polytc.runtime.call_fast_path import fast_path, no_fast_path
+from polytc.runtime.libraries import library
 from polytc.runtime.lru_cache import LRUCache
+from polytc.shown import Shown
 from polytc.stored_calls import Specialisation
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ _Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str,
 """Shapes and types of arrays, and numbers, that an Op was called with."""
 
 
-class Op:
+class Op(Shown):
     """A compiled program; call it on arrays, by position in the order of `inputs` or by name.
 
         mm = polytc.compile("C[i,j] += A[i,k]*B[k,j]")
@@ -83,6 +85,7 @@ class Op:
         signature = stored_calls.signature(text, check_entry(entry))
         check_names(text, signature, attrs or {}, scalars or {}, entry)
         self.text, self.name, self.target, self._entry = text, signature.name, target, entry
+        self.__doc__ = text
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
@@ -133,16 +136,29 @@ class Op:
 
         Raises ArgumentError E401-E409 where an argument does not fit, CompileError where the program does not fit the shapes.
         """
-        if self._last is not None and not named and len(args) == len(self.inputs):
-            result = self._last.fast_path(args, out)
+        inputs, last = self.inputs, self._last
+        if named and not args and len(named) == len(inputs):
+            try:  # noqa: SIM105 -- suppress() takes longer than the call
+                args, named = tuple(map(named.__getitem__, inputs)), {}
+            except KeyError:
+                pass
+        if last is not None and not named and len(args) == len(inputs):
+            result = last.fast_path(args, out)
             if result is not None:
                 return result
+        try:
+            return self._call(args, out, named)
+        except errors.PolytcError as error:
+            raise errors.shortened(error)  # noqa: B904 -- the same one
+
+    def _call(self, args: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """A call that is not like the last one."""
         if named or len(args) != len(self.inputs):
             loose = self._loose(named)
             if loose:
                 rest = {n: v for n, v in named.items() if n not in loose}
                 return self._bound(loose)(*args, out=out, **rest)
-            args = in_order(self.name, self.inputs, args, named)
+            args = in_order(self.name, self.inputs, args, named, self.text, self._entry)
         key: list[Any] = []
         for a in args:
             if type(a) is not np.ndarray or not (a.flags.c_contiguous and a.flags.aligned):
@@ -157,7 +173,7 @@ class Op:
             return result
         if found.order != self.inputs:
             args = tuple(args[self.inputs.index(n)] for n in found.order)
-        return self._run(found, args, out)
+        return run(found, args, out, self)
 
     def specialise(self, shapes: Shapes, dtypes: DTypes | None = None,
                    scalars: Mapping[str, int | float] | None = None) -> Specialisation:
@@ -185,7 +201,7 @@ class Op:
         from polytc import enqueued, loading
 
         enqueued.check_queue(queue)
-        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True))
+        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named, self.text, self._entry), strict=True))
         if self._numbers:
             raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",
                                  "give numbers in compile(scalars=...)")
@@ -205,15 +221,16 @@ class Op:
         """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
         from polytc.targets.opencl.executable import OpenCLExecutable
 
-        arrays = [as_input(n, a) for n, a in zip(self.inputs, in_order(self.name, self.inputs, args, named), strict=True)]
+        given = in_order(self.name, self.inputs, args, named, self.text, self._entry)
+        arrays = [as_input(n, a) for n, a in zip(self.inputs, given, strict=True)]
         found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
                                 {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})
         if not isinstance(found.executable, OpenCLExecutable) or found.program is None or found.program.inouts:
             raise argument_error("E412", f"{self!r} has no kernels that a device times", "profile() is for target='opencl', "
                                  "fixed sizes and programs that write nothing in place")
         results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
-        given = dict(zip(self.inputs, arrays))
-        return found.executable.timed([*(given[n] for n in found.order), *results])
+        by_name = dict(zip(self.inputs, arrays))
+        return found.executable.timed([*(by_name[n] for n in found.order), *results])
 
     @property
     def decisions(self) -> Record:
@@ -321,7 +338,7 @@ class Op:
         """Such a program as code, with this Op's options. A schedule for all sizes is not that of the programs which some sizes
         have of their own: these get the automatic one."""
         from polytc import loading
-        from polytc.schedule.automatic import REQUESTS
+        from polytc.options import REQUESTS
 
         schedule, given = self._schedule, self._schedule not in REQUESTS
         if given and self._open is not None and not program.sizes:
@@ -350,9 +367,16 @@ class Op:
 
     def _call_converted(self, args: tuple[Any, ...], out: Any) -> Any:
         """The general call: converts and checks every argument, compiles where needed."""
-        given = convert(dict(zip(self.inputs, args)), out, self._numbers, self._shapes, self._dtypes, self._in_place)
+        named = dict(zip(self.inputs, args))
+        for n in self._numbers:
+            rank = getattr(named[n], "ndim", 0)
+            if rank and isinstance(rank, int):
+                raise lang.whole(self.text, self._entry, n, type(named[n]).__name__, rank)
+        given = convert(named, out, self._numbers, self._shapes, self._dtypes, self._in_place)
         found = self._specialise(tuple(given.key), given.shapes, given.dtypes, given.scalars, given.program)
-        return self._run(found, tuple(given.arrays[n] for n in found.order), out, given.copied)
+        result = run(found, tuple(given.arrays[n] for n in found.order), out, self, given.copied)
+        turn = library(args) if out is None else None
+        return result if turn is None else turn(result) if self._result is None else self._result(*map(turn, result))
 
     def _in_place(self, places: Mapping[str, Place], given: Converted) -> Program | None:
         """The program that reads arrays where they lie; None where they are copied, as all are behind so many such programs."""
@@ -364,32 +388,6 @@ class Op:
             plain = self.target == "cpu" and self._schedule is None and not (self._checked or self._open or self.inouts)
             self._lying[key] = read_in_place(self.program(given.shapes, given.dtypes), places) if plain else None
         return self._lying.get(key)
-
-    def _run(self, found: Specialisation, inputs: tuple[np.ndarray, ...], out: Any, copied: Collection[str] = ()) -> Any:
-        """copied: names of the inputs that are not the caller's own arrays any more."""
-        copies: list[tuple[np.ndarray, ...]] = []
-        if found.program is not None and found.program.inouts:
-            from polytc.runtime.inplace import arranged
-
-            given = dict(zip(self.outputs, given_outputs(out, self.outputs))) if out is not None else {}
-            arrays = arranged(found.program, dict(zip(found.order, inputs)), copied, self.outputs, given)
-            buffers, results = list(arrays.values()), [arrays[n] for n in self.outputs]
-        elif out is None:
-            results = [allocate(n, *expected) for n, expected in zip(self.outputs, found.outputs)]
-            buffers = [*inputs, *results]
-        else:
-            results, copies = output_buffers(self.outputs, given_outputs(out, self.outputs), found.outputs, found.order, inputs)
-            buffers = [*inputs, *results]
-        try:
-            found.executable.run(buffers)
-        except MemoryError:
-            raise argument_error("E209", f"there is no memory for the temporaries of {self.name}",
-                                 "compute it in parts") from None
-        for place, made in copies:
-            np.copyto(place, made)
-        if out is not None:
-            return out
-        return results[0] if self._result is None else self._result(*results)
 
 
 def _again(text: str, target: str | Target, options: Options) -> Op:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from polytc.errors import ArgumentError, fail, register
 
-register(E410="option is not valid")
+register(E410="option is not valid", E702="the text is not a schedule")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,18 @@ THREADS = 1024
 """How many threads may work on one call: more than any processor has, few enough to be started."""
 
 
+REQUESTS = (None, "isl", "program", "min", "smart", "max")
+"""The schedules that have a name; the last three are the policies of fusion, schedule/fusion/policies.py."""
+
+
+def check_request(text: str) -> None:
+    """Refuses a word that names no schedule (E702)."""
+    if re.fullmatch(r"\s*[\w.-]*\s*", text) and text not in REQUESTS:
+        raise fail("E702", f"there is no schedule {text.strip()!r}", notes=[
+            f"those with a name are {', '.join(r for r in REQUESTS if r is not None)}",
+            "another one is the text or the file that polytc.schedule makes, or isl's YAML"])
+
+
 def check_threads(threads: int | None) -> int | None:
     """`threads` if it is None or an int from 1 to THREADS; E410 else."""
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -58,6 +71,17 @@ def check_algebra(algebra: str | None) -> str:
         raise _refused(f"{name} is {value!r}, not 'fast' or 'direct'",
                        "'direct' keeps the products that are written; 'fast' may take algorithms with fewer products")
     return value
+
+
+_VARIABLES: Any = getattr(os.environ, "_data", os.environ)
+"""The variables as os.environ holds them, which it decodes at each look: half a microsecond that a call can save."""
+
+_NAMES = [getattr(os.environ, "encodekey", str)(n) for n in ("POLYTC_ALGEBRA", "POLYTC_CHECK_INDICES")]
+
+
+def environment() -> tuple[Any, Any]:
+    """What the environment says of calls that say nothing themselves, to be compared with what it said before."""
+    return _VARIABLES.get(_NAMES[0]), _VARIABLES.get(_NAMES[1])
 
 
 def check_licence(algebra: str | None, fast: bool) -> Licence:

@@ -14,11 +14,10 @@ from polytc.cli import options
 from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_models
 from polytc.codegen.passes import PASSES
 from polytc.decisions import Alternative, Record
-from polytc.options import check_licence
+from polytc.options import REQUESTS, check_licence
 from polytc.program.program import Program
 from polytc.rewrite import table as rewrites
 from polytc.rewrite.tidy import hoist
-from polytc.schedule import automatic
 
 if TYPE_CHECKING:
     from polytc.compiler import Lowered
@@ -68,7 +67,7 @@ def emit(program: options.Source,
                                    machine=machine)
         printed = _alternatives(ways)
     else:
-        recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
+        recipe = schedule if schedule in REQUESTS else Path(schedule).read_text(encoding="utf-8")
         printed = _stage(polytc.lower(text, target, **arguments, schedule=recipe, algebra=algebra, fast=fast,
                                       decisions=decided, machine=machine), stage)
     _write(printed, output)

@@ -14,8 +14,7 @@ from polytc.cli.model_programs import Kernel, chosen, is_model, refuse_for_model
 from polytc.explanation import explain as explained
 from polytc.machine import DEVICES
 from polytc.native.threads import default_threads
-from polytc.options import check_licence
-from polytc.schedule import automatic
+from polytc.options import REQUESTS, check_licence
 from polytc.targets.opencl import static
 from polytc.targets.opencl.target import OpenCLTarget
 
@@ -49,7 +48,7 @@ def explain(program: options.Source, target: options.Target = "cpu",
         lowered = compiler.lower_program(made, OpenCLTarget(DEVICES[target]))
         print("\n".join([static.HEAD, *static.table(lowered.source, target), *(f"warning: {x}" for x in lowered.starving)]))
         return
-    recipe = schedule if schedule in automatic.REQUESTS else Path(schedule).read_text(encoding="utf-8")
+    recipe = schedule if schedule in REQUESTS else Path(schedule).read_text(encoding="utf-8")
     found = polytc.explain(options.read_text(program), target, shapes=options.open_shapes(shape),
                            dtypes=options.pairs(dtype, "--dtype"), attrs=options.values(attr, "--attr"),
                            scalars=options.values(scalar, "--scalar"), schedule=recipe, algebra=algebra, fast=fast,

@@ -10,9 +10,8 @@ import typer
 
 import polytc
 from polytc.cli.model import fixed_shapes
-from polytc.options import Licence
+from polytc.options import REQUESTS, Licence
 from polytc.program.program import Program
-from polytc.schedule import automatic
 
 Kernel = Annotated[str | None, typer.Option(
     "--kernel", metavar="N|NAME", help="Of a model: the number of one of its kernels, or a part of the label of its nodes.")]
@@ -33,8 +32,8 @@ def refuse_for_models(dtype: object, attr: object, scalar: object, schedule: str
         raise typer.BadParameter("--machine is for one program; polytc compile and polytc bench take it for models")
     if decisions is not None:
         raise typer.BadParameter("--decisions FILE is for one program")
-    if schedule is not None and schedule not in automatic.REQUESTS:
-        words = ", ".join(filter(None, automatic.REQUESTS))
+    if schedule is not None and schedule not in REQUESTS:
+        words = ", ".join(filter(None, REQUESTS))
         raise typer.BadParameter(f"--schedule FILE is for one program; for a model there are {words}")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from polytc.lang.building import build
     from polytc.lang.definitions.parameters import Param, Signature
     from polytc.lang.definitions.signatures import dimensions, names, signature
+    from polytc.lang.definitions.uses import missing, unknown, whole
     from polytc.program.evaluator import evaluate
 
 _HOME = {
@@ -20,9 +21,10 @@ _HOME = {
     "evaluate": "polytc.program.evaluator",
     **dict.fromkeys(("Param", "Signature"), "polytc.lang.definitions.parameters"),
     **dict.fromkeys(("dimensions", "names", "signature"), "polytc.lang.definitions.signatures"),
+    **dict.fromkeys(("missing", "unknown", "whole"), "polytc.lang.definitions.uses"),
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["Param", "Signature", "build", "dimensions", "evaluate", "names", "signature"]
+__all__ = ["Param", "Signature", "build", "dimensions", "evaluate", "missing", "names", "signature", "unknown", "whole"]
 
 __getattr__ = lazily(__name__, _HOME)

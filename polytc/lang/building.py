@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from polytc.lang.soundness.coverage import Coverage, Image
 from polytc.lang.soundness.place import Placing
 from polytc.lang.soundness.proof import Prover
 from polytc.lang.splice import Instance
-from polytc.lang.typing import ranges
+from polytc.lang.typing import cures, ranges
 from polytc.lang.typing.agreement import check_extents
 from polytc.lang.typing.declare import Declarations, check_outputs, declare
 from polytc.lang.typing.inference import infer
@@ -184,7 +184,7 @@ def _lower_all(body: list[sx.Statement], d: Declarations, functions: frozenset[s
         lowered = lower_statement(s.label.name if s.label else f"S{k}", s, scope, report)
         if s.components and not _one_tuple(s, lowered, body[:k - 1], out, report):
             lowered = None
-        if lowered is not None and not _typed(lowered, d.dtypes.get(s.target), report):
+        if lowered is not None and not _typed(lowered, d.dtypes.get(s.target), d.numbers, report):
             lowered = None
         if lowered is None:
             broken.add(s.target)
@@ -215,8 +215,8 @@ def _one_tuple(s: sx.Statement, lowered: Lowered | None, before: list[sx.Stateme
     return True
 
 
-def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
-    """The update operator and the declared type suit the value; `=` reduces nothing."""
+def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Report) -> bool:
+    """The update operator and the declared type suit the value; `=` reduces nothing. sizes: names of numbers."""
     before = len(report.found)
     span, value = s.source.span, s.value
     used = {n.name for b in s.limits for e in (b.lower, b.upper) for n in pr.walk(e) if isinstance(n, pr.Index)}
@@ -225,8 +225,10 @@ def _typed(s: Lowered, declared: DType | None, report: Report) -> bool:
         loose = set(extra) - s.subscripted
         unknown = f"if {', '.join(sorted(loose))} is to be a number, give it with scalars={{...}}" if loose else ""
         names = ", ".join(f"`{i}`" for i in extra)
-        report.add("E112", f"`=` does not reduce, and {names} is not on the left side", span,
-                   "write `+=` (or `max=`, ...) to reduce, or use it on the left side", unknown)
+        near = [closest(i, sizes) for i in sorted(loose)]
+        report.add("E112", f"`=` does not reduce, and {names} is not on the left side",
+                   cures.use(s.source, extra[0]) if loose == set(extra) else span, *near,
+                   *cures.of_free_index(s.source, extra, report.source) * (loose != set(extra)), unknown)
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")

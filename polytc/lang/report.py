@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from polytc.errors import CompileError, Diagnostic, Span
 
@@ -23,7 +24,17 @@ class Report:
     def stop(self) -> None:
         """Raise what was found, in the order of the text; nothing happens if nothing was found."""
         if self.found:
-            raise CompileError(sorted(self.found, key=lambda d: d.span.start if d.span else -1), self.source)
+            found = [_quoting(d, self.source) for d in self.found]
+            raise CompileError(sorted(found, key=lambda d: d.span.start if d.span else -1), self.source)
+
+
+def _quoting(d: Diagnostic, source: str) -> Diagnostic:
+    """The diagnostic with the read itself in the cure that guards it:  `(T[...] else 0)` -> `(T[i-1] else 0)`."""
+    read = source[d.span.start:d.span.end] if d.span is not None else ""
+    general = f"({read.partition('[')[0]}[...] else 0)"
+    if not read.endswith("]") or "\n" in read:
+        return d
+    return replace(d, notes=tuple(n.replace(general, f"({read} else 0)") for n in d.notes))
 
 
 def closest(name: str, candidates: Iterable[str]) -> str:

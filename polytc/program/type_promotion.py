@@ -184,7 +184,9 @@ def binary(op: str, a: Value, b: Value) -> Value:
     dtype = common(a, b)
     if op in ("&", "|", "^", "<<", ">>"):
         if dtype.is_float or (dtype == BOOL and op in ("<<", ">>")):
-            raise TypeProblem("E304", f"`{op}` needs integers, not {a.dtype} and {b.dtype}", "cast first, e.g. `i32(...)`")
+            raise TypeProblem("E304", f"`{op}` needs integers, not {a.dtype} and {b.dtype}",
+                              *["a power is written `pow(a, b)`"] * (op == "^"),
+                              "cast first, e.g. `i32(...)`")
     elif dtype == BOOL:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; for logic use `&&`, `||`, `!`")
     elif op == "/" and not dtype.is_float:

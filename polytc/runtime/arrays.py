@@ -17,6 +17,7 @@ from polytc import errors
 from polytc.errors import ArgumentError, CompileError, fail
 from polytc.program import scalars
 from polytc.program.scalars import DType
+from polytc.runtime.libraries import bits_of_bf16
 
 errors.register(E402="argument is not an array", E403="element type is not supported", E404="byte order is not the machine's",
                 E407="output array cannot be used", E408="output overlaps another argument")
@@ -178,12 +179,12 @@ def _number(name: str, value: bool | int | float | np.generic) -> np.ndarray:
 
 def _from_dlpack(name: str, value: Any) -> np.ndarray:
     try:
-        return np.from_dlpack(value)
+        bits = bits_of_bf16(value)
+        return np.from_dlpack(value) if bits is None else bits
     except Exception as error:
         raise argument_error("E402", f"{name} is {_kind(value)} that cannot be shared with numpy", str(error),
                              "it must be a dense tensor in the CPU's memory, without gradient",
-                             f"a bf16 tensor of torch: pass {name}.view(torch.uint16), and dtypes={{{name!r}: 'bf16'}} to "
-                             f"compile()") from error
+                             "a bf16 tensor needs the package ml_dtypes") from error
 
 
 def _has_buffer(value: Any) -> bool:

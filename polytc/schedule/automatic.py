@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from polytc import errors
 from polytc.decisions import Record
 from polytc.machine import Machine
+from polytc.options import check_request
 from polytc.poly import isl, nest
 from polytc.poly.dependences import Dependences, analyse
 from polytc.poly.nest import Nest
@@ -22,10 +21,6 @@ from polytc.schedule.gpu import strategy as gpu
 from polytc.schedule.tree import Schedule, checked, from_yaml
 
 errors.register(E706="the legality of a schedule cannot be decided")
-
-
-REQUESTS = (None, "isl", "program", *policies.POLICIES)
-"""Requests other than the text of a schedule."""
 
 
 def schedule(scop: Scop, deps: Dependences, machine: Machine, request: str | None = None, given: Record | None = None
@@ -73,10 +68,7 @@ def simplest(scop: Scop, why: str) -> Schedule:
 
 
 def _given(text: str, scop: Scop, deps: Dependences) -> Schedule:
-    if re.fullmatch(r"\s*[\w.-]*\s*", text):
-        raise errors.fail("E702", f"there is no schedule {text.strip()!r}", notes=[
-            f"those with a name are {', '.join(r for r in REQUESTS if r is not None)}",
-            "another one is the text or the file that polytc.schedule makes, or isl's YAML"])
+    check_request(text)
     try:
         return isl.bounded(scop.ctx, isl.BUDGET, lambda: from_yaml(text, scop, deps))
     except isl.QuotaExceeded as e:

@@ -70,7 +70,7 @@ ROWS = [
     ("E111", "C[i] = v[i*i]", "i*i", ""),
     ("E111", "C[i] = v[i] where i*i < 5", "i*i < 5", ""),
     ("E112", "C[i] = A[i,j]", "C[i] = A[i,j]", "`+=`"),
-    ("E112", "C[i] = alpha * v[i]", "C[i] = alpha * v[i]", "scalars={"),
+    ("E112", "C[i] = alpha * v[i]", "alpha", "scalars={"),
     ("E113", "C[i] = exp((v[i] * 2 else 0))", "v[i] * 2", "A[i-1] else 0"),
     ("E113", "C[i] = v[i] else w[i]", "w[i]", "a number"),
     ("E113", "C[i] = v[i] else identity", "v[i] else identity", "+="),
@@ -269,4 +269,4 @@ E203: dimension 1 of `T` is read out of bounds
  2 | Y[b,o] = T[b,o-1] where o in 0:3
    |          ^^^^^^^^
   note: o=0 reads T[_, -1], extent 3
-  note: narrow the range with `where`, or guard the read: `(T[...] else 0)`"""
+  note: narrow the range with `where`, or guard the read: `(T[b,o-1] else 0)`"""

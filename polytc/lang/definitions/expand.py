@@ -41,7 +41,8 @@ def _attributes(function: sx.Function, attrs: Mapping[str, Any], report: Report)
     values = {name: plain_number(attrs.get(name, a.default)) for name, a in known.items()}
     for name, value in values.items():
         if value is None:
-            report.add("E107", f"the attribute `{name}` of `{function.name}` must be given", known[name].span)
+            report.add("E107", f"the attribute `{name}` of `{function.name}` must be given", known[name].span,
+                       f'attrs={{"{name}": ...}}')
         elif isinstance(value, (list, tuple)):
             values[name] = tuple(map(plain_number, value))
             if not all(isinstance(v, (int, float)) for v in values[name]):

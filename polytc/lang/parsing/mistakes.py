@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from polytc import errors
 from polytc.errors import CompileError, Span
+from polytc.lang.parsing.habits import recognised
 
 if TYPE_CHECKING:
     from lark import Token
@@ -36,24 +36,27 @@ _MISTAKES = {
 }
 """Advice -> broken programs that deserve it; an error in the same parser state gets the same advice."""
 
-_NEAR = {
-    r"\b(?:np|numpy|math|torch|jnp|tf|F)\.\w+\($": "functions are called by their names alone: `exp(x)`",
-    r"\d[eE]$": "a number is written `3`, `0.5` or `1e-3`",
-}
-"""What a line has up to the token, that included -> advice."""
-_LOOP = re.compile(r"\bfor\b[^{]*\brange\s*\(|\bfor\b[^{;]*:\s*$|\S\s+for\s+\w+\s+in\b")
-"""A loop as Python has them, in a line."""
-
 _WORDS = {"or": "write `||`", "and": "write `&&`", "not": "write `!`", "if": "a conditional value is written `c ? a : b`",
           "else": "`else` guards one read in parentheses: `(A[i-1] else 0)`",
           **dict.fromkeys(("in", "where", "for", "def", "op", "assume", "inout", "precise"), "a reserved word is no name")}
 """Words of other languages -> what is written here."""
 
 
+_CHARACTERS = {
+    **dict.fromkeys("'\"\u201c\u201d\u2018\u2019", "strings are not part of the language"),
+    "@": "a matrix product is written `C[i,j] += A[i,k] * B[k,j]`", "\\": "a line goes on where an operator stands at its end",
+    "\u2264": "write `<=`", "\u2265": "write `>=`", "\u2260": "write `!=`", "\u00d7": "write `*`", "\u00b7": "write `*`",
+    "\u22c5": "write `*`", "\u2212": "write `-`", "\u2013": "write `-`", "\u2192": "write `->`", "\u2208": "write `in`",
+    "\u2211": "a sum is an update: `S += A[i]`", "\u03a3": "a sum is an update: `S += A[i]`", "\u221a": "write `sqrt(x)`",
+    "\u2190": "write `=`", "\u00b2": "write `x * x`", "\u00b3": "write `pow(x, 3)`", "\u2026": "write every index",
+    "\u221e": "write `inf`", "$": "a name is letters, digits and `_`", "`": "a name stands by itself",
+}
+"""A character -> what is written here."""
+
+
 def foreign(at: Span, text: str) -> CompileError:
     """The diagnostic for a character outside of the language."""
-    cure = {"'": "strings are not part of the language", '"': "strings are not part of the language",
-            "@": "a matrix product is written `C[i,j] += A[i,k] * B[k,j]`"}.get(text[at.start])
+    cure = _CHARACTERS.get(text[at.start])
     return errors.fail("E003", f"the character {text[at.start]!r} is not part of the language", at, [cure] if cure else [],
                        source=text)
 
@@ -66,28 +69,26 @@ def explain(error: Any, text: str, parse: Callable[[str], Any]) -> CompileError:
     unclosed = _unclosed(text)
     if unclosed is not None and token.type in ("$END", "RBRACE", "RPAR", "RSQB", *STARTS):
         return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, source=text)
+    form = recognised(text, span)
+    if form is not None:
+        at, cure = form
+        shown = text[at.start:at.end]
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        return errors.fail("E001", f"`{shown}` does not belong here", at, [cure], source=text)
+    if token in (")", "]", "}") and _unclosed(text, span.start) is None:
+        return errors.fail("E001", f"`{token}` closes nothing", span, ["no bracket is open here: leave it out"], source=text)
     found = "the end of the text" if token.type == "$END" else f"`{token}`"
     examples = {advice: [prefix + e for e in broken for prefix in ("", "Z = 0\n")] for advice, broken in _MISTAKES.items()}
-    advice = _nearby(text, span) or _WORDS.get(str(token)) or error.match_examples(parse, examples, use_accepts=False)
+    advice = _WORDS.get(str(token)) or error.match_examples(parse, examples, use_accepts=False)
     return errors.fail("E001", f"{found} does not belong here", span, [advice] if advice else [], source=text)
 
 
-def _nearby(text: str, at: Span) -> str | None:
-    """Advice for what stands around an error in its line, or before that."""
-    lines = text.split("\n")[max(0, at.line - 2):at.line]
-    begin = text.rfind("\n", 0, at.start) + 1
-    if any(map(_LOOP.search, lines)):
-        return "statements hold for all values of their indices, `Y[i] = ... where i in 0:9`; " \
-               "what goes step by step is written `for i in 0:9 { ... }`"
-    return next((advice for pattern, advice in _NEAR.items() if re.search(pattern, text[begin:at.end])), None)
-
-
-def _unclosed(text: str) -> Span | None:
-    """The first bracket without its partner, comments left out."""
+def _unclosed(text: str, end: int | None = None) -> Span | None:
+    """The first bracket without its partner, comments left out. end: how far to look."""
     stack: list[tuple[str, Span]] = []
     pairs = {")": "(", "]": "[", "}": "{"}
     offset = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text[:end].split("\n"), 1):
         code = line.split("#", 1)[0]
         for column, char in enumerate(code):
             if char in pairs.values():

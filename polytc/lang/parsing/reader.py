@@ -41,7 +41,8 @@ class Reader:
         functions = [self.visit(c) for c in items if c.data in ("def_", "op_")]
         rest = [c for c in items if c.data not in ("def_", "op_")]
         if not items:
-            raise errors.fail("E004", "there is no statement", end(self.text), source=self.text)
+            raise errors.fail("E004", "there is no statement", end(self.text), ["the least program is `C[i] = A[i]`"],
+                              source=self.text)
         if functions and not (rest or results):
             return tuple(functions)
         outputs = self.visit(results[0].children[0]) if results else None

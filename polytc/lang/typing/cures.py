@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from polytc.errors import Span
+from polytc.lang.elsewhere import CURES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
-
-_ELSEWHERE = {
-    "sum": "a sum is an update: `S += A[i]`, `S[i] += A[i,j]`", "prod": "a product is an update: `P *= A[i]`",
-    "mean": "a mean is a sum, divided: `S += A[i]; M = S / A.shape[0]`",
-    "len": "an extent is written `A.shape[0]`", "size": "an extent is written `A.shape[0]`",
-    "matmul": "a matrix product is written `C[i,j] += A[i,k] * B[k,j]`",
-    "dot": "a dot product is written `S += A[i] * B[i]`",
-    "transpose": "a transposition is written `B[j,i] = A[i,j]`",
-    "range": "the bounds of an index are written `where i in lower:upper`",
-    "conv2d": "a convolution is written `O[m,h,w] += I[c,h+r,w+s] * W[m,c,r,s]`",
-    "argmax": "`(M[i], P[i]) argmax= (A[i,j], j)` gives value and place",
-    "argmin": "`(M[i], P[i]) argmin= (A[i,j], j)` gives value and place",
-    "relu": "write `max(x, 0)`", "sigmoid": "write `1 / (1 + exp(-x))`", "square": "write `x * x`",
-    "where": "a conditional value is written `c ? a : b`",
-    "softmax": "in statements: `M max= A[i]; E[i] = exp(A[i] - M); S += E[i]; Y[i] = E[i] / S`",
-}
-"""Functions of other languages -> what is written here."""
+from polytc.lang.typing.lowered import Lowered
+from polytc.program import program as pr
 
 
 def of_call(fn: str, known: Iterable[str]) -> str:
     """For a function that there is not."""
-    return _ELSEWHERE.get(fn.lower()) or closest(fn, known) or "operators are written element by element, with indices"
+    return CURES.get(fn.lower()) or closest(fn, known) or "operators are written element by element, with indices"
 
 
 def of_float_subscript(e: sx.Expr) -> str:
@@ -39,14 +26,89 @@ def _divides(e: sx.Expr) -> bool:
     return isinstance(e, sx.Binary) and (e.op == "/" or _divides(e.a) or _divides(e.b))
 
 
-def of_early_read(tensor: str, target: str) -> list[str]:
-    """For a tensor without a writer before the statement that reads it. target: what the statement writes."""
-    if tensor != target:
+def of_early_read(read: sx.Access, s: sx.Statement, source: str) -> list[str]:
+    """For a tensor without a writer before the statement `s` that reads it: an array changed in place, or a recurrence."""
+    tensor, text = read.tensor, source[s.span.start:s.span.end] or f"{read.tensor}[...] = ..."
+    if tensor != s.target:
         return [f"write `{tensor}` in a statement before this one, or call it otherwise if it is an input"]
+    if _texts(read.subscripts, source) == _texts(s.subscripts, source):
+        return [of_changed(s, source)]
+    plain = [e.id for e in s.subscripts if isinstance(e, sx.Name)]
+    index = plain[0] if plain else "i"
     return [f"where an element follows from another one, begin `{tensor}` and go on in a loop: "
-            f"`for i in 1:N {{ {tensor}[i] = {tensor}[i-1] + ... }}`",
-            f"an array of the caller that is changed in place is an argument: `def f(inout f32[N] {tensor}) -> ({tensor}) "
-            "{ ... }`"]
+            f"`for {index} in 1:N {{ {text} }}`, with N a number or an extent, `A.shape[0]`"]
+
+
+def of_changed(s: sx.Statement, source: str) -> str:
+    """For an array of the caller that a statement changes in place."""
+    sizes = ",".join("MNKLPQRS"[:len(s.subscripts)])
+    text = source[s.span.start:s.span.end] or "..."
+    return "an array of the caller that is changed in place is an argument: " \
+        f"`def f(inout f32[{sizes}] {s.target}) -> ({s.target}) {{ {text} }}`"
+
+
+def _texts(subscripts: Iterable[sx.Expr], source: str) -> list[str]:
+    return ["".join(source[e.span.start:e.span.end].split()) for e in subscripts]
+
+
+def use(s: sx.Statement, name: str) -> Span:
+    """Where a statement uses a name first, or all of it."""
+    rest: list[sx.Expr] = [s.value]
+    for c in s.clauses:
+        rest += [c.lower, c.upper] if isinstance(c, sx.RangeClause) else [c.value]
+    while rest:
+        e = rest.pop(0)
+        if isinstance(e, sx.Name) and e.id == name:
+            return e.span
+        rest = [*sx.operands(e), *rest]
+    return s.span
+
+
+def of_free_index(s: sx.Statement, free: Iterable[str], source: str) -> list[str]:
+    """For indices on the right of `=` only: a sum, or an array with more dimensions."""
+    left = ",".join([*_texts(s.subscripts, source), *free])
+    value = source[s.value.span.start:s.value.span.end]
+    return [f"write `+=` (or `max=`, ...) to reduce, or use it on the left side: `{s.target}[{left}] = {value}`"]
+
+
+def of_range(index: str, s: Lowered, source: str) -> list[str]:
+    """For an index without a range: where one is stated in memory, or half of it, say so."""
+    limit = next((b for b in s.limits if b.index == index), None)
+    if limit is not None:
+        given = next((source[c.span.start:c.span.end] for c in s.source.clauses
+                      if isinstance(c, sx.RangeClause) and c.index == index), f"{index} in ...")
+        return [f"`{given}` reads memory, which is known at run time only: say beside it how far it may go at most, "
+                f"`where {given}, {index} in 0:...`"]
+    notes = [f"state it: `where {index} in 0:...`"]
+    if any(isinstance(e, pr.Index) and e.name == index for c, _ in s.conditions for e in pr.walk(c)):
+        notes = [f"its conditions bound one end: state both, `where {index} in 0:...`"]
+    if s.source.op is not None and not any(isinstance(e, pr.Read) for e in pr.walk(s.value.expr)):
+        notes.append(of_changed(s.source, source))
+    return notes
+
+
+def of_rank(tensor: str, shape: Sequence[int] | None, rank: int) -> str:
+    """For a wrong number of subscripts."""
+    form = f"`{tensor}[{','.join('ijklmnop'[:rank])}]`" if rank else f"`{tensor}`"
+    return f"its shape is {tuple(shape)}: {form}" if shape is not None else f"write {form}"
+
+
+def of_affine(e: sx.Expr, s: sx.Statement) -> list[str]:
+    """For a subscript or a bound that is not affine: a division, or a name that has no value."""
+    if isinstance(e, sx.Call) and any(map(_divides, e.args)):
+        return ["divide integers by `//`, which rounds down: `i//2`"]
+    if isinstance(e, sx.Binary) and e.op in ("*", "%", "//") and isinstance(e.b, sx.Name) and \
+            e.b.id not in {x.id for x in s.subscripts if isinstance(x, sx.Name)}:
+        return [f"if `{e.b.id}` is a number, give it: `{e.b.id}=2` in the call, or scalars={{\"{e.b.id}\": 2}} to compile"]
+    return []
+
+
+def of_count(fn: str, given: int) -> str:
+    """For a function with the wrong number of arguments."""
+    if fn in ("max", "min"):
+        return f"the {fn}imum over an index is an update, `M {fn}= A[i]`" if given < 2 else \
+            f"`{fn}(a, b)` takes two: nest them for more, `{fn}(a, {fn}(b, c))`"
+    return ""
 
 
 OF_GUARD = ("where another element stands in its place, choose it by a condition, and guard the read with any number: "

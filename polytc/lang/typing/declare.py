@@ -98,7 +98,7 @@ def _input(name: str, shapes: Mapping[str, tuple[int, ...]], span: Span, d: Decl
     d.spans[name] = span
     if name not in shapes:
         report.add("E208", f"no shape is given for the input `{name}`", span, closest(name, shapes),
-                   "nothing in the program writes it, so it is an input")
+                   f"nothing in the program writes it, so it is an input: `shapes={{\"{name}\": (...)}}` states its shape")
         return False
     d.shapes[name] = tuple(int(n) for n in shapes[name])
     return True
@@ -138,7 +138,8 @@ def _scalar(p: sx.Param, value: int | float | bool, d: Declarations, report: Rep
     if p.dtype is not None and dtype is None:
         report.add("E307", f"there is no type `{p.dtype}`", p.span, closest(p.dtype, DTYPES))
     elif dtype is not None and not dtype.is_float and isinstance(value, float) and not value.is_integer():
-        report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span)
+        report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span,
+                   f"declare `f64 {p.name}`, or give {round(value)}")
     elif dtype is not None:
         d.numbers[p.name] = float(dtype.numpy.type(value)) if dtype.is_float else (
             bool(value) if dtype.kind == "b" else int(value))
@@ -154,7 +155,8 @@ def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) 
         if not isinstance(dim, sx.Name) or (dim.id in d.numbers and dim.id not in d.sizes):
             continue
         if d.sizes.setdefault(dim.id, extent) != extent:
-            report.add("E206", f"`{dim.id}` is {d.sizes[dim.id]} before and {extent} in `{p.name}`", dim.span)
+            report.add("E206", f"`{dim.id}` is {d.sizes[dim.id]} before and {extent} in `{p.name}`", dim.span,
+                       f"`{p.name}` has shape {tuple(shape)}: another array is meant, or another axis of this one")
         d.numbers[dim.id] = d.sizes[dim.id]
 
 
@@ -232,7 +234,9 @@ def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
             _declared_shape(f, p, d, report)
         elif p.name not in own:
             what = "is an input" if p.name in d.inputs else "is never written"
-            report.add("E109", f"the output `{p.name}` {what}", p.span, closest(p.name, own))
+            report.add("E109", f"the output `{p.name}` {what}", p.span,
+                       closest(p.name, own) or f"the statements write {', '.join(own)}",
+                       f"an output has a name behind its type: `-> ({p.name}[...] C)`" if p.name in DTYPES else "")
         else:
             d.outputs.append(p.name)
             _declared_shape(f, p, d, report)

@@ -187,19 +187,21 @@ class Expressions:
 
     def access(self, tensor: str, dims: Iterable[sx.Expr], span: Span) -> Value:
         scope = self.scope
-        subscripts = self._subscripts(tuple(dims))
+        dims = tuple(dims)
+        subscripts = self._subscripts(dims)
         if tensor not in scope.ranks:
             hint = closest(tensor, scope.ranks) or "it is no argument and nothing writes it"
             raise self.fail("E101", f"the tensor `{tensor}` is not known", span, hint)
         if scope.ranks[tensor] != len(subscripts):
             rank = scope.ranks[tensor]
-            raise self.fail("E105", f"`{tensor}` has {rank} dimensions and {len(subscripts)} subscripts here", span)
+            raise self.fail("E105", f"`{tensor}` has {rank} dimensions and {len(subscripts)} subscripts here", span,
+                            cures.of_rank(tensor, scope.shapes.get(tensor), rank))
         dtype = scope.dtypes.get(tensor)
         if tensor in scope.broken:
             raise Failed
         if dtype is None:
             raise self.fail("E212", f"`{tensor}` is read before anything writes it", span,
-                            *cures.of_early_read(tensor, self.s.target))
+                            *cures.of_early_read(sx.Access(tensor, dims, span), self.s, self.report.source))
         read = pr.Read(tensor, subscripts, dtype)
         self.spans.setdefault(read, span)
         return Value(read, weak_type=dtype == UNKNOWN)
@@ -214,7 +216,7 @@ class Expressions:
             raise self.fail("E308", f"this subscript is {value.dtype}, not an integer", e.span,
                             cures.of_float_subscript(e) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
-            raise self.fail("E111", "this is not affine", e.span,
+            raise self.fail("E111", "this is not affine", e.span, *cures.of_affine(e, self.s),
                             "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
         try:
             return type_promotion.adapt(value, I64)
@@ -224,7 +226,8 @@ class Expressions:
     def guarded(self, e: sx.Guarded, whole: bool) -> Value:
         read = self.value(e.access)
         if not isinstance(read.expr, pr.Read):
-            raise self.fail("E113", "`else` guards a read of a tensor", e.access.span, "write `(A[i-1] else 0)`")
+            raise self.fail("E113", "`else` guards a read of a tensor", e.access.span,
+                            "guard each read by itself: `(A[i-1] else 0) + (A[i+1] else 0)`")
         if e.default is None:
             return self.identity_guard(read.expr, e, whole)
         default = self.value(e.default)
@@ -275,7 +278,8 @@ class Expressions:
         if expected is None:
             raise self.unknown_call(e)
         if len(e.args) != expected:
-            raise self.fail("E103", f"`{e.fn}` takes {expected} argument{'s' * (expected > 1)}, {len(e.args)} given", e.span)
+            raise self.fail("E103", f"`{e.fn}` takes {expected} argument{'s' * (expected > 1)}, {len(e.args)} given", e.span,
+                            cures.of_count(e.fn, len(e.args)))
         args = list(self.both(*e.args))
         return type_promotion.cast(args[0], dtype) if dtype else type_promotion.call(e.fn, args)
 

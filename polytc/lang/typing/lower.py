@@ -5,7 +5,8 @@ from __future__ import annotations
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.parsing import syntax as sx
-from polytc.lang.report import Report
+from polytc.lang.report import Report, closest
+from polytc.lang.typing import cures
 from polytc.lang.typing.expressions import Expressions, Failed, negative, reading
 from polytc.lang.typing.lowered import Bound, Lowered, Scope
 from polytc.program import program as pr
@@ -85,7 +86,7 @@ class _Lowering(Expressions):
         rank = self.scope.ranks.get(s.target, len(s.subscripts))
         if rank != len(s.subscripts):
             raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here",
-                            s.target_span)
+                            s.target_span, cures.of_rank(s.target, self.scope.shapes.get(s.target), rank))
         return tuple(self.subscript(e) for e in s.subscripts)
 
     # ---- loops and clauses
@@ -103,7 +104,9 @@ class _Lowering(Expressions):
             unknown = next((i for i in self.order if i not in outer), None)
             if unknown is not None:
                 raise self.fail("E101", f"`{unknown}` is not known in the range of a `for`", c.span,
-                                "it may use sizes, numbers and the indices of the loops around it")
+                                closest(unknown, self.scope.numbers),
+                                f"if it is a number, give it: `{unknown}=...` in the call, or scalars={{\"{unknown}\": ...}}",
+                                "a range may use sizes, numbers and the indices of the loops around it")
             step = self.step(c)
             if reading(low) or reading(high):
                 if step != 1:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.report import Report
+from polytc.lang.typing import cures
 from polytc.lang.typing.lowered import Bound, Lowered
 from polytc.program import program as pr
 from polytc.program.affine import QuasiAffine, affine, indices, interval, solve
@@ -64,7 +65,7 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
     missing = [i for i in s.indices if i not in box]
     for index in missing:
         report.add("E201", f"the range of `{index}` cannot be inferred", s.source.span, *solver.reason(index),
-                   f"state it: `where {index} in 0:...`")
+                   *cures.of_range(index, s, report.source))
     if missing:
         return None
     box = {i: (low, max(high, low - 1)) for i, (low, high) in box.items()}

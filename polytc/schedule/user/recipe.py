@@ -17,7 +17,7 @@ from polytc.schedule import tree
 from polytc.schedule.user import completion, copies, extents, loopnest, pseudocode, reading, saved
 from polytc.schedule.user.directives import caching
 from polytc.schedule.user.saved import Saved
-from polytc.schedule.user.steps import Steps
+from polytc.schedule.user.steps import Steps, by_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ class Recipe(Steps):
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.program, self.body, self.steps, self.exact, self.copied, self.base, self.machine_of)
 
+    @by_tensor
     def cache(self, statement: str, tensor: str, at: str | None = None, space: str = "local") -> Recipe:
         """Let a statement read a copy of a tensor, which a statement of its own makes: `S1_A` makes `A_S1` for S1.
 

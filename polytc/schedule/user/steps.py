@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from polytc import errors
 from polytc.poly import isl
 from polytc.poly.dependences import Dependences
 from polytc.poly.scop import Scop
 from polytc.program import program as pr
+from polytc.program.names import update_of
 from polytc.schedule import tree
 from polytc.schedule.user import extents, loopnest
 from polytc.schedule.user.directives import fusion, kinds, offset, order, tiling
 from polytc.schedule.user.loopnest import Body
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_tensor(method: F) -> F:
+    """A method whose statement may be named by the tensor that it alone writes, besides what initialises it: "C" for S1 of
+    `C[i,j] += A[i,k]*B[k,j]`."""
+    @functools.wraps(method)
+    def named(self: Steps, statement: str, *args: Any, **more: Any) -> Any:
+        return method(self, self.called(statement), *args, **more)
+    return cast(F, named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +48,25 @@ class Steps:
     body: Body
     steps: tuple[str, ...] = ()
 
+    def called(self, name: str) -> str:
+        """The statement of that name, or the only one but for initialisations that writes the tensor of that name. Raises E707
+        where several do; any other name comes back as it is."""
+        if name in loopnest.statements(self.body):
+            return name
+        found = [s.name for s in self.program.statements if s.target == name and update_of(s.name) is None]
+        if len(found) > 1:
+            raise errors.fail("E707", f"several statements write {name!r}", notes=[f"name one: {', '.join(found)}"])
+        return found[0] if found else name
+
     # ---- loops in pieces
 
+    @by_tensor
     def split(self, statement: str, loop: str, factor: int, names: tuple[str, str] | None = None) -> Self:
         """for i -> for i.0: for i.1, the inner one with `factor` iterations. names: of the two. See directives.tiling.split."""
         body = tiling.split(self.body, statement, loop, factor, {loop: names} if names else None)
         return self.step(f"split {loop} by {factor}", body)
 
+    @by_tensor
     def tile(self, statement: str, sizes: Mapping[str, int] | None = None, names: tiling.Names | None = None,
              **more: int) -> Self:
         """for i: for j -> for i.0: for j.0: for i.1: for j.1. sizes: loop -> iterations a tile, also as keywords. See
@@ -52,11 +76,13 @@ class Steps:
 
     # ---- order
 
+    @by_tensor
     def interchange(self, statement: str, a: str, b: str) -> Self:
         """Exchange two loops of a perfect nest. See directives.order.reorder."""
         inner, outer = sorted((a, b), key=lambda n: -loopnest.depth(self.body, statement, n))
         return self.step(f"interchange {a},{b}", order.reorder(self.body, statement, (inner, outer)))
 
+    @by_tensor
     def reorder(self, statement: str, *loops: str) -> Self:
         """Permute loops of a perfect nest; they take each other's places. See directives.order.reorder."""
         return self.step(f"reorder {','.join(loops)}", order.reorder(self.body, statement, loops))
@@ -64,7 +90,7 @@ class Steps:
     def fuse(self, *statements: str, depth: int | None = None) -> Self:
         """Let statements share their outer loops. depth: how many they share then; None is as many as is legal. See
         directives.fusion.fuse."""
-        made = self
+        made, statements = self, tuple(map(self.called, statements))
         for other in statements[1:]:
             made = made._fuse(statements[0], other, depth)
         return made
@@ -84,6 +110,7 @@ class Steps:
 
     # ---- iterations moved
 
+    @by_tensor
     def shift(self, statement: str, amounts: Mapping[str, int] | None = None, **more: int) -> Self:
         """Run a statement's instances so many iterations of a loop later. amounts: loop -> iterations, also as keywords. See
         directives.offset.shift."""
@@ -92,12 +119,14 @@ class Steps:
             body = offset.shift(body, statement, name, by)
         return self.step(f"shift {statement} by {_pairs(wanted)}", body)
 
+    @by_tensor
     def skew(self, statement: str, loop: str, by: str, factor: int = 1) -> Self:
         """Run each iteration of a loop later by `factor` times the iteration of the loop `by`. See directives.offset.skew."""
         return self.step(f"skew {loop} by {factor}*{by}", offset.skew(self.body, statement, loop, by, factor))
 
     # ---- how iterations run
 
+    @by_tensor
     def unroll(self, statement: str, loop: str, factor: int | None = None) -> Self:
         """Write out a loop, or pieces of `factor` iterations. See directives.kinds.unroll. Raises E412 for a whole loop whose
         iterations are as many as an open size says."""
@@ -109,10 +138,12 @@ class Steps:
                                   "its sizes stay open", notes=[f'write out pieces of it: unroll("{statement}", "{loop}", 4)'])
         return self.step(f"unroll {loop}", kinds.unroll(self.body, statement, loop, factor))
 
+    @by_tensor
     def unroll_and_jam(self, statement: str, loop: str, factor: int) -> Self:
         """Write out pieces of `factor` iterations inside all other loops. See directives.kinds.innermost."""
         return self.step(f"unroll and jam {loop}", kinds.innermost(self.body, statement, loop, factor, "unroll"))
 
+    @by_tensor
     def vectorize(self, statement: str, loop: str, width: int) -> Self:
         """Run pieces of `width` iterations as vectors, inside all other loops. Of a loop that only adds up (or multiplies,
         ...) into one element, the lanes hold partial results. See directives.kinds.innermost."""
@@ -128,14 +159,17 @@ class Steps:
                 pass
             raise
 
+    @by_tensor
     def parallel(self, statement: str, loop: str) -> Self:
         """Divide a loop's iterations among threads. See directives.kinds.mark."""
         return self.step(f"parallel {loop}", kinds.mark(self.body, statement, loop, "parallel"))
 
+    @by_tensor
     def sequential(self, statement: str, loop: str) -> Self:
         """Run a loop's iterations in order, as loops do that nobody marks."""
         return self.step(f"sequential {loop}", kinds.mark(self.body, statement, loop, "sequential"))
 
+    @by_tensor
     def bind(self, statement: str, axes: Mapping[str, str]) -> Self:
         """Map loops to a GPU's axes. axes: loop -> 'grid.x', 'grid.y', 'grid.z' (work-groups), 'block.x', 'block.y' or
         'block.z' (work-items of a group)."""

@@ -14,6 +14,9 @@ from polytc.native import threads as pool
 from polytc.native.linking import Code
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_PLAIN = ctypes.CFUNCTYPE(None)
+"""The same, for arguments that are objects of ctypes already."""
+
 ALIGN = 64
 
 
@@ -26,13 +29,14 @@ def aligned(count: int) -> np.ndarray:
 
 class _Frame:
     """What one call at a time owns: the table of pointers, scratch buffers, and each thread's arena. needs: bytes of the latter
-    two."""
+    two. alone: the arguments of the entry for one thread, as ctypes passes them on, unconverted."""
 
     def __init__(self, m: Binary, arena_bytes: int, threads: int) -> None:
         sizes = [-(-max(1, b.size * b.dtype.bytes) // ALIGN) * ALIGN for b in m.scratch]
         self.needs = sum(sizes) + arena_bytes * threads
         self.table = (ctypes.c_void_p * (len(m.args) + len(m.scratch)))()
         self.table_address = ctypes.addressof(self.table)
+        self.table_argument = ctypes.c_void_p(self.table_address)
         self._first, self._sizes = len(m.args), sizes
         self.use(aligned(self.needs))
 
@@ -43,6 +47,7 @@ class _Frame:
             self.table[self._first + i] = address
             address += size
         self.arena_address = address
+        self.alone = (self.table_argument, ctypes.c_void_p(address), ctypes.c_void_p(0), ctypes.c_void_p(0), ctypes.c_int64(1))
 
 
 class Executable:
@@ -81,6 +86,8 @@ class Executable:
             return None
         check, address, entry, count, team = expected.check, expected.address, self._entry, self._team, pool.team
         pop, push, create = self._frames.pop, self._frames.append, self._take
+        if count == 1:
+            return self._alone(expected, ctypes.c_void_p(address))
 
         def call(*arrays: Any, _alive: object = (expected, self._code)) -> bool:
             try:
@@ -90,6 +97,23 @@ class Executable:
             fits = check(address, frame.table_address, *arrays)
             if fits:
                 entry(frame.table_address, frame.arena_address, *team(count), count)
+            push(frame)
+            return fits != 0
+        return call
+
+    def _alone(self, expected: call_arguments.Expected, address: ctypes.c_void_p) -> Callable[..., bool]:
+        """The fast path of one thread: the entry's arguments are made once."""
+        check, entry = expected.check, _PLAIN(self._code.address("run"))
+        pop, push, create = self._frames.pop, self._frames.append, self._take
+
+        def call(*arrays: Any, _alive: object = (expected, self._code)) -> bool:
+            try:
+                frame = pop()
+            except IndexError:
+                frame = create()
+            fits = check(address, frame.table_argument, *arrays)
+            if fits:
+                entry(*frame.alone)
             push(frame)
             return fits != 0
         return call

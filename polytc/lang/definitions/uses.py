@@ -1,0 +1,53 @@
+"""Where a program uses a name, and what was meant by one that a call does not know: for messages about arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polytc.errors import ArgumentError, CompileError, Span, fail
+from polytc.lang.definitions.expand import nodes
+from polytc.lang.definitions.signatures import accesses, bare_inputs, choose, expressions, writers, written
+from polytc.lang.parsing import syntax as sx
+from polytc.lang.report import closest
+from polytc.program.typenames import CONSTANTS
+
+
+def place(text: str, entry: str | None, name: str) -> Span | None:
+    """Where a program declares a name, or first uses it."""
+    f = choose(text, entry)
+    declared = [p.span for p in f.params if p.name == name]
+    reads = [span for s in writers(f) for n, _, span in accesses(s) if n == name]
+    plain = [n.span for s in writers(f) for e in expressions(s) for n in nodes(e) if isinstance(n, sx.Name) and n.id == name]
+    return next(iter((*declared, *sorted((*reads, *plain), key=lambda span: span.start))), None)
+
+
+def missing(text: str, entry: str | None, names: Sequence[str], notes: Sequence[str]) -> CompileError:
+    """E401 for inputs that a call does not give, at the first use of the first one: it may be a misspelt name."""
+    f = choose(text, entry)
+    name = names[0]
+    meant = closest(name, [n for n in (*written(f), *bare_inputs(f), *CONSTANTS) if n != name]) if f.kind == "bare" else ""
+    why = f"nothing writes `{name}`, so it is an input{'; ' if meant else ''}{meant}" if f.kind == "bare" else ""
+    return fail("E401", f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing", place(text, entry, name),
+                [n for n in (why, *notes) if n], source=text, kind=ArgumentError)
+
+
+def unknown(text: str, entry: str | None, called: str, name: str, inputs: Sequence[str], rank: Any) -> CompileError:
+    """E401 for an argument of a name that is no input. rank: dimensions of what is given, 0 for a number."""
+    f = choose(text, entry)
+    at = place(text, entry, name)
+    rank = rank if isinstance(rank, int) else 0
+    used = f"indices name the elements of an array: `{name}[{','.join('ijklmnop'[:rank])}]`"
+    note = "out= takes the array that the result goes to" if name in written(f) else used if at is not None and rank else \
+        closest(name, inputs)
+    return fail("E401", f"{called} has no input {name}", at,
+                [*[note] * bool(note), f"the inputs are: {', '.join(inputs) or 'none'}"],
+                source=text, kind=ArgumentError)
+
+
+def whole(text: str, entry: str | None, name: str, kind: str, rank: int) -> CompileError:
+    """E409 for an array where the program uses a bare name, which is a number: numpy's way of writing."""
+    indices = ",".join("ijklmnop"[:rank])
+    return fail("E409", f"{name} is a scalar of the program; {kind} is not a number", place(text, entry, name),
+                [f"indices name the elements of an array: `{name}[{indices}]`, on the left side too"], source=text,
+                kind=ArgumentError)
