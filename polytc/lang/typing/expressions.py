@@ -215,7 +215,9 @@ class Expressions:
                             cures.of_float_subscript(e) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span,
-                            "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
+                            "indices may be added, multiplied by numbers, divided (`//`, `%`) by positive numbers, and go through "
+                            "`min max clamp abs sign` and up to six choices `c ? a : b`",
+                            "anything else may be computed into an integer tensor, and read through that: `A[T[i]]`")
         try:
             return type_promotion.adapt(value, I64)
         except TypeProblem as problem:

@@ -11,6 +11,7 @@ from polytc.lang.typing.lowered import Bound, Lowered, Scope
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
 from polytc.program.affine import affine
+from polytc.program.domain import separated
 from polytc.program.scalars import BOOL, I64
 
 errors.register(E114="misplaced `where` clause")
@@ -177,7 +178,7 @@ class _Lowering(Expressions):
             raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
         tests = _conjuncts(value.expr)
         self.masks += [t for t in tests if reading(t)]
-        tests = [t for t in tests if not reading(t)]
+        tests = [x for t in tests if not reading(t) for x in separated(t)]
         for node in (n for t in tests for n in pr.walk(t)):
             if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
                 raise self.fail("E111", "this condition is not affine in the indices", e.span)
