@@ -93,8 +93,11 @@ def default(state: State, kind: str) -> str:
     return {"f": state.c.of(["0", "1", "2"]), "i": state.c.of(["0", "1", "2"]), "b": "false"}[kind]
 
 
-def guarded(state: State, t: Tensor, subscripts: list[str]) -> str:
-    return f"({t.name}[{','.join(subscripts)}] else {default(state, t.kind)})"
+def guarded(state: State, t: Tensor, subscripts: list[str], space: Space) -> str:
+    """A read that may leave its tensor, with a number or another read in its place."""
+    others = [x for x in state.readable(t.kind) if x.name != t.name and "u64" not in (x.dtype, t.dtype)]
+    other = read(state, state.c.of(others), space) if others and state.c.likely(20) else default(state, t.kind)
+    return f"({t.name}[{','.join(subscripts)}] else {other})"
 
 
 def gather(state: State, space: Space, low: int, high: int) -> str:
@@ -125,7 +128,7 @@ def read(state: State, t: Tensor, space: Space) -> str:
             f = Form(str(k), k, k)
         parts.append(gather(state, space, low, high) if state.c.likely(3) else f.text)
     guard = guard or state.c.likely(4)
-    return guarded(state, t, parts) if guard else f"{t.name}[{','.join(parts)}]"
+    return guarded(state, t, parts, space) if guard else f"{t.name}[{','.join(parts)}]"
 
 
 def read_new(state: State, kind: str, space: Space, must: list[str], bounded: set[tuple[str, str]]

@@ -48,7 +48,3 @@ def of_early_read(tensor: str, target: str) -> list[str]:
             f"an array of the caller that is changed in place is an argument: `def f(inout f32[N] {tensor}) -> ({tensor}) "
             "{ ... }`"]
 
-
-OF_GUARD = ("where another element stands in its place, choose it by a condition, and guard the read with any number: "
-            "`i > 0 ? (A[i-1] else 0) : A[i]`")
-"""For a guarded read whose value after `else` is no number."""

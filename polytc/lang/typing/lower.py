@@ -9,8 +9,8 @@ from polytc.lang.report import Report
 from polytc.lang.typing.expressions import Expressions, Failed, negative, reading
 from polytc.lang.typing.lowered import Bound, Lowered, Scope
 from polytc.program import program as pr
-from polytc.program import scalars, type_promotion
-from polytc.program.affine import affine
+from polytc.program import type_promotion
+from polytc.program.affine import decidable
 from polytc.program.domain import separated
 from polytc.program.scalars import BOOL, I64
 
@@ -172,17 +172,14 @@ class _Lowering(Expressions):
         return None
 
     def condition(self, e: sx.Expr) -> list[pr.Expr]:
-        """A condition as a list of comparisons of quasi-affine forms; those that read tensors are noted as masks."""
+        """A condition as comparisons of quasi-affine forms. Those that read tensors or are not quasi-affine are noted as
+        masks: they narrow no range, and are asked at each instance."""
         value = self.value(e)
         if value.dtype != BOOL:
             raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
         tests = _conjuncts(value.expr)
-        self.masks += [t for t in tests if reading(t)]
-        tests = [x for t in tests if not reading(t) for x in separated(t)]
-        for node in (n for t in tests for n in pr.walk(t)):
-            if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
-                raise self.fail("E111", "this condition is not affine in the indices", e.span)
-        return tests
+        self.masks += [t for t in tests if not decidable(t)]
+        return [x for t in tests if decidable(t) for x in separated(t)]
 
 
 def _conjuncts(e: pr.Expr) -> list[pr.Expr]:

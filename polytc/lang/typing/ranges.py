@@ -28,6 +28,8 @@ from polytc.program.solutions import solve
 
 errors.register(E201="range cannot be inferred", E202="empty range")
 
+NARROWS_NOTHING = "conditions that read tensors, or are not affine in the indices, narrow no range: `where i in ...` does"
+
 _FAR = 1 << 62
 """Indices stay below this."""
 
@@ -64,7 +66,9 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
         return None
     missing = [i for i in s.indices if i not in box]
     for index in missing:
+        asked = any(index in condition_indices(m) for m in s.masks)
         report.add("E201", f"the range of `{index}` cannot be inferred", s.source.span, *solver.reason(index),
+                   NARROWS_NOTHING if asked else "",
                    f"state it: `where {index} in 0:...`")
     if missing:
         return None
