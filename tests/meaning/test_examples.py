@@ -114,6 +114,7 @@ def _tap(a: np.ndarray, *by: int) -> np.ndarray:
 
 
 BY_HAND: dict[str, Callable[..., Any]] = {
+    "def hypotenuse": lambda a, b: np.hypot(_tap(a, -1), b),
     "def blur": lambda a: 0.25 * (_tap(a, -1, 0) + _tap(a, 1, 0) + _tap(a, 0, -1) + _tap(a, 0, 1)),
     "Y[i] += w[k] * v[19": lambda v, w: np.convolve(np.pad(v, 2, "reflect"), w[::-1], "valid"),
     "y[i] += A[i,k] * x[k] where k in max": lambda a, x: np.triu(np.tril(a, 1), -1) @ x,
