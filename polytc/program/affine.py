@@ -121,11 +121,12 @@ def _affine(e: pr.Expr) -> QuasiAffine | None:
             return None if a is None else add(Affine(0), a, -1)
         case pr.Binary():
             a, b = affine(e.a), affine(e.b)
-            return None if a is None or b is None else _combine(e.op, a, b)
+            found = None if a is None or b is None else _combine(e.op, a, b)
+            return found if found is None or exact(found) or choices(e) <= CHOICES else None
         case pr.Call() if e.dtype == I64:
             forms = [affine(x) for x in e.args]
-            return None if None in forms else _piecewise(e.fn, [f for f in forms if f is not None])
-        case pr.Select() if e.dtype == I64 and decidable(e.cond) and _choices(e) <= CHOICES:
+            return None if None in forms or choices(e) > CHOICES else _piecewise(e.fn, [f for f in forms if f is not None])
+        case pr.Select() if e.dtype == I64 and decidable(e.cond) and choices(e) <= CHOICES:
             a, b = affine(e.a), affine(e.b)
             return None if a is None or b is None else a if a == b else Affine(0, ((Choice(e.cond, a, b), 1),))
         case _:
@@ -136,7 +137,8 @@ CHOICES = 6
 """Choices (`?:`) that a form may have: each doubles its pieces."""
 
 
-def _choices(e: pr.Expr) -> int:
+def choices(e: pr.Expr) -> int:
+    """How many different ones an expression has."""
     return len({n for n in pr.walk(e) if isinstance(n, pr.Select)})
 
 
@@ -179,7 +181,7 @@ def decidable(condition: pr.Expr) -> bool:
         case pr.Binary(op="&&" | "||"):
             return decidable(condition.a) and decidable(condition.b)
         case pr.Binary() if condition.op in COMPARISONS and condition.a.dtype == I64:
-            return affine(condition.a) is not None and affine(condition.b) is not None
+            return None not in (affine(condition.a), affine(condition.b)) and choices(condition) <= CHOICES
         case _:
             return False
 

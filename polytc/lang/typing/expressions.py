@@ -17,7 +17,7 @@ from polytc.lang.typing import cures
 from polytc.lang.typing.lowered import INSIDE, Scope
 from polytc.program import evaluator, scalars, type_promotion
 from polytc.program import program as pr
-from polytc.program.affine import affine
+from polytc.program.affine import CHOICES, affine, choices
 from polytc.program.linear import expression, linear
 from polytc.program.scalars import BOOL, DTYPES, I64, UNKNOWN
 from polytc.program.terms import DEEPEST
@@ -205,7 +205,11 @@ class Expressions:
         return Value(read, weak_type=dtype == UNKNOWN)
 
     def _subscripts(self, dims: tuple[sx.Expr, ...]) -> tuple[pr.Expr, ...]:
-        return tuple(self.subscript(e) for e in dims)
+        found = tuple(self.subscript(e) for e in dims)
+        if sum(choices(e) for e in found if not reading(e)) > CHOICES:
+            raise self.fail("E111", f"there are more than {CHOICES} choices in the subscripts of one access", dims[0].span,
+                            "compute some of them into an integer tensor, and read through that: `A[T[i]]`")
+        return found
 
     def subscript(self, e: sx.Expr) -> pr.Expr:
         """An integer expression: quasi-affine, or with a tensor read in it (a gather)."""

@@ -87,7 +87,7 @@ class _Lowering(Expressions):
         if rank != len(s.subscripts):
             raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here",
                             s.target_span)
-        return tuple(self.subscript(e) for e in s.subscripts)
+        return self._subscripts(s.subscripts)
 
     # ---- loops and clauses
 

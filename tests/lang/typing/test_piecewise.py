@@ -103,10 +103,12 @@ def test_a_printed_program_is_the_same() -> None:
     ("E210", "Y[min(i,3)] = V[i]", "i=3 and i=4"),
     ("E213", "def f(i32[N] V) -> (Y) { for t in 0:N { Y[t] = V[t] + Y[max(t-1,0)] } }", "t=0 reads Y[0]"),
     ("E211", "def f(inout i32[N] V) { V[i] = V[max(i-1,0)] where i in 0:N }", ""),
-    ("E202", "Y[i] = V[min(i,-1)]", "empty")])
+    ("E202", "Y[i] = V[min(i,-1)]", "empty"),
+    ("E111", f"Y[i] = V[{' + '.join(f'(i < {k} ? 0 : 1)' for k in range(9))}] where i in 0:20", "choices"),
+    ("E111", f"Y[i] += X[{', '.join(f'(i < {k} ? 0 : 1)' for k in range(9))}] where i in 0:20", "choices")])
 def test_refusals(code: str, text: str, part: str) -> None:
     with pytest.raises(CompileError, match=code) as e:
-        polytc.run(text, V=V)
+        polytc.run(text, **({"X": np.ones((2,) * 9)} if "X[" in text else {"V": V}))
     assert part in str(e.value)
 
 
