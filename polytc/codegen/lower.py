@@ -118,6 +118,7 @@ def _formula(form: Affine | Atom) -> loops.Expr:
             return size_variable(form)
         case Quotient() | Remainder():
             return loops.binary("//" if isinstance(form, Quotient) else "%", _formula(form.a), loops.const(form.divisor))
+    assert isinstance(form, Affine), "lower: a formula of sizes has no pieces"
     terms = [_formula(atom) if c == 1 else loops.binary("*", _formula(atom), loops.const(c)) for atom, c in form.terms]
     result = terms[0] if terms else loops.const(form.constant)
     for term in terms[1:]:

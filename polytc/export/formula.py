@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from polytc.program.affine import Atom, QuasiAffine, Quotient
+from polytc.program.affine import Atom, QuasiAffine, Quotient, Remainder
 from polytc.program.extents import Extent, Product
 from polytc.program.sizes import Size
 
@@ -36,5 +36,6 @@ def _affine(form: QuasiAffine, values: dict[str, str]) -> str:
 def _atom(atom: Atom, values: dict[str, str]) -> str:
     if isinstance(atom, str):
         return values[atom]
+    assert isinstance(atom, Quotient | Remainder), "a formula of sizes has no pieces"
     a, quotient = _affine(atom.a, values), f"floordiv({_affine(atom.a, values)}, {atom.divisor})"
     return quotient if isinstance(atom, Quotient) else f"({a} - {quotient} * {atom.divisor})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from polytc.lang import tuples
@@ -10,7 +10,7 @@ from polytc.lang.parsing import syntax as sx
 from polytc.lang.soundness import check, resets
 from polytc.lang.soundness.check import Placed
 from polytc.lang.typing.declare import Declarations
-from polytc.lang.typing.lowered import Lowered
+from polytc.lang.typing.lowered import INSIDE, Lowered
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
@@ -56,7 +56,7 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
             statements.insert(_outside(statements, s), _init(s, hulls[target], dtype))
         statements += [_statement(s, hulls, dtype)] if not nothing else []
         written.add(target)
-    statements = [_without_reads(s, hulls) for s in statements]
+    statements = [_without_reads(_chosen(s, hulls), hulls) for s in statements]
     if drop:
         statements = [_drop(s) for s in statements]
     read = (r.tensor for s in statements for r in pr.reads(s))  # what has no elements has no writer
@@ -218,6 +218,28 @@ def _inside(read: pr.Read, hull: Hull, domain: Domain) -> list[pr.Expr]:
     return found
 
 
+def _chosen(s: pr.Statement, hulls: Mapping[str, Hull]) -> pr.Statement:
+    """The statement with the conditions that INSIDE stands for."""
+    def put(e: pr.Expr) -> pr.Expr:
+        if isinstance(e, pr.Call) and e.fn == INSIDE:
+            (read,) = e.args
+            assert isinstance(read, pr.Read)
+            return pr.conjunction(tuple(_inside(read, hulls[read.tensor], Domain(s.box))) or (pr.Const(True, BOOL),))
+        return type_promotion.fold_one(e) if isinstance(e, pr.Select) else e
+
+    return _mapped(s, put)
+
+
+def _mapped(s: pr.Statement, put: Callable[[pr.Expr], pr.Expr]) -> pr.Statement:
+    """The statement with its expressions rewritten from the leaves on."""
+    if not any(isinstance(r, pr.Read) and r.default is not None for r in pr.reads(s)):
+        return s
+    value = pr.map_expr(s.value, put)
+    return replace(s, value=s.value if value == s.value else type_promotion.fold(value),
+                   subscripts=tuple(pr.map_expr(e, put) for e in s.subscripts),
+                   bounds=tuple(replace(b, lower=pr.map_expr(b.lower, put), upper=pr.map_expr(b.upper, put)) for b in s.bounds))
+
+
 def _without_reads(s: pr.Statement, hulls: Mapping[str, Hull]) -> pr.Statement:
     """The statement with their defaults for the guarded reads of tensors without elements."""
     def put(e: pr.Expr) -> pr.Expr:
@@ -225,10 +247,7 @@ def _without_reads(s: pr.Statement, hulls: Mapping[str, Hull]) -> pr.Statement:
             return e.default
         return e
 
-    value = pr.map_expr(s.value, put)
-    return replace(s, value=s.value if value == s.value else type_promotion.fold(value),
-                   subscripts=tuple(pr.map_expr(e, put) for e in s.subscripts),
-                   bounds=tuple(replace(b, lower=pr.map_expr(b.lower, put), upper=pr.map_expr(b.upper, put)) for b in s.bounds))
+    return _mapped(s, put)
 
 
 def _drop(s: pr.Statement) -> pr.Statement:

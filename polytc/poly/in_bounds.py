@@ -120,11 +120,9 @@ def _leaving(ctx: islpy.Context, program: pr.Program, s: pr.Statement, a: _Acces
     given = isl.parameters(program)
     facts = [f"{isl.number(n)} >= 0" for t in program.tensors for n in t.shape] if program.sizes else []
     facts += [isl.facts(program)] if program.sizes else []
-    form = affine(a.subscript)
-    assert form is not None
-    cell = isl.formula(form)
-    low, high = a.tensor.lower[a.axis], a.tensor.lower[a.axis] + a.tensor.shape[a.axis]
-    outside = f"({cell} < {isl.number(low)} or {cell} >= {isl.number(high)})"
+    low, high = isl.number(a.tensor.lower[a.axis]), isl.number(a.tensor.lower[a.axis] + a.tensor.shape[a.axis])
+    cells = [(test, isl.expr(x)) for test, x in isl.pieces(a.subscript)]
+    outside = f"({' or '.join(f'({test} and ({cell} < {low} or {cell} >= {high}))' for test, cell in cells)})"
     conditions = " and ".join((outside, *known, *facts))
     domain = islpy.Set.read_from_str(ctx, f"{given}{{ {isl.domain(s)} }}")
     return domain.intersect(islpy.Set.read_from_str(ctx, f"{given}{{ {isl.instance(s)} : {conditions} }}"))

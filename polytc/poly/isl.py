@@ -11,9 +11,9 @@ from typing import TypeVar
 import islpy
 
 from polytc.program import program as pr
-from polytc.program.affine import Affine, Atom, QuasiAffine, Quotient
-from polytc.program.ascii_names import ascii_name
-from polytc.program.scalars import BOOL, I64
+from polytc.program.affine import Affine, Atom, Choice, Maximum, QuasiAffine, Quotient, affine, decidable
+from polytc.program.names import ascii_name
+from polytc.program.scalars import BOOL, COMPARISONS, I64
 from polytc.program.sizes import Size
 
 R = TypeVar("R")
@@ -110,6 +110,9 @@ def formula(form: QuasiAffine | Atom) -> str:
             return name(form)
         case Affine():
             return " + ".join([*(f"{c} * {formula(atom)}" for atom, c in form.terms), str(form.constant)])
+        case Maximum():
+            return f"max({formula(form.a)}, {formula(form.b)})"
+    assert not isinstance(form, Choice), "isl: a choice is written as its pieces"
     inner = formula(form.a)
     return f"floor(({inner})/{form.divisor})" if isinstance(form, Quotient) else f"(({inner}) mod {form.divisor})"
 
@@ -148,6 +151,9 @@ def expr(e: pr.Expr) -> str | None:
             return None if a is None else f"(not {a})" if e.op == "!" else f"(-{a})"
         case pr.Binary():
             return _binary(e)
+        case pr.Call():
+            form = affine(e)
+            return None if form is None else f"({formula(form)})"
         case _:
             return None
 
@@ -155,7 +161,27 @@ def expr(e: pr.Expr) -> str | None:
 _CONDITIONS = {"==": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "!=": "!=", "&&": "and", "||": "or"}
 
 
+def pieces(e: pr.Expr) -> list[tuple[str, pr.Expr]]:
+    """A quasi-affine integer as (condition in isl's notation, expression without choices): isl's parser takes no nested ones.
+
+        i < 4 ? i : 7 - i   ->   ("(i < 4)", i), ("(not (i < 4))", 7 - i)
+    """
+    chosen = next((n for n in pr.walk(e) if isinstance(n, pr.Select)), None)
+    if chosen is None:
+        return [("true", e)]
+    test = expr(chosen.cond)
+    found: list[tuple[str, pr.Expr]] = []
+    for condition, part in ((test, chosen.a), (f"(not {test})", chosen.b)):
+        inner = pr.map_expr(e, lambda n: part if n == chosen else n)  # noqa: B023
+        found += [(f"{condition} and {rest}" if rest != "true" else str(condition), x) for rest, x in pieces(inner)]
+    return found
+
+
 def _binary(e: pr.Binary) -> str | None:
+    if e.op in COMPARISONS and any(isinstance(n, pr.Select) for n in pr.walk(e)):
+        if not decidable(e):
+            return None
+        return f"({' or '.join(f'({test} and {expr(x)})' for test, x in pieces(e))})"
     a, b = expr(e.a), expr(e.b)
     if a is None or b is None:
         return None

@@ -37,15 +37,15 @@ class Proofs:
         """The smallest box that holds the elements with these subscripts; None if that takes too long."""
         ranges = tuple(pr.Range(i, low, high + 1) for i, (low, high) in domain.box.items())
         s = pr.Statement("S", "T", tuple(subscripts), None, pr.Const(0, I64), ranges, domain.conditions)
-        cells = [isl.expr(e) for e in subscripts]
-        if not cells or None in cells:
+        if not subscripts or None in map(affine, subscripts):
             return None
         ctx = isl.new_context()
-        text = f"{{ {isl.instance(s)} -> T[{', '.join(c or '' for c in cells)}] }}"
+        program = pr.Program("", (pr.Tensor("T", I64, (0,) * len(subscripts), (0,) * len(subscripts)),), (s,), (), ())
+        text = f"{{ {access(program, s, 'T', s.subscripts, guarded=False)} }}"
 
         def box() -> Hull:
             found = islpy.Set.read_from_str(ctx, f"{{ {isl.domain(s)} }}").apply(islpy.Map.read_from_str(ctx, text))
-            return tuple((found.dim_min_val(d).to_python(), found.dim_max_val(d).to_python()) for d in range(len(cells)))
+            return tuple((found.dim_min_val(d).to_python(), found.dim_max_val(d).to_python()) for d in range(len(subscripts)))
         try:
             return isl.bounded(ctx, self.operations, box)
         except isl.QuotaExceeded:
@@ -126,8 +126,9 @@ class _Proof:
                                         lambda: self.outside(s, t, axis, sub, read))  # noqa: B023
 
     def outside(self, s: pr.Statement, t: pr.Tensor, axis: int, sub: pr.Expr, read: pr.Read | None) -> Diagnostic | None:
-        low, high, cell = t.lower[axis], t.lower[axis] + t.shape[axis], isl.expr(sub)
-        text = f"{{ {isl.instance(s)} : {cell} < {low} or {cell} >= {high} }}"
+        low, high, cell = t.lower[axis], t.lower[axis] + t.shape[axis], isl.pieces(sub)
+        outside = " or ".join(f"({test} and ({isl.expr(x)} < {low} or {isl.expr(x)} >= {high}))" for test, x in cell)
+        text = f"{{ {isl.instance(s)} : {outside} }}"
         point = _point(self.domains[s.name].intersect(islpy.Set.read_from_str(self.ctx, text)), s)
         if point is None:
             return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import islpy
 
 from polytc.poly import isl, nest
 from polytc.program import program as pr
+from polytc.program.affine import affine
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,24 @@ def ordered(program: pr.Program, s: pr.Statement) -> bool:
     return program.precise and program.tensor(s.target).dtype.is_float and s.op in ("+", "*")
 
 
+PIECES = 256
+"""Pieces of one access that are told apart; the front end has fewer."""
+
+
 def access(program: pr.Program, s: pr.Statement, tensor: str, subscripts: tuple[pr.Expr, ...], *, guarded: bool) -> str:
-    """An access relation in isl's notation, without braces, restricted to the tensor where needed, but not to the domain."""
-    t = program.tensor(tensor)
-    cells, conditions = [], []
-    for d, sub in enumerate(subscripts):
-        text = isl.expr(sub)
-        cells.append(text or f"a{d}'")  # no index has such a name
-        if text is None or guarded:
-            conditions.append(f"{isl.number(t.lower[d])} <= {cells[d]} < {isl.number(t.lower[d] + t.shape[d])}")
-    relation = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(cells)}]"
-    return relation + (" : " + " and ".join(conditions) if conditions else "")
+    """An access relation in isl's notation, without braces, restricted to the tensor where needed, but not to the domain.
+    Subscripts in pieces have one for each piece."""
+    t, memory = program.tensor(tensor), [isl.expr(sub) is None and affine(sub) is None for sub in subscripts]
+    known = [[("true", f"a{d}'")] if memory[d] else [(test, isl.expr(x) or "") for test, x in isl.pieces(sub)]
+             for d, sub in enumerate(subscripts)]  # no index has such a name
+    if prod(map(len, known)) > PIECES:  # of what rewrites have put together: the whole dimensions
+        memory = [m or len(parts) > 1 for m, parts in zip(memory, known, strict=True)]
+        known = [[("true", f"a{d}'")] if memory[d] else parts for d, parts in enumerate(known)]
+    relations = []
+    for chosen in product(*known):
+        cells, conditions = [cell for _, cell in chosen], [test for test, _ in chosen if test != "true"]
+        conditions += [f"{isl.number(t.lower[d])} <= {cell} < {isl.number(t.lower[d] + t.shape[d])}"
+                       for d, cell in enumerate(cells) if memory[d] or guarded]
+        relation = f"{isl.instance(s)} -> {isl.name(tensor)}[{', '.join(cells)}]"
+        relations.append(relation + (" : " + " and ".join(conditions) if conditions else ""))
+    return "; ".join(relations)

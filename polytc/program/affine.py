@@ -1,6 +1,7 @@
-"""Quasi-affine forms: sums of `coefficient * atom`, an atom being an index, `(form) // number` or `(form) % number`.
+"""Quasi-affine forms: sums of `coefficient * atom`, an atom being an index, `(form) // number`, `(form) % number`, the larger
+of two forms, or a choice between two forms. With one of the last two a form is piecewise quasi-affine.
 
-Exact integer reasoning over boxes of indices: intervals of a form, and the interval of one index that a bound on a form allows.
+Exact integer reasoning over boxes of indices: intervals of a form (program.solutions has the interval of an index).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from polytc.program import program as pr
 from polytc.program.program import Box
+from polytc.program.scalars import BOOL, COMPARISONS, I64
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,24 @@ class Remainder:
     divisor: int
 
 
-Atom: TypeAlias = str | Quotient | Remainder
+@dataclass(frozen=True)
+class Maximum:
+    """The larger of a and b. The smaller one is -max(-a, -b)."""
+
+    a: QuasiAffine
+    b: QuasiAffine
+
+
+@dataclass(frozen=True)
+class Choice:
+    """a where the condition holds, b elsewhere. condition: comparisons of such forms, and `&& || !` of them."""
+
+    condition: pr.Expr
+    a: QuasiAffine
+    b: QuasiAffine
+
+
+Atom: TypeAlias = str | Quotient | Remainder | Maximum | Choice
 A = TypeVar("A", covariant=True)
 T = TypeVar("T")
 
@@ -102,9 +121,69 @@ def _affine(e: pr.Expr) -> QuasiAffine | None:
             return None if a is None else add(Affine(0), a, -1)
         case pr.Binary():
             a, b = affine(e.a), affine(e.b)
-            return None if a is None or b is None else _combine(e.op, a, b)
+            found = None if a is None or b is None else _combine(e.op, a, b)
+            return found if found is None or exact(found) or choices(e) <= CHOICES else None
+        case pr.Call() if e.dtype == I64:
+            forms = [affine(x) for x in e.args]
+            return None if None in forms or choices(e) > CHOICES else _piecewise(e.fn, [f for f in forms if f is not None])
+        case pr.Select() if e.dtype == I64 and decidable(e.cond) and choices(e) <= CHOICES:
+            a, b = affine(e.a), affine(e.b)
+            return None if a is None or b is None else a if a == b else Affine(0, ((Choice(e.cond, a, b), 1),))
         case _:
             return None
+
+
+CHOICES = 6
+"""Choices (`?:`) that a form may have: each doubles its pieces."""
+
+
+def choices(e: pr.Expr) -> int:
+    """How many different ones an expression has."""
+    return len({n for n in pr.walk(e) if isinstance(n, pr.Select)})
+
+
+def _piecewise(fn: str, a: list[QuasiAffine]) -> QuasiAffine | None:
+    """The intrinsics of integers that have pieces."""
+    match fn:
+        case "max":
+            return _larger(a[0], a[1])
+        case "min":
+            return _smaller(a[0], a[1])
+        case "clamp":
+            return _smaller(_larger(a[0], a[1]), a[2])
+        case "abs":
+            return _larger(a[0], _negative(a[0]))
+        case "sign":
+            return _smaller(_larger(a[0], Affine(-1)), Affine(1))
+        case _:
+            return None
+
+
+def _negative(a: QuasiAffine) -> QuasiAffine:
+    return add(Affine(0), a, -1)
+
+
+def _larger(a: QuasiAffine, b: QuasiAffine) -> QuasiAffine:
+    return a if a == b else Affine(0, ((Maximum(a, b), 1),))
+
+
+def _smaller(a: QuasiAffine, b: QuasiAffine) -> QuasiAffine:
+    return _negative(_larger(_negative(a), _negative(b)))
+
+
+def decidable(condition: pr.Expr) -> bool:
+    """Is it made of comparisons of quasi-affine forms alone?"""
+    match condition:
+        case pr.Const():
+            return condition.dtype == BOOL
+        case pr.Unary(op="!"):
+            return decidable(condition.a)
+        case pr.Binary(op="&&" | "||"):
+            return decidable(condition.a) and decidable(condition.b)
+        case pr.Binary() if condition.op in COMPARISONS and condition.a.dtype == I64:
+            return None not in (affine(condition.a), affine(condition.b)) and choices(condition) <= CHOICES
+        case _:
+            return False
 
 
 def _combine(op: str, a: QuasiAffine, b: QuasiAffine) -> QuasiAffine | None:
@@ -126,6 +205,10 @@ def indices(a: QuasiAffine | Atom) -> frozenset[str]:
         return frozenset((a,))
     if isinstance(a, Affine):
         return frozenset().union(*(indices(t) for t, _ in a.terms))
+    if isinstance(a, Maximum):
+        return indices(a.a) | indices(a.b)
+    if isinstance(a, Choice):
+        return indices(a.a) | indices(a.b) | frozenset(pr.index_names(a.condition))
     return indices(a.a)
 
 
@@ -142,6 +225,9 @@ def _atom_interval(atom: Atom, box: Box) -> tuple[int, int]:
     if isinstance(atom, str):
         return box[atom]
     low, high = interval(atom.a, box)
+    if isinstance(atom, Maximum | Choice):
+        other = interval(atom.b, box)
+        return max(low, other[0]) if isinstance(atom, Maximum) else min(low, other[0]), max(high, other[1])
     if isinstance(atom, Quotient):
         return low // atom.divisor, high // atom.divisor
     if low // atom.divisor == high // atom.divisor:
@@ -154,57 +240,64 @@ def exact(a: QuasiAffine) -> bool:
     return all(isinstance(atom, str) for atom, _ in a.terms)
 
 
-def solve(a: QuasiAffine, low: int | None, high: int | None, index: str, box: Box, *, every: bool
-          ) -> tuple[int | None, int | None] | None:
-    """The interval of `index` where low <= a <= high.
-
-    every=True: the largest interval valid for all values of the other indices in their box (ranges from reads);
-    every=False: the smallest that contains every solution (bounding box of a condition). None as an end is unbounded;
-    None as the result: `index` occurs in a way that cannot be inverted.
-    """
-    carriers = [(t, c) for t, c in a.terms if index in indices(t)]
-    if len(carriers) != 1:
-        return None
-    atom, c = carriers[0]
-    rest_low, rest_high = interval(add(a, Affine(0, ((atom, c),)), -1), box)
-    if not every:
-        rest_low, rest_high = rest_high, rest_low
-    below = None if low is None else low - rest_low
-    above = None if high is None else high - rest_high
-    if c < 0:
-        below, above = (None if above is None else -above), (None if below is None else -below)
-    lower = None if below is None else -(-below // abs(c))
-    upper = None if above is None else above // abs(c)
-    if isinstance(atom, str):
-        return lower, upper
-    d = atom.divisor
-    if isinstance(atom, Quotient):
-        return solve(atom.a, None if lower is None else lower * d, None if upper is None else upper * d + d - 1, index, box,
-                     every=every)
-    harmless = (lower is None or lower <= 0) and (upper is None or upper >= d - 1)
-    return (None, None) if harmless or not every else None
-
-
 def at(a: QuasiAffine, point: Mapping[str, int]) -> int:
     """The form at one point."""
     return a.constant + sum(c * _atom_at(atom, point) for atom, c in a.terms)
 
 
 def _atom_at(atom: Atom, point: Mapping[str, int]) -> int:
-    if isinstance(atom, str):
-        return point[atom]
-    return at(atom.a, point) // atom.divisor if isinstance(atom, Quotient) else at(atom.a, point) % atom.divisor
+    match atom:
+        case str():
+            return point[atom]
+        case Quotient():
+            return at(atom.a, point) // atom.divisor
+        case Remainder():
+            return at(atom.a, point) % atom.divisor
+        case Maximum():
+            return max(at(atom.a, point), at(atom.b, point))
+        case Choice():
+            chosen = truth(atom.condition, lambda index: np.asarray(point[index], np.int64))
+            return at(atom.a if chosen else atom.b, point)
 
 
 def values(a: QuasiAffine, grid: Callable[[str], np.ndarray]) -> np.ndarray:
     """The form on arrays of index values; grid gives the array of an index."""
     total: np.ndarray = np.asarray(a.constant, np.int64)
     for atom, c in a.terms:
-        if isinstance(atom, str):
-            part = grid(atom)
-        elif isinstance(atom, Quotient):
-            part = values(atom.a, grid) // atom.divisor
-        else:
-            part = values(atom.a, grid) % atom.divisor
-        total = total + c * part
+        total = total + c * _atom_values(atom, grid)
     return total
+
+
+def _atom_values(atom: Atom, grid: Callable[[str], np.ndarray]) -> np.ndarray:
+    match atom:
+        case str():
+            return grid(atom)
+        case Quotient():
+            return values(atom.a, grid) // atom.divisor
+        case Remainder():
+            return values(atom.a, grid) % atom.divisor
+        case Maximum():
+            return np.maximum(values(atom.a, grid), values(atom.b, grid))
+        case Choice():
+            return np.where(truth(atom.condition, grid), values(atom.a, grid), values(atom.b, grid))
+
+
+_COMPARE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def truth(condition: pr.Expr, grid: Callable[[str], np.ndarray]) -> np.ndarray:
+    """A decidable condition on arrays of index values."""
+    match condition:
+        case pr.Const():
+            return np.asarray(bool(condition.value))
+        case pr.Unary():
+            return np.logical_not(truth(condition.a, grid))
+        case pr.Binary(op="&&" | "||"):
+            both = np.logical_and if condition.op == "&&" else np.logical_or
+            return np.asarray(both(truth(condition.a, grid), truth(condition.b, grid)))
+    assert isinstance(condition, pr.Binary)
+    a, b = affine(condition.a), affine(condition.b)
+    assert a is not None
+    assert b is not None
+    return _COMPARE[condition.op](values(a, grid), values(b, grid))

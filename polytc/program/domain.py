@@ -10,7 +10,9 @@ import numpy as np
 
 from polytc.program import evaluator, scalars
 from polytc.program import program as pr
-from polytc.program.affine import QuasiAffine, add, affine, indices, interval, solve
+from polytc.program.affine import QuasiAffine, add, affine, indices, interval
+from polytc.program.scalars import I64
+from polytc.program.solutions import solve
 
 LIMIT = 1 << 22
 """Points that a check may list; larger domains need a proof on intervals."""
@@ -120,6 +122,30 @@ def tighten(domain: Domain) -> Domain:
     if Domain(box).empty:
         return Domain(box, domain.conditions)
     return Domain(box, tuple(c for c in domain.conditions if not holds(c, box)))
+
+
+def separated(condition: pr.Expr) -> list[pr.Expr]:
+    """A comparison with a least or largest value as comparisons with each: k < min(5, i + 2)  ->  k < 5, k < i + 2."""
+    if not isinstance(condition, pr.Binary) or condition.op not in ("<", "<=", ">", ">="):
+        return [condition]
+    small, large = ("max", "min") if condition.op in ("<", "<=") else ("min", "max")
+    return [pr.Binary(condition.op, a, b, condition.dtype)
+            for a in _terms(condition.a, small) for b in _terms(condition.b, large)]
+
+
+def _terms(e: pr.Expr, fn: str) -> list[pr.Expr]:
+    """The expressions of which an integer one is the extremum `fn`."""
+    if isinstance(e, pr.Call) and e.fn == fn and e.dtype == I64:
+        return [x for a in e.args for x in _terms(a, fn)]
+    if isinstance(e, pr.Call) and e.fn == "abs" and fn == "max" and e.dtype == I64:
+        return [e.args[0], pr.Unary("-", e.args[0], I64)]
+    if isinstance(e, pr.Binary) and e.op in ("+", "-") and e.dtype == I64:
+        left = _terms(e.a, fn)
+        if len(left) > 1:
+            return [pr.Binary(e.op, x, e.b, I64) for x in left]
+        right = _terms(e.b, fn if e.op == "+" else {"min": "max", "max": "min"}[fn])
+        return [pr.Binary(e.op, e.a, x, I64) for x in right] if len(right) > 1 else [e]
+    return [e]
 
 
 def _intersect(a: tuple[int, int], b: tuple[int | None, int | None]) -> tuple[int, int]:

@@ -1,7 +1,9 @@
-"""Names for what is added to a program: none of them in use."""
+"""Names for what is added to a program, none of them in use; and names for what knows ASCII alone: isl, C, files."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Container
 from dataclasses import dataclass
 from itertools import count
@@ -9,6 +11,7 @@ from itertools import count
 from polytc.program import program as pr
 
 _INITIALISATION = "_init"
+_SPELLED = re.compile("_u[0-9a-f]+_")
 
 
 def fresh(name: str, taken: Container[str]) -> str:
@@ -54,3 +57,11 @@ class Names:
     def label(self, base: str) -> str:
         """For a tensor or a statement."""
         return claim(base, self.taken)
+
+
+@functools.lru_cache(maxsize=4096)
+def ascii_name(name: str) -> str:
+    """The name in ASCII, another one for each name: `A\u00e9` is `A_ue9_`, and what looks like that is spelled as well."""
+    if name.isascii() and not _SPELLED.search(name):
+        return name
+    return "".join(c if c.isascii() else f"_u{ord(c):x}_" for c in re.sub("_(?=u)", "_u5f_", name))

@@ -176,6 +176,7 @@ def bounds(form: QuasiAffine | Atom) -> tuple[int | None, int | None]:
             return None if low is None else low // form.divisor, None if high is None else high // form.divisor
         case Remainder():
             return 0, form.divisor - 1
+    assert isinstance(form, Affine), "sizes: a formula has no pieces"
     ends = [(c, *bounds(atom)) for atom, c in form.terms]
     lows = [None if e is None else c * e for c, low, high in ends for e in ((low if c > 0 else high),)]
     highs = [None if e is None else c * e for c, low, high in ends for e in ((high if c > 0 else low),)]
@@ -207,6 +208,7 @@ def text(form: QuasiAffine) -> str:
 def _atom(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
+    assert isinstance(atom, Quotient | Remainder), "sizes: a formula has no pieces"
     inner = text(atom.a)
     return f"{inner if ' ' not in inner else f'({inner})'}{'//' if isinstance(atom, Quotient) else '%'}{atom.divisor}"
 
@@ -250,6 +252,7 @@ def _data(form: QuasiAffine | Atom) -> Any:
             return form
         case Quotient() | Remainder():
             return ["//" if isinstance(form, Quotient) else "%", _data(form.a), form.divisor]
+    assert isinstance(form, Affine), "sizes: a formula has no pieces"
     return [form.constant, [[_data(atom), c] for atom, c in form.terms]]
 
 

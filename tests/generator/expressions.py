@@ -88,7 +88,8 @@ _EXACT = ["min({a}, {b})", "abs({a})", "sign({a})", "floor({a})", "ceil({a})", "
 _SMOOTH = ["tanh({a})", "sin({a})", "cos({a})", "sigmoid({a})", "atan({a})", "erf({a})", "exp(clamp({a}, -3, 2))",
            "sqrt(abs({a}) + 1)", "log(abs({a}) + 1)", "rsqrt({a} * {a} + 1)", "{a} / (abs({b}) + 1)", "{a} / 4",
            "log1p(abs({a}))", "expm1(clamp({a}, -2, 2))", "asinh({a})", "cbrt(abs({a}) + 1)", "exp2(clamp({a}, -3, 3))",
-           "log2(abs({a}) + 2)", "atan2({a}, abs({b}) + 1)", "sinh(clamp({a}, -2, 2))", "cosh(clamp({a}, -2, 2))",
+           "log2(abs({a}) + 2)", "sqrt({a} * {a} + 0.5)",
+           "atan2({a}, abs({b}) + 1)", "sinh(clamp({a}, -2, 2))", "cosh(clamp({a}, -2, 2))",
            "log10(abs({a}) + 1)", "tan(clamp({a}, -1, 1))", "asin(clamp({a}, -0.9, 0.9))",
            "acos(clamp({a}, -0.9, 0.9))", "acosh(abs({a}) + 1.5)", "atanh(clamp({a}, -0.9, 0.9))", "min({a}, {b})", "abs({a})"]
 

@@ -141,6 +141,7 @@ def _part(d: Draft, low: int, high: int) -> str:
         a, b = d.space[j]
         forms = [f"{low}:{j}+1"] * (low < b <= high) + [f"{low}:{j}"] * (low < b - 1 <= high)
         forms += [f"{j}:{high}"] * (low <= a < high) + [f"{j}+1:{high}"] * (low <= a + 1 and b < high)
+        forms += [f"max({low},{j}-1):min({high},{j}+2)"] * (low < b + 1 and a - 1 < high)
         if forms:
             d.ranges[i] = c.of(forms)
     elif c.likely(6) and high - low > 2:
@@ -242,7 +243,7 @@ def _own(d: Draft, t: Tensor, update: str | None, reduced: list[str], scatter: b
                     continue
                 f = subscripts.fitting(d.state, d.space, low, high)
                 parts.append(f.text if f is not None else d.left[n])
-            return subscripts.guarded(d.state, t, parts) if guard else f"{t.name}[{','.join(parts)}]"
+            return subscripts.guarded(d.state, t, parts, d.space) if guard else f"{t.name}[{','.join(parts)}]"
         if same and (d.own or d.state.loops):
             return t.name + (f"[{','.join(d.left)}]" if d.left else "")
         return None
@@ -270,7 +271,13 @@ def _conditions(d: Draft, fresh: bool, update: str | None, scatter: bool) -> lis
     low, high = d.space[i]
     j = c.of([n for n in d.space if n != i and n != "z"] or [i])
     k = c.between(low, high)
-    match c.of(["<=", "<", ">=", "+", "%", "!=", "||", "value", "2", "chain"]):
+    match c.of(["<=", "<", ">=", "+", "%", "!=", "||", "value", "2", "chain", "pieces", "product"]):
+        case "product":
+            return [c.of([f"{i}*{i} + {j}*{j} <= {k * k + 2}", f"{i}*{j} < {k + 1}", f"{i}*{j} % 3 != 1", f"({i} & {j}) == 0",
+                          f"({i}*{i} > {k} || {j} < 2)"])]
+        case "pieces":
+            return [c.of([f"abs({i}-{j}) <= {c.of([2, 1, 4])}", f"{i} <= min({j}+1,{k})", f"max({i},{j}) >= {k}",
+                          f"{i} < ({j} > {k} ? {j} : {k})"]) if j != i else f"min({i},{k}) < {k}"]
         case "chain":
             return [f"{low} <= {i} < {k + 1} != {j}" if j != i else f"{low} <= {i} <= {k}"]
         case "+":

@@ -13,7 +13,10 @@ def form(state: State, space: Space) -> Form:
         return Form(str(k), k, k)
     i = c.of(list(space))
     low, high = space[i][0], space[i][1] - 1
-    match c.of(["i", "i", "i", "i", "i", "i", "i", "i", "i+k", "i-k", "i+j", "2i", "2i+j", "k-i", "i//2", "i%3", "k", "i-j"]):
+    match c.of(["i", "i", "i", "i", "i", "i", "i", "i", "i+k", "i-k", "i+j", "2i", "2i+j", "k-i", "i//2", "i%3", "k", "i-j",
+                "pieces"]):
+        case "pieces":
+            return pieces(state, space, i)
         case "i+k":
             k = c.between(1, 3)
             return Form(f"{i}+{k}", low + k, high + k)
@@ -43,6 +46,37 @@ def form(state: State, space: Space) -> Form:
     return Form(i, low, high)
 
 
+def pieces(state: State, space: Space, i: str) -> Form:
+    """A subscript that has pieces."""
+    c = state.c
+    low, high = space[i][0], space[i][1] - 1
+    j, k = c.of([x for x in space if x != i] or [i]), c.between(-2, 2)
+    at, shift = c.between(low, high), f"{i}{k:+}" if k else i
+    a, b = space[j][0], space[j][1] - 1
+    match c.of(["clamp", "min", "max", "abs", "?", "clamp+j", "min j", "max j", "? j", "%"]):
+        case "min":
+            return Form(f"min({shift},{at})", min(low + k, at), min(high + k, at))
+        case "max":
+            return Form(f"max({shift},{at})", max(low + k, at), max(high + k, at))
+        case "abs":
+            return Form(f"abs({i}-{at})" if at >= 0 else f"abs({i}+{-at})", 0, max(at - low, high - at))
+        case "?":
+            op = c.of(["<", "<=", "!=", ">", "=="])
+            return Form(f"({i} {op} {at} ? {shift} : {at})", min(low + k, at), max(high + k, at))
+        case "? j":
+            return Form(f"({i} {c.of(['<', '>='])} {j} && {j} != {at} ? {i} : {j})", min(low, a), max(high, b))
+        case "clamp+j" if j != i:
+            return Form(f"clamp({shift}+{j},{low},{high})", low, high)
+        case "min j":
+            return Form(f"min({i},{j})", min(low, a), min(high, b))
+        case "max j":
+            return Form(f"max({i},{j})", max(low, a), max(high, b))
+        case "%":
+            n = high - low + 1
+            return Form(f"({shift}{n - low:+})%{n}", 0, n - 1)
+    return Form(f"clamp({shift},{low},{high})", low, high)
+
+
 def fitting(state: State, space: Space, low: int, high: int) -> Form | None:
     """A subscript within [low, high)."""
     for _ in range(3):
@@ -59,8 +93,11 @@ def default(state: State, kind: str) -> str:
     return {"f": state.c.of(["0", "1", "2"]), "i": state.c.of(["0", "1", "2"]), "b": "false"}[kind]
 
 
-def guarded(state: State, t: Tensor, subscripts: list[str]) -> str:
-    return f"({t.name}[{','.join(subscripts)}] else {default(state, t.kind)})"
+def guarded(state: State, t: Tensor, subscripts: list[str], space: Space) -> str:
+    """A read that may leave its tensor, with a number or another read in its place."""
+    others = [x for x in state.readable(t.kind) if x.name != t.name and "u64" not in (x.dtype, t.dtype)]
+    other = read(state, state.c.of(others), space) if others and state.c.likely(20) else default(state, t.kind)
+    return f"({t.name}[{','.join(subscripts)}] else {other})"
 
 
 def gather(state: State, space: Space, low: int, high: int) -> str:
@@ -91,7 +128,7 @@ def read(state: State, t: Tensor, space: Space) -> str:
             f = Form(str(k), k, k)
         parts.append(gather(state, space, low, high) if state.c.likely(3) else f.text)
     guard = guard or state.c.likely(4)
-    return guarded(state, t, parts) if guard else f"{t.name}[{','.join(parts)}]"
+    return guarded(state, t, parts, space) if guard else f"{t.name}[{','.join(parts)}]"
 
 
 def read_new(state: State, kind: str, space: Space, must: list[str], bounded: set[tuple[str, str]]

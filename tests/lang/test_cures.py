@@ -14,7 +14,6 @@ from polytc.lang.typing import cures
 
 SHAPES: dict[str, tuple[int, ...]] = {"v": (9,), "X": (4, 5), "n": (3,)}
 MISTAKES = {
-    "Y[i] = (v[i-1] else v[i])": ("E113", "v[i]", "(A[i-1] else 0)"),
     "Y[i] = v[i/2] where i in 0:9": ("E308", "i/2", "by `//`"),
     "Y[i] = v[i + i/2] where i in 0:4": ("E308", "i + i/2", "by `//`"),
     "Y[i] = v[i*0.5] where i in 0:9": ("E308", "i*0.5", "i64("),

@@ -44,9 +44,52 @@ def prelude() -> Mapping[str, sx.Function]:
     return {f.name: f for t in texts for f in parse(t)}
 
 
+def of_numbers(f: sx.Function) -> bool:
+    """Is a definition a function of numbers, to be called in expressions?"""
+    if f.kind != "def" or f.outputs is None or len(f.outputs) != 1 or any(p.inout or p.dims is not None for p in f.params):
+        return False
+    return all(isinstance(s, sx.Statement) and s.op is None and not s.subscripts and not s.clauses and not s.components
+               and not any(isinstance(n, sx.Access) for n in walk(s.value)) for s in f.body)
+
+
+def written_out(parsed: tuple[sx.Function, ...]) -> tuple[sx.Function, ...]:
+    """The functions with their calls of functions of numbers written out, and without those that were."""
+    own = {f.name: f for f in parsed if of_numbers(f)}
+    called: set[str] = set()
+
+    def put(e: sx.Expr, known: Mapping[str, sx.Expr]) -> sx.Expr:
+        if isinstance(e, sx.Name):
+            return known.get(e.id, e)
+        e = mapped(e, lambda x: put(x, known))
+        if not isinstance(e, sx.Call) or e.fn not in own:
+            return e
+        f = own[e.fn]
+        called.add(e.fn)
+        pairs = zip(f.params, e.args, strict=True)
+        inside = {p.name: a if p.dtype is None else sx.Call(p.dtype, (a,), e.span) for p, a in pairs}
+        for s in f.body:
+            inside[s.target] = put(s.value, inside)
+        (result,) = f.outputs
+        return inside[result.name] if result.dtype is None else sx.Call(result.dtype, (inside[result.name],), e.span)
+
+    def statement(s: sx.Item) -> sx.Item:
+        if not isinstance(s, sx.Statement):
+            return s
+        if isinstance(s.value, sx.Call) and s.value.fn in own and not s.subscripts and s.op is None and not any(
+                isinstance(n, sx.Access) for n in walk(s.value)):
+            return s
+        clauses = tuple(replace(c, lower=put(c.lower, {}), upper=put(c.upper, {})) if isinstance(c, sx.RangeClause)
+                        else replace(c, value=put(c.value, {})) for c in s.clauses)
+        return replace(s, value=put(s.value, {}), subscripts=tuple(put(e, {}) for e in s.subscripts), clauses=clauses,
+                       components=tuple(put(e, {}) for e in s.components))
+
+    found = [replace(f, body=tuple(map(statement, f.body))) for f in parsed]
+    return tuple(f for f in found if f.name not in called)
+
+
 def entry(text: str) -> tuple[sx.Function, Mapping[str, sx.Function]]:
     """What runs: the bare statements, or the definition that no other one calls; and all definitions."""
-    parsed = parse(text)
+    parsed = written_out(parse(text))
     own = {f.name: f for f in parsed if f.kind != "bare"}
     if parsed[-1].kind == "bare":
         return parsed[-1], own

@@ -275,6 +275,15 @@ class Expressions:
             held = values.settled(replace(held, type=types.of_array(t.data)), t.type, t.halves)
         return held
 
+    def alternative(self, t: Stored, places: list[np.ndarray], inside: Value, default: sx.Expr, other: Value) -> Value:
+        """What a tensor holds, elsewhere another value, of the type of both."""
+        none = self.probing or t.data.size == 0
+        held = Value(np.zeros(inside.data.shape, t.data.dtype), t.type) if none else self.at_places(t, places, None)
+        to, weak = types.common(held.kind, other.kind)
+        if weak and types.is_float(to):
+            to = self.floats
+        return replace(values.select(inside, self.adapted(None, held, to), self.adapted(default, other, to), to), weak=weak)
+
     def guarded(self, e: sx.Access, default: sx.Expr | None) -> Value:
         t = self.tensors[e.tensor]
         places, unsure, _ = self.places(e.subscripts)
@@ -288,6 +297,8 @@ class Expressions:
             other = self.value(default)
         if t.type == types.UNKNOWN:
             return Value(np.zeros(0), t.type)
+        if default is not None and other.number is None:
+            return self.alternative(t, places, Value(inside, "bool", error=unsure), default, other)
         other = values.cast(other, "bool") if t.type == "bool" else self.adapted(default, other, t.type)
         if self.probing or t.data.size == 0:
             return Value(np.broadcast_to(other.data, inside.shape), t.type)

@@ -16,6 +16,9 @@ from tests.meaning.ranges import Box, Clauses, Hull
 MOST = 1 << 22
 """Points that are looked at together."""
 
+_PIECES = ("min", "max", "clamp", "abs", "sign", "fmin", "fmax", "fabs")
+"""Functions that leave subscripts and conditions piecewise quasi-affine."""
+
 Points = dict[str, np.ndarray]
 
 
@@ -25,8 +28,8 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Test:
-    """What narrows the points of a statement. names: the indices in it; memory: whether memory decides; loop: whether it is
-    the range of a `for`, which the run of the `for` keeps."""
+    """What narrows the points of a statement. names: the indices in it; memory: whether it is asked at each instance;
+    loop: whether it is the range of a `for`, which the run of the `for` keeps."""
 
     names: frozenset[str]
     memory: bool
@@ -50,10 +53,10 @@ class Plan:
         self.values = tuple(map(self.taken, s.components or (s.value,)))
         self.where = Clauses(
             tuple(c for c in (*around, *stated) if not self.remembers(c)), tuple(c for c in stated if self.remembers(c)),
-            tuple(c for c in conditions if not self.reads(c)), tuple(c for c in conditions if self.reads(c)))
+            tuple(c for c in conditions if not self.asked(c)), tuple(c for c in conditions if self.asked(c)))
         ordered = s.label.indices if s.label is not None else ()
         self.indices = list(dict.fromkeys((*ordered, *self.mentioned(around, own))))
-        self.tests = [Test(frozenset(self.names(c)), self.reads(c), False, self.condition(c)) for c in conditions]
+        self.tests = [Test(frozenset(self.names(c)), self.asked(c), False, self.condition(c)) for c in conditions]
         self.tests += [Test(frozenset({c.index, *self.names(c.lower), *self.names(c.upper)}), self.remembers(c), c in around,
                             self.bounded(c)) for c in (*around, *stated) if self.narrows(c)]
         self.around = {c.index for c in around}
@@ -73,6 +76,33 @@ class Plan:
     def reads(self, e: sx.Expr) -> bool:
         return reads(e, self.tensors) or any(
             isinstance(n, sx.Name) and n.id in self.lets and self.reads(self.lets[n.id]) for n in walk(e))
+
+    def asked(self, e: sx.Expr) -> bool:
+        """Is a condition asked at each instance, and narrows no range? It reads memory, or is not quasi-affine."""
+        return self.reads(e) or self.bent(e)
+
+    def bent(self, e: sx.Expr) -> bool:
+        """Is an expression of indices and numbers not quasi-affine?"""
+        match e:
+            case sx.Number():
+                return isinstance(e.value, float)
+            case sx.Name():
+                if e.id in self.lets:
+                    return self.bent(self.lets[e.id])
+                return isinstance(self.numbers.get(e.id), float)
+            case sx.Binary(op="*"):
+                bent = bool(self.names(e.a)) and bool(self.names(e.b))
+            case sx.Binary(op="//" | "%"):
+                bent = bool(self.names(e.b))
+            case sx.Binary(op="/"):
+                bent = True
+            case sx.Binary(op="&" | "|" | "^" | "<<" | ">>") | sx.Unary(op="~"):
+                bent = bool(self.names(e))
+            case sx.Call():
+                bent = e.fn not in _PIECES and bool(self.names(e))
+            case _:
+                bent = False
+        return bent or any(map(self.bent, sx.operands(e)))
 
     def remembers(self, c: sx.RangeClause) -> bool:
         return self.reads(c.lower) or self.reads(c.upper)

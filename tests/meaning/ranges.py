@@ -105,6 +105,7 @@ class Solver:
 
     def by_reads(self, reads: list[tuple[sx.Expr, tuple[int, int]]]) -> bool:
         found: Box = {}
+        ends: dict[str, tuple[list[int], list[int]]] = {}
         plain: dict[str, bool] = {}
         for index in (i for i in self.indices if i not in self.box and i not in self.stated):
             for e, (low, high) in reads:
@@ -118,10 +119,11 @@ class Solver:
                     self.none.add(index)
                     continue
                 plain[index] = plain.get(index, True) and names == {index}
-                ends = (low, high) if isinstance(e, sx.Name) and e.id == index else self.inside(e, index, low, high)
-                if ends is not None:
-                    a, b = found.get(index, ends)
-                    found[index] = (max(a, ends[0]), min(b, ends[1]))
+                inside = (low, high) if isinstance(e, sx.Name) and e.id == index else self.inside(e, index, low, high)
+                lows, highs = ends.setdefault(index, ([], []))
+                lows += [] if inside[0] is None else [inside[0]]
+                highs += [] if inside[1] is None else [inside[1]]
+        found |= {i: (max(lows), min(highs)) for i, (lows, highs) in ends.items() if lows and highs and i not in found}
         self.none |= {i for i, (low, high) in found.items() if high == low - 1 and plain.get(i)}
         self.box |= found
         return bool(found)
@@ -133,16 +135,19 @@ class Solver:
         found = self.values({**self.grid(others), index: axis}).value(e).data
         return axis, np.broadcast_to(found, np.broadcast_shapes(found.shape, axis.shape)).reshape(-1, len(axis))
 
-    def inside(self, e: sx.Expr, index: str, low: int, high: int) -> tuple[int, int] | None:
-        """The largest interval of the index for which low <= e <= high, whatever the others are; None where e says none."""
+    def inside(self, e: sx.Expr, index: str, low: int, high: int) -> tuple[int | None, int | None]:
+        """The largest interval of the index for which low <= e <= high, whatever the others are; None as an end that e does not
+        say, as for both where the values are no interval, or a choice depends on other indices."""
+        if any(isinstance(n, sx.Ternary) and not self.names(n.condition) <= {index} for n in walk(e)):
+            return None, None
         axis, found = self.tried(e, index)
         good = ((found >= low) & (found <= high)).all(0)
         if not good.any():
-            return (0, -1) if self.moves(found) else None
+            return (0, -1) if self.moves(found) else (None, None)
         first, last = int(np.argmax(good)), len(good) - 1 - int(np.argmax(good[::-1]))
-        if first == 0 or last == len(good) - 1 or not good[first:last + 1].all():
-            return None
-        return int(axis[first]), int(axis[last])
+        if not good[first:last + 1].all():
+            return None, None
+        return None if first == 0 else int(axis[first]), None if last == len(good) - 1 else int(axis[last])
 
     @staticmethod
     def moves(found: np.ndarray) -> bool:

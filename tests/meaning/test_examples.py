@@ -108,7 +108,19 @@ def _tuple(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
     return x.max(1), x.argmax(1), w[x.argmax(1)]
 
 
+def _tap(a: np.ndarray, *by: int) -> np.ndarray:
+    """The matrix shifted, its border repeated."""
+    return a[tuple(np.ix_(*(np.clip(np.arange(n) + k, 0, n - 1) for n, k in zip(a.shape, by))))]
+
+
 BY_HAND: dict[str, Callable[..., Any]] = {
+    "def hypotenuse": lambda a, b: np.hypot(_tap(a, -1), b),
+    "def blur": lambda a: 0.25 * (_tap(a, -1, 0) + _tap(a, 1, 0) + _tap(a, 0, -1) + _tap(a, 0, 1)),
+    "Y[i] += w[k] * v[19": lambda v, w: np.convolve(np.pad(v, 2, "reflect"), w[::-1], "valid"),
+    "y[i] += A[i,k] * x[k] where k in max": lambda a, x: np.triu(np.tril(a, 1), -1) @ x,
+    "Y[i] = v[i < 10": lambda v: v[[19 - i if i == 3 or i > 9 else i for i in range(20)]],
+    "Y[i,j] += A[i,j] where i*i": lambda a: np.where(np.add.outer(np.arange(8) ** 2, np.arange(8) ** 2) <= 9, a, 0),
+    "D[i] = (u[i+1]": lambda u, v: (_tap(u, 1) - _tap(u, -1), np.r_[u, v]),
     "C[i,j] += A[i,k] * B[k,j]\n": lambda a, b: a @ b,
     "M[i] max= X[i,j]": lambda x: (x.max(1), _softmax(x)),
     "def mlp": lambda x, w, bias: np.maximum(x @ w + bias, 0) / 8,

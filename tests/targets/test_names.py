@@ -9,7 +9,7 @@ import pytest
 import polytc
 from polytc import lang
 from polytc.errors import CompileError
-from polytc.program.ascii_names import ascii_name
+from polytc.program.names import ascii_name
 from tests.c_here import COMPILERS
 from tests.opencl_here import NEEDS_OPENCL
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from polytc import errors
 from polytc.errors import CompileError, Span
-from polytc.lang.definitions import prelude
+from polytc.lang.definitions import pointwise, prelude
 from polytc.lang.definitions.expand import clause_expressions, names, nodes
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.parsing.parser import parse
@@ -24,13 +24,14 @@ from polytc.program.typenames import dtype_of
 errors.register(E005="definitions and bare statements mixed", E120="definition that calls itself",
                 E121="call that is no statement of its own")
 
-_FORM = "a call is a statement of its own: `S = f(P)`, or `(A, B) = f(X, n)`; read what you need of S in another one"
+_FORM = ("a call is a statement of its own: `S = f(P)`, or `(A, B) = f(X, n)`; read what you need of S in another one; "
+         "a `def` of numbers alone, `def f(x) -> (y) { y = x*x }`, may be called in any expression")
 
 
 @functools.lru_cache(maxsize=1024)
 def resolve(text: str) -> tuple[sx.Function, ...]:
     """The functions of `text` with their calls told apart from reads and intrinsics. Raises CompileError (E0xx, E12x)."""
-    parsed = parse(text)
+    parsed = pointwise.expand(parse(text), text)
     own = {f.name: f for f in parsed if f.kind != "bare"}
     found = tuple(_Resolver(f, own, text).run() for f in parsed)
     _check_recursion(found, text)

@@ -17,7 +17,7 @@ from polytc.errors import Span
 from polytc.lang.report import Report
 from polytc.lang.soundness.coverage import Coverage
 from polytc.lang.typing.lowered import Lowered
-from polytc.lang.typing.ranges import Constraint, Hull, constraints
+from polytc.lang.typing.ranges import NARROWS_NOTHING, Constraint, Hull, constraints
 from polytc.program import program as pr
 from polytc.program.affine import QuasiAffine, Quotient, Remainder, affine, at, exact, indices, interval, values
 from polytc.program.domain import Domain
@@ -93,6 +93,7 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         where = _point(point, indices(c.form)) or "every instance"
         report.add("E203", f"{read} is read out of bounds", c.span,
                    f"{f'with {known}: ' if known else ''}{where} reads {_element(c.tensor, place)}, {extent}",
+                   NARROWS_NOTHING if s.lowered.masks else "",
                    "narrow the range with `where`, or guard the read: `(" + c.tensor + "[...] else 0)`")
     return good
 

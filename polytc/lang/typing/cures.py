@@ -110,7 +110,3 @@ def of_count(fn: str, given: int) -> str:
             f"`{fn}(a, b)` takes two: nest them for more, `{fn}(a, {fn}(b, c))`"
     return ""
 
-
-OF_GUARD = ("where another element stands in its place, choose it by a condition, and guard the read with any number: "
-            "`i > 0 ? (A[i-1] else 0) : A[i]`")
-"""For a guarded read whose value after `else` is no number."""

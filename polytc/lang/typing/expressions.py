@@ -14,10 +14,10 @@ from polytc.lang.definitions.expand import names
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.lang.typing import cures
-from polytc.lang.typing.lowered import Scope
+from polytc.lang.typing.lowered import INSIDE, Scope
 from polytc.program import evaluator, scalars, type_promotion
 from polytc.program import program as pr
-from polytc.program.affine import affine
+from polytc.program.affine import CHOICES, affine, choices
 from polytc.program.linear import expression, linear
 from polytc.program.scalars import BOOL, DTYPES, I64, UNKNOWN
 from polytc.program.terms import DEEPEST
@@ -207,7 +207,11 @@ class Expressions:
         return Value(read, weak_type=dtype == UNKNOWN)
 
     def _subscripts(self, dims: tuple[sx.Expr, ...]) -> tuple[pr.Expr, ...]:
-        return tuple(self.subscript(e) for e in dims)
+        found = tuple(self.subscript(e) for e in dims)
+        if sum(choices(e) for e in found if not reading(e)) > CHOICES:
+            raise self.fail("E111", f"there are more than {CHOICES} choices in the subscripts of one access", dims[0].span,
+                            "compute some of them into an integer tensor, and read through that: `A[T[i]]`")
+        return found
 
     def subscript(self, e: sx.Expr) -> pr.Expr:
         """An integer expression: quasi-affine, or with a tensor read in it (a gather)."""
@@ -217,7 +221,9 @@ class Expressions:
                             cures.of_float_subscript(e) if value.dtype.is_float else "")
         if not reading(value.expr) and affine(value.expr) is None:
             raise self.fail("E111", "this is not affine", e.span, *cures.of_affine(e, self.s),
-                            "indices may be added, multiplied by numbers, and divided (`//`, `%`) by positive numbers")
+                            "indices may be added, multiplied by numbers, divided (`//`, `%`) by positive numbers, and go "
+                            "through `min max clamp abs sign` and up to six choices `c ? a : b`",
+                            "anything else may be computed into an integer tensor, and read through that: `A[T[i]]`")
         try:
             return type_promotion.adapt(value, I64)
         except TypeProblem as problem:
@@ -234,14 +240,20 @@ class Expressions:
         if read.dtype == UNKNOWN:  # all that is known is what stands in its place
             return Value(pr.Cast(read.expr, default.dtype), weak_type=True)
         if default.number is None:
-            raise self.fail("E113", "the value after `else` must be a number or `identity`", e.default.span,
-                            cures.OF_GUARD)
+            return self.alternative(read.expr, default, e.span)
         if default.dtype.is_float and not read.dtype.is_float:
             raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
         constant = type_promotion.adapt(default, read.dtype)
         if not isinstance(constant, pr.Const):
             constant = pr.Const(bool(default.number), BOOL)
         return self._guard(read.expr, constant, e.span)
+
+    def alternative(self, read: pr.Read, other: Value, span: Span) -> Value:
+        """The read where it is in bounds, elsewhere another value: a choice by INSIDE, which is spelled out once bounds are
+        known."""
+        zero = pr.Const(scalars.identity("|" if read.dtype == BOOL else "+", read.dtype), read.dtype)
+        guarded = self._guard(read, zero, span)
+        return type_promotion.select(Value(pr.Call(INSIDE, (guarded.expr,), BOOL)), guarded, other)
 
     def identity_guard(self, read: pr.Read, e: sx.Guarded, whole: bool) -> Value:
         op = self.s.op

@@ -10,8 +10,9 @@ from polytc.lang.typing import cures
 from polytc.lang.typing.expressions import Expressions, Failed, negative, reading
 from polytc.lang.typing.lowered import Bound, Lowered, Scope
 from polytc.program import program as pr
-from polytc.program import scalars, type_promotion
-from polytc.program.affine import affine
+from polytc.program import type_promotion
+from polytc.program.affine import decidable
+from polytc.program.domain import separated
 from polytc.program.scalars import BOOL, I64
 
 errors.register(E114="misplaced `where` clause")
@@ -87,7 +88,7 @@ class _Lowering(Expressions):
         if rank != len(s.subscripts):
             raise self.fail("E105", f"`{s.target}` has {rank} dimensions and {len(s.subscripts)} subscripts here",
                             s.target_span, cures.of_rank(s.target, self.scope.shapes.get(s.target), rank))
-        return tuple(self.subscript(e) for e in s.subscripts)
+        return self._subscripts(s.subscripts)
 
     # ---- loops and clauses
 
@@ -174,17 +175,14 @@ class _Lowering(Expressions):
         return None
 
     def condition(self, e: sx.Expr) -> list[pr.Expr]:
-        """A condition as a list of comparisons of quasi-affine forms; those that read tensors are noted as masks."""
+        """A condition as comparisons of quasi-affine forms. Those that read tensors or are not quasi-affine are noted as
+        masks: they narrow no range, and are asked at each instance."""
         value = self.value(e)
         if value.dtype != BOOL:
             raise self.fail("E114", "a `where` clause must be a range, a comparison or a definition", e.span)
         tests = _conjuncts(value.expr)
-        self.masks += [t for t in tests if reading(t)]
-        tests = [t for t in tests if not reading(t)]
-        for node in (n for t in tests for n in pr.walk(t)):
-            if isinstance(node, pr.Binary) and node.op in scalars.COMPARISONS and None in (affine(node.a), affine(node.b)):
-                raise self.fail("E111", "this condition is not affine in the indices", e.span)
-        return tests
+        self.masks += [t for t in tests if not decidable(t)]
+        return [x for t in tests if decidable(t) for x in separated(t)]
 
 
 def _conjuncts(e: pr.Expr) -> list[pr.Expr]:

@@ -11,6 +11,9 @@ from polytc.program import program as pr
 from polytc.program.scalars import DType
 from polytc.program.type_promotion import Value
 
+INSIDE = "inside"
+"""A call of this name, of a guarded read: is it in bounds? Bounds are known later; no Program has it."""
+
 
 @dataclass(frozen=True)
 class Scope:

@@ -22,11 +22,14 @@ from polytc.lang.report import Report
 from polytc.lang.typing import cures
 from polytc.lang.typing.lowered import Bound, Lowered
 from polytc.program import program as pr
-from polytc.program.affine import QuasiAffine, affine, indices, interval, solve
-from polytc.program.domain import Domain, as_bounds, condition_indices, tighten
+from polytc.program.affine import QuasiAffine, affine, indices, interval
+from polytc.program.domain import Domain, as_bounds, condition_indices, separated, tighten
 from polytc.program.scalars import BOOL, I64
+from polytc.program.solutions import solve
 
 errors.register(E201="range cannot be inferred", E202="empty range")
+
+NARROWS_NOTHING = "conditions that read tensors, or are not affine in the indices, narrow no range: `where i in ...` does"
 
 _FAR = 1 << 62
 """Indices stay below this."""
@@ -64,8 +67,9 @@ def infer(s: Lowered, hulls: Mapping[str, Hull], target: Hull | None, report: Re
         return None
     missing = [i for i in s.indices if i not in box]
     for index in missing:
+        asked = any(index in condition_indices(m) for m in s.masks)
         report.add("E201", f"the range of `{index}` cannot be inferred", s.source.span, *solver.reason(index),
-                   *cures.of_range(index, s, report.source))
+                   NARROWS_NOTHING if asked else "", *cures.of_range(index, s, report.source))
     if missing:
         return None
     box = {i: (low, max(high, low - 1)) for i, (low, high) in box.items()}
@@ -162,13 +166,17 @@ class _Solver:
         for index in self.s.indices:
             if index in self.box or index in self.stated:
                 continue
+            lows, highs, used = list[int](), list[int](), list[Constraint]()
             for c in constraints:
                 ends = solve(c.form, c.low, c.high, index, self.box, every=True) if self.ready(c.form, index) else None
-                if ends is None or ends[0] is None or ends[1] is None:
+                if ends is None or ends == (None, None):
                     continue
-                low, high = found.get(index, (ends[0], ends[1]))
-                found[index] = (max(low, ends[0]), min(high, ends[1]))
-                self.used.setdefault(index, []).append(c)
+                lows += [] if ends[0] is None else [ends[0]]
+                highs += [] if ends[1] is None else [ends[1]]
+                used.append(c)
+            if lows and highs:
+                found[index] = max(lows), min(highs)
+                self.used.setdefault(index, []).extend(used)
         self.vacant |= {index for index, ends in found.items() if self.exhausted(index, *ends)}
         self.box |= found
         return bool(found)
@@ -237,9 +245,9 @@ class _Solver:
 def conditions(b: Bound) -> list[pr.Expr]:
     """What a stated range says beyond its bounding interval."""
     index = pr.Index(b.index)
-    out: list[pr.Expr] = [] if isinstance(b.lower, pr.Const) else [pr.Binary(">=", index, b.lower, BOOL)]
+    out: list[pr.Expr] = [] if isinstance(b.lower, pr.Const) else separated(pr.Binary(">=", index, b.lower, BOOL))
     if not isinstance(b.upper, pr.Const):
-        out.append(pr.Binary("<", index, b.upper, BOOL))
+        out += separated(pr.Binary("<", index, b.upper, BOOL))
     if b.step > 1:
         offset: pr.Expr = index if b.lower == pr.Const(0, I64) else pr.Binary("-", index, b.lower, I64)
         out.append(pr.Binary("==", pr.Binary("%", offset, pr.Const(b.step, I64), I64), pr.Const(0, I64), BOOL))

@@ -29,6 +29,7 @@ def _flat(a: QuasiAffine) -> QuasiAffine:
         elif isinstance(atom, Quotient) and (value := _fixed(atom)) is not None:
             part = Affine(value)
         else:
+            assert isinstance(atom, Quotient | Remainder), "quasi: a row has no pieces"
             inside = _flat(atom.a)
             part = _quotient(inside, atom.divisor)
             if isinstance(atom, Remainder):
@@ -101,5 +102,6 @@ def _expression(a: QuasiAffine) -> pr.Expr:
 def _atom(atom: Atom) -> pr.Expr:
     if isinstance(atom, str):
         return pr.Index(atom)
+    assert isinstance(atom, Quotient | Remainder), "quasi: a row has no pieces"
     op = "//" if isinstance(atom, Quotient) else "%"
     return pr.Binary(op, _expression(_paired(atom.a)), pr.Const(atom.divisor, I64), I64)

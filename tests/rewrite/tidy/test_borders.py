@@ -1,4 +1,4 @@
-"""Periodic borders: what is split off, and that results are those of the text."""
+"""Borders of subscripts in pieces, periodic ones among them: what is split off, and that results are those of the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polytc
 from polytc import stages
 from polytc.lang import evaluate
 from polytc.program import program as pr
-from polytc.rewrite.tidy import periodic
+from polytc.rewrite.tidy import borders
 
 R = np.random.default_rng(2)
 
@@ -21,13 +21,22 @@ SPLIT = {
     "Y[i,j] = X[(i-1)%16,j]*X[i,(j+1)%24] - X[(i+1)%16,(j-1)%24] where i in 0:16, j in 0:24": {"X": (16, 24)},
     "Y[i] max= X[(i+k)%32]*w[k] where i in 0:32": {"X": (32,), "w": (5,)},
     "Y[i] += X[(2*k+i)%32] where i in 0:32, k in 0:4": {"X": (32,)},
-    "Y[i] += X[(i+k)%32] where i in 0:32, k in 0:9, k <= i": {"X": (32,)}}
+    "Y[i] += X[(i+k)%32] where i in 0:32, k in 0:9, k <= i": {"X": (32,)},
+    "Y[i,j] = X[clamp(i-1,0,15),min(j+2,23)] + X[max(i-3,0),j] where i in 0:16, j in 0:24": {"X": (16, 24)},
+    "N[i,j] += X[clamp(i+a-1,0,15),abs(j+b-1)] where a in 0:3, b in 0:3, i in 0:16, j in 0:15": {"X": (16, 16)},
+    "Y[i] += X[i+k-2 < 0 ? 2-i-k : i+k-2 > 31 ? 64-i-k : i+k-2]*w[k] where i in 0:32": {"X": (32,), "w": (5,)},
+    "Y[i] = X[!(i >= 3 && i != 40 || i == 50) ? 3-i : i-3] where i in 0:32": {"X": (32,)},
+    "Y[i] = X[clamp(2*i-1,0,31)] where i in 0:16": {"X": (32,)}, "Y[i] = X[i == 3 ? 0 : i] where i in 0:32": {"X": (32,)},
+    "Y[i] max= X[(clamp(i+k-2,0,31)+5) % 32] where i in 0:32, k in 0:5": {"X": (32,)}}
 
 LEFT = {
     "Y[i] += X[(i+k)%32] where i in 0:32, k in 0:32": {"X": (32,)},   # nothing is inside
     "S += X[(i+3)%32] where i in 0:32": {"X": (32,)},                 # no index of the result
     "Y[i] = X[(3*i)%32] where i in 0:32": {"X": (32,)},
-    "Y[i] = X[i%4] where i in 0:32": {"X": (32,)}}
+    "Y[i] = X[i%4] where i in 0:32": {"X": (32,)},
+    "S += X[max(i,3)] where i in 0:32": {"X": (32,)},
+    "Y[i] = X[max(i,Q[i])] where i in 0:32": {"X": (32,), "Q": (32,)},
+    "def f(inout i32[32] X) { Y[i] = X[i]\n for t in 0:32 { X[t] = Y[max(t-1,0)] } }": {"X": (32,)}}
 
 
 def built(text: str, shapes: dict[str, tuple[int, ...]]) -> pr.Program:
@@ -41,9 +50,9 @@ def arrays(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("text", SPLIT)
 def test_what_is_split(targets: tuple[str, ...], text: str) -> None:
     before, given = built(text, SPLIT[text]), arrays(SPLIT[text])
-    after = periodic.split(before)
+    after = borders.split(before)
     largest = max((s for s in after.statements if "_init" not in s.name), key=lambda s: s.points)
-    assert "%" not in pr.format_expr(largest.value)
+    assert not any(x in pr.format_expr(largest.value) for x in ("%", "clamp", "min(", "max(", "abs", "?"))
     assert sum(s.points for s in after.statements) == sum(s.points for s in before.statements)
     (name,) = before.outputs
     expected = evaluate(before, given)[name]
@@ -55,12 +64,12 @@ def test_what_is_split(targets: tuple[str, ...], text: str) -> None:
 @pytest.mark.parametrize("text", LEFT)
 def test_what_stays(text: str) -> None:
     program, given = built(text, LEFT[text]), arrays(LEFT[text])
-    assert periodic.split(program) == program
+    assert borders.split(program) == program
     np.testing.assert_array_equal(polytc.run(text, **given), polytc.evaluate(text, **given))
 
 
 def test_what_never_wraps_has_no_remainder() -> None:
-    (s,) = periodic.split(built("Y[i] = X[(i+40)%32] where i in 0:9", {"X": (32,)})).statements
+    (s,) = borders.split(built("Y[i] = X[(i+40)%32] where i in 0:9", {"X": (32,)})).statements
     assert pr.format_expr(s.value) == "X[i + 8]"
 
 

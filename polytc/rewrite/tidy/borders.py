@@ -1,0 +1,211 @@
+"""Subscripts in pieces (`%`, `clamp`, `min`, `max`, `abs`, `?:`) change their piece at the borders only: what is inside is a
+statement of its own, with plain subscripts.
+
+    Y[i] = X[(i+31)%32] + X[(i+1)%32] where i in 0:32   with X[32]
+    ->  Y[i] = X[i+31] + X[i+1] where i in 0:1
+        Y[i] = X[i-1] + X[i+1] where i in 1:31
+        Y[i] = X[i-1] + X[i-31] where i in 31:32
+
+    Y[i] = X[clamp(i-2,0,31)] where i in 0:32           with X[32]
+    ->  Y[i] = X[0] where i in 0:2;  Y[i] = X[i-2] where i in 2:32
+
+What is inside runs in vectors, as a stencil does; a remainder or a comparison for each element would take longer than all else.
+Statements in `for` loops are split in their loops. Sums are split along the indices of their results, so that each is made as
+before. Sums that use an element many times read a copy instead, see
+piecewise_copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from polytc.program import program as pr
+from polytc.program.affine import Linear, interval
+from polytc.program.linear import linear, normalise
+from polytc.program.names import Names
+from polytc.program.scalars import BOOL, COMPARISONS, I64, DType
+from polytc.program.solutions import Interval, solve
+from polytc.schedule.facts.fusion_groups import coincident_indices
+
+INSIDE = 2
+"""Of the values of an index, one in so many at least must be inside."""
+NESTED = 4
+"""Pieces inside of each other that are taken apart: `min(max(i, 0), 9)` are two."""
+
+Question: TypeAlias = tuple[Linear, Interval]
+"""A form, and the values around the middle one for which an expression stays in one piece."""
+Cuts: TypeAlias = dict[str, tuple[int, int]]
+"""Index -> the values from where to where all questions have one answer."""
+
+
+def split(program: pr.Program) -> pr.Program:
+    """The program with the borders of subscripts in pieces split off."""
+    names, statements = Names.of(program), list[pr.Statement]()
+    for s in program.statements:
+        statements += _split(s, names, NESTED)
+    return replace(program, statements=tuple(statements))
+
+
+def _split(s: pr.Statement, names: Names, rounds: int) -> list[pr.Statement]:
+    s = _plain(s)
+    cuts = _cuts(s) if rounds else {}
+    if not cuts:
+        return [s]
+    return [x for part in _parts(s, list(cuts.items()), names) for x in _split(part, names, rounds - 1)]
+
+
+def _cuts(s: pr.Statement) -> Cuts:
+    """Where a statement is cut; nowhere if it is left as it is."""
+    own = coincident_indices(s)
+    if s.bounds or any(r.tensor == s.target for r in pr.reads(s)):
+        return {}
+    cuts: Cuts = {}
+    free = sorted((r for r in s.ranges[s.depth:] if r.index in own), key=lambda r: -r.extent)
+    for form, ends in _questions(s):
+        for r in free:
+            found = solve(form, *ends, r.index, s.box, every=True) if form.coefficient(r.index) else None
+            if found is None:
+                continue
+            low, high = cuts.get(r.index, (r.lower, r.upper))
+            low = low if found[0] is None else max(low, found[0])
+            high = high if found[1] is None else min(high, found[1] + 1)
+            if INSIDE * (high - low) >= r.extent:
+                cuts[r.index] = low, high
+                break
+    return {i: ends for i, ends in cuts.items() if ends != (s.by_index[i].lower, s.by_index[i].upper)}
+
+
+def _parts(s: pr.Statement, cuts: list[tuple[str, tuple[int, int]]], names: Names) -> Iterator[pr.Statement]:
+    """The statement as parts: before the inside of the first index, inside, behind it."""
+    if not cuts:
+        yield s
+        return
+    index, (low, high) = cuts[0]
+    r = s.by_index[index]
+    for kind, (lower, upper) in (("before", (r.lower, low)), ("", (low, high)), ("behind", (high, r.upper))):
+        if lower < upper:
+            part = replace(s, ranges=tuple(replace(r, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
+            yield from _parts(replace(part, name=names.label(f"{s.name}_{kind}") if kind else s.name), cuts[1:], names)
+
+
+# ---- pieces
+
+def _plain(s: pr.Statement) -> pr.Statement:
+    """The statement with its subscripts in the pieces in which they are for all instances."""
+    def plain(e: pr.Expr) -> pr.Expr:
+        if not isinstance(e, pr.Read):
+            return e
+        return replace(e, subscripts=tuple(pr.map_expr(sub, lambda x: _only_piece(s, x)) for sub in e.subscripts))
+    value = pr.map_expr(s.value, plain)
+    return replace(s, value=normalise(value)) if value != s.value else s
+
+
+def _only_piece(s: pr.Statement, e: pr.Expr) -> pr.Expr:
+    """The piece of an expression in which all instances are; the expression where there are several."""
+    match e:
+        case pr.Call(fn="max" | "min", dtype=DType(name="i64")):
+            a, b = e.args
+            return _chosen(_answer(s, pr.Binary(">=" if e.fn == "max" else "<=", a, b, BOOL)), a, b, e)
+        case pr.Call(fn="clamp", dtype=DType(name="i64")):
+            low = _only_piece(s, pr.Call("max", e.args[:2], I64))
+            return _only_piece(s, pr.Call("min", (low, e.args[2]), I64))
+        case pr.Call(fn="abs", dtype=DType(name="i64")):
+            negative = pr.Unary("-", e.args[0], I64)
+            return _chosen(_answer(s, pr.Binary(">=", e.args[0], pr.Const(0, I64), BOOL)), e.args[0], negative, e)
+        case pr.Select():
+            return _chosen(_decided(s, e.cond), e.a, e.b, e)
+        case pr.Binary(op="%"):
+            return _unwrapped(s, e)
+        case _:
+            return e
+
+
+def _chosen(known: bool | None, a: pr.Expr, b: pr.Expr, otherwise: pr.Expr) -> pr.Expr:
+    return otherwise if known is None else a if known else b
+
+
+def _decided(s: pr.Statement, e: pr.Expr) -> bool | None:
+    """Does a condition hold for all instances, or for none of them? None where that is not known."""
+    match e:
+        case pr.Const():
+            return bool(e.value)
+        case pr.Unary(op="!"):
+            a = _decided(s, e.a)
+            return None if a is None else not a
+        case pr.Binary(op="&&" | "||"):
+            known = {_decided(s, e.a), _decided(s, e.b)}
+            strong = e.op == "||"
+            return strong if strong in known else None if None in known else not strong
+        case pr.Binary() if e.op in COMPARISONS:
+            return _answer(s, e)
+        case _:
+            return None
+
+
+def _answer(s: pr.Statement, e: pr.Binary) -> bool | None:
+    """The same for a comparison of linear forms."""
+    form = _difference(e.a, e.b)
+    if form is None:
+        return None
+    low, high = interval(form, s.box)
+    positive, negative = (low > 0, high < 0) if e.op in ("==", "!=", ">", "<=") else (low >= 0, high < 0)
+    match e.op:
+        case "<" | ">=":
+            return None if not (positive or negative) else positive == (e.op == ">=")
+        case ">" | "<=":
+            return (e.op == ">") if positive else (e.op == "<=") if high <= 0 else None
+        case _:
+            if low == high == 0:
+                return e.op == "=="
+            return e.op == "!=" if positive or negative else None
+
+
+def _unwrapped(s: pr.Statement, e: pr.Binary) -> pr.Expr:
+    """A remainder of what does not wrap, or as often for all instances, as a difference."""
+    form, size = linear(e.a), _size(e)
+    if form is None or size is None:
+        return e
+    low, high = interval(form, s.box)
+    return pr.Binary("-", e.a, pr.Const(int(low // size) * size, I64), I64) if low // size == high // size else e
+
+
+def _size(e: pr.Binary) -> int | None:
+    """The divisor of a remainder."""
+    return int(e.b.value) if e.op == "%" and isinstance(e.b, pr.Const) and e.b.value > 0 else None
+
+
+def _difference(a: pr.Expr, b: pr.Expr) -> Linear | None:
+    return linear(pr.Binary("-", a, b, I64)) if a.dtype == b.dtype == I64 else None
+
+
+def _questions(s: pr.Statement) -> Iterator[Question]:
+    """What decides which pieces the subscripts of a statement's reads are in."""
+    for read in pr.reads(s):
+        for sub in read.subscripts:
+            for e in pr.walk(sub):
+                yield from _of(s, e)
+
+
+def _of(s: pr.Statement, e: pr.Expr) -> Iterator[Question]:
+    pairs: list[tuple[pr.Expr, pr.Expr]] = []
+    if isinstance(e, pr.Call) and e.dtype == I64 and e.fn in ("min", "max", "clamp", "abs"):
+        pairs = [(e.args[0], other) for other in e.args[1:] or (pr.Const(0, I64),)]
+    elif isinstance(e, pr.Binary) and e.op in COMPARISONS:
+        pairs = [(e.a, e.b)]
+    for a, b in pairs:
+        form = _difference(a, b)
+        if form is not None:
+            yield form, _side(e, interval(form, s.box))
+    if isinstance(e, pr.Binary) and (size := _size(e)) is not None and (form := linear(e.a)) is not None:
+        turn = sum(interval(form, s.box)) // 2 // size  # how often the middle of its values has wrapped around
+        yield form, (int(turn * size), int((turn + 1) * size - 1))
+
+
+def _side(e: pr.Expr, ends: tuple[int, int]) -> Interval:
+    """On which side of 0 is the middle of the values of a difference? At 0 a comparison may be on either."""
+    middle, op = sum(ends) // 2, e.op if isinstance(e, pr.Binary) else ""
+    if middle > 0:
+        return (0 if op not in ("==", "!=", ">", "<=") else 1), None
+    return None, (0 if op not in ("==", "!=", "<", ">=") else -1)

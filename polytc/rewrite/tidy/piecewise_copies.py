@@ -1,0 +1,107 @@
+"""Sums that read an element many times, through subscripts in pieces, read a copy with plain subscripts.
+
+    O[m,h] += I[c,clamp(h+r-1,0,29)]*W[m,c,r] where h in 0:30      with I[64,30], W[64,64,3]
+    ->  I_pieces[x0,x1] = I[x0,clamp(x1 - 1,0,29)] where x1 in 0:32;  O[m,h] += I_pieces[c,h+r]*W[m,c,r]
+
+The copy costs one pass over the input; choosing a piece for each term would cost that in the innermost loop, and would hide a
+convolution from what makes convolutions fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polytc.program import program as pr
+from polytc.program.affine import Affine, Linear, affine, interval
+from polytc.program.linear import expression, linear
+from polytc.program.names import Names
+from polytc.program.scalars import I64
+
+USES = 64
+"""Uses of an element from which on there is a copy; with fewer, borders are split off."""
+GROWTH = 4
+"""Largest size of the copy, in sizes of the tensor plus a constant, that is still worth it."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """form: the linear form, without a number, of which a subscript is a function; low, high: its smallest and largest value;
+    function: the subscript as an expression of `x`."""
+
+    form: Linear
+    low: int
+    high: int
+    function: pr.Expr
+
+
+def materialise(program: pr.Program) -> pr.Program:
+    """The program with copies for the reads of updates that choose pieces again and again."""
+    names = Names.of(program)
+    tensors, statements = list(program.tensors), list[pr.Statement]()
+    copies: dict[tuple[object, ...], pr.Tensor] = {}
+    for s in program.statements:
+        for read in pr.reads(s):
+            axes = _axes(program, s, read)
+            if axes is None:
+                continue
+            key = (read.tensor, read.default, tuple((a.low, a.high, a.function) for a in axes))
+            if key not in copies:
+                shape, lower = tuple(a.high - a.low + 1 for a in axes), tuple(a.low for a in axes)
+                copies[key] = pr.Tensor(names.label(f"{read.tensor}_pieces"), read.dtype, shape, lower)
+                tensors.append(copies[key])
+                statements.append(_copy(copies[key], read, axes, names.label(f"{s.name}_{copies[key].name}")))
+            plain = tuple(expression(a.form) for a in axes)
+            s = pr.replaced(s, read, replace(read, tensor=copies[key].name, subscripts=plain, default=None))
+        statements.append(s)
+        copies = {key: copy for key, copy in copies.items() if key[0] != s.target}  # a later read sees another value
+    return replace(program, tensors=tuple(tensors), statements=tuple(statements))
+
+
+def _copy(target: pr.Tensor, read: pr.Read, axes: tuple[_Axis, ...], name: str) -> pr.Statement:
+    indices = tuple(pr.Index(f"x{d}", I64) for d in range(len(axes)))
+    subscripts = tuple(pr.substitute(a.function, {"x": i}) for a, i in zip(axes, indices, strict=True))
+    ranges = tuple(pr.Range(i.name, a.low, a.high + 1) for a, i in zip(axes, indices, strict=True))
+    return pr.Statement(name, target.name, indices, None, replace(read, subscripts=subscripts), ranges)
+
+
+def _axes(program: pr.Program, s: pr.Statement, read: pr.Read) -> tuple[_Axis, ...] | None:
+    """The subscripts as functions of linear forms; None if no copy shall be made."""
+    if s.op is None or s.depth or s.bounds or any(r.tensor == s.target for r in pr.reads(s)):
+        return None
+    size = program.tensor(read.tensor).size
+    if all(linear(sub) is not None for sub in read.subscripts) or s.points < USES * size:
+        return None
+    axes = [_axis(s, sub) for sub in read.subscripts]
+    found = tuple(a for a in axes if a is not None)
+    if len(found) < len(axes) or prod(a.high - a.low + 1 for a in found) > GROWTH * size + 4096:
+        return None
+    return found
+
+
+def _axis(s: pr.Statement, sub: pr.Expr) -> _Axis | None:
+    """A subscript whose linear parts are one form up to its sign and numbers."""
+    if affine(sub) is None:
+        return None
+    parts = list(_linear_parts(sub))
+    form = next((replace(f, constant=0) for f in parts if f.terms), Affine(0))
+    opposite = Affine(0, tuple((i, -c) for i, c in form.terms))
+    if any(f.terms not in ((), form.terms, opposite.terms) for f in parts):
+        return None
+    low, high = interval(form, s.box)
+    return _Axis(form, int(low), int(high), _of_x(sub, form))
+
+
+def _linear_parts(e: pr.Expr) -> list[Linear]:
+    """The largest linear expressions below an expression."""
+    form = linear(e) if e.dtype == I64 else None
+    return [form] if form is not None else [f for x in pr.children(e) for f in _linear_parts(x)]
+
+
+def _of_x(e: pr.Expr, form: Linear) -> pr.Expr:
+    """The expression with `x` for a linear form."""
+    own = linear(e) if e.dtype == I64 else None
+    if own is None:
+        return pr.rebuild(e, tuple(_of_x(x, form) for x in pr.children(e)))
+    sign = 0 if not own.terms else 1 if own.terms == form.terms else -1
+    return expression(Affine(own.constant, (("x", sign),) if sign else ()))
