@@ -102,7 +102,10 @@ def _satisfying(axes: dict[str, np.ndarray], conditions: tuple[pr.Expr, ...]) ->
 
 
 def tighten(domain: Domain) -> Domain:
-    """The same points in a smaller box, without the conditions that hold everywhere in it."""
+    """The same points in a smaller box, without the conditions that hold everywhere in it. Where an index has no values there
+    is none to tighten, and the others keep theirs."""
+    if Domain(domain.box).empty:
+        return domain
     box = dict(domain.box)
     for _ in range(_ROUNDS):
         before = dict(box)
@@ -111,7 +114,7 @@ def tighten(domain: Domain) -> Domain:
             bounds = as_bounds(c)
             if bounds is None:
                 continue
-            for index in indices(bounds[0]):
+            for index in sorted(indices(bounds[0])):
                 found = solve(*bounds, index, box, every=False)
                 if found is not None:
                     box[index] = _intersect(box[index], found)

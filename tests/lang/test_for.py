@@ -258,4 +258,4 @@ def test_a_reset_that_moves_with_the_loop_starts_no_element_twice():
 def test_an_index_without_values_ties_none_that_has_them() -> None:
     """A condition between the two says nothing about the bounds of what is written."""
     text = "for u in 1:4 { T[u,i,j] +=! X[k] where k in 0:3, i in 0:u, j in u:1 }"
-    assert polytc.compile(text)(np.ones(5, np.float32)).shape == (0, 3, 0)
+    assert polytc.compile(text)(np.ones(5, np.float32)).shape == (3, 3, 0)

@@ -3,8 +3,8 @@
     S[i,j] += A[i,k]*B[j,k] where j <= i;  Y[i] max= S[i,j] where j <= i       with A[8,5], B[8,5]
     ->  S[i,j] = 0.0 where j <= i;  ...
 
-The other elements are dead. What is left has the domain of the update, so that both share loops, and sums of a triangle begin in
-the registers where they are kept. (Dead code elimination of instances: Feautrier, Dataflow Analysis of Array and Scalar
+The other elements are dead. What is left has the domain of the update, so that both share loops, and sums of a triangle begin
+in the registers where they are kept. (Dead code elimination of instances: Feautrier, Dataflow Analysis of Array and Scalar
 References, IJPP 1991.)
 
 A rewrite from Program to Program.
@@ -21,7 +21,7 @@ from polytc.program.domain import condition_indices
 
 def narrow(program: pr.Program) -> pr.Program:
     """The program whose initialisations of temporaries have the conditions that all their uses have."""
-    given = {n for n in program.arrays}
+    given = set(program.arrays)
     return replace(program, statements=tuple(
         _narrowed(program, s) if s.target not in given and _starts(s) else s for s in program.statements))
 
