@@ -23,7 +23,8 @@ from polytc.graph.plan import Array, Call, Guard, Plan
 from polytc.graph.planning import branch_guards, layouts, memory
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running.instance import Progress, lifetimes
-from polytc.graph.specialisation.specialise import Part, specialise
+from polytc.graph.specialisation.part import Part
+from polytc.graph.specialisation.specialise import specialise
 from polytc.graph.tools import assembly, headers
 from polytc.machine import ALIGNMENT, Machine
 from polytc.options import Licence, check_checked, check_licence, check_unchecked

@@ -29,7 +29,8 @@ from polytc.graph.running.instance import Instance, Progress
 from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.running.open_kernels import OpenKernels
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
-from polytc.graph.specialisation.specialise import Part, specialise
+from polytc.graph.specialisation.part import Part
+from polytc.graph.specialisation.specialise import specialise
 from polytc.machine import Machine
 from polytc.options import NONE, Licence
 from polytc.runtime.lru_cache import LRUCache

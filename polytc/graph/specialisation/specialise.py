@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,27 +29,10 @@ from polytc.graph.plan import Array, Call, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
 from polytc.graph.specialisation import control, flow
 from polytc.graph.specialisation.declared import Promise, check_outputs, promised
+from polytc.graph.specialisation.part import Part, Types
 from polytc.program.compose import embed, reshaped_input
 from polytc.program.program import Program
 from polytc.program.scalars import DTYPES, DType, from_numpy
-
-Types = Mapping[str, Array | None]
-"""Of the inputs of a graph; None for what is no tensor of polytc's types."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """plan: what is compiled now. hosts: what runs after it, in order. rest: what remains to be specialised when both have run,
-    None if nothing does; late: values that `rest` compiles in. known: values that hosts, `rest` or the caller need and that no
-    run changes. ahead: types of all inputs of `rest`, if no run is needed to tell them.
-    """
-
-    plan: Plan
-    hosts: tuple[Host, ...] = ()
-    rest: Graph | None = None
-    late: frozenset[str] = frozenset()
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    ahead: Mapping[str, Array] | None = None
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
