@@ -8,7 +8,7 @@ import pytest
 from polytc import compiler
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
-from polytc.rewrite.gpu import division, scattered_parts, split_reduction
+from polytc.rewrite.gpu import division, split_reduction
 from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
