@@ -8,7 +8,7 @@ import pytest
 from polytc import compiler
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
-from polytc.rewrite.gpu import division, split_reduction
+from polytc.rewrite.gpu import division, scattered_parts, split_reduction
 from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
@@ -46,6 +46,7 @@ def test_each_item_has_a_copy(name: str) -> None:
 ])
 def test_what_stays(text: str) -> None:
     before = build(text)
+    assert scattered_parts.count(before, before.statements[-1], GPU) is None
     after, _ = split_reduction.split(before, Names.of(before), division.own(GPU).parts)
     assert after == before
 
