@@ -12,7 +12,6 @@ A rewrite from Program to Program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from polytc.program import program as pr
@@ -32,29 +31,23 @@ def _starts(s: pr.Statement) -> bool:
 
 
 def _narrowed(program: pr.Program, s: pr.Statement) -> pr.Statement:
-    """uses: of each access beside the initialisation, its conditions in terms of the indices of `s`."""
+    """The initialisation with those conditions on its own indices that each other access to the tensor has."""
     names = _plain(s.subscripts)
     assert names is not None
-    common: set[pr.Expr] | None = None
+    common: list[pr.Expr] | None = None
     for use in program.statements:
         for subscripts in _accesses(use, s.target) if use is not s else ():
             own = _plain(subscripts)
             if own is None:
                 return s
             renamed: dict[str, pr.Expr] = {i: pr.Index(n) for i, n in zip(own, names, strict=True)}
-            said = {pr.substitute(c, renamed) for c in use.where if condition_indices(c) <= set(own)}
-            common = said if common is None else common & said
-    if not common:
-        return s
-    ordered = [c for use in program.statements for c in use.where]
-    return replace(s, where=tuple(sorted(common, key=lambda c: (ordered.index(c) if c in ordered else len(ordered), str(c)))))
+            said = [pr.substitute(c, renamed) for c in use.where if condition_indices(c) <= set(own)]
+            common = said if common is None else [c for c in common if c in said]
+    return replace(s, where=tuple(common or ()))
 
 
-def _accesses(s: pr.Statement, tensor: str) -> Iterator[tuple[pr.Expr, ...]]:
-    if s.target == tensor:
-        yield s.subscripts
-    for e in (s.value, *s.subscripts, *s.where):
-        yield from (r.subscripts for r in pr.walk(e) if isinstance(r, pr.Read) and r.tensor == tensor)
+def _accesses(s: pr.Statement, tensor: str) -> list[tuple[pr.Expr, ...]]:
+    return [s.subscripts] * (s.target == tensor) + [r.subscripts for r in pr.reads(s) if r.tensor == tensor]
 
 
 def _plain(subscripts: tuple[pr.Expr, ...]) -> tuple[str, ...] | None:

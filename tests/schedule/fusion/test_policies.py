@@ -8,6 +8,7 @@ import pytest
 import polytc
 from polytc.lang import build
 from polytc.machine import AVX2, Estimate
+from polytc.options import REQUESTS
 from polytc.schedule.fusion import policies
 from polytc.schedule.fusion.policies import POLICIES, choose
 from tests.behind import rewritten as behind_all
@@ -22,6 +23,10 @@ def expected(text: str, a: dict[str, np.ndarray]) -> np.ndarray:
     if text == LAYER:
         return np.maximum(a["X"] @ a["W"] + a["B"], 0)
     return np.exp(np.einsum("hid,hjd->hij", a["Q"], a["K"])) @ a["V"]
+
+
+def test_schedules_may_be_called_by_the_policies() -> None:
+    assert REQUESTS[-len(POLICIES):] == POLICIES
 
 
 def groups(text: str, policy: str | None) -> list[set[str]]:
