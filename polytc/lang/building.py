@@ -13,7 +13,7 @@ from polytc.lang import assemble, halves
 from polytc.lang.definitions.calls import resolve
 from polytc.lang.definitions.expand import expand
 from polytc.lang.definitions.signatures import choose
-from polytc.lang.inlining import Arguments, Definitions, Given, check_assumptions, check_given, inline
+from polytc.lang.inlining import Arguments, Definitions, Given, Known, check_assumptions, check_given, inline
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.lang.soundness import check, resets
@@ -113,9 +113,9 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
         report.stop()
         return found.hulls, types
 
-    given: list[Given] = []
+    given: tuple[Given, ...] = ()
     if any(isinstance(s, sx.CallStatement) for s in f.body):
-        f, given = inline(f, d, known, definitions, report)
+        f, given = _without_calls(f, d, known, definitions, report)
         check_outputs(f, d, report)
         report.stop()
     lowered, types = _lower(f, d, functions, report)
@@ -128,6 +128,21 @@ def _analyse(f: sx.Function, d: Declarations, definitions: Definitions, report: 
     placed = [s for s in found.placed if s is not None]
     assert len(placed) == len(lowered), "a statement was lost without a diagnostic"
     return made, placed, open_
+
+
+def _without_calls(f: sx.Function, d: Declarations, known: Known, definitions: Definitions, report: Report
+                   ) -> tuple[sx.Function, tuple[Given, ...]]:
+    """The function with its calls written out, and what those in loops are given. Results are computed in the type that their
+    definition gives them: where other writers make the tensor wider, in a temporary. (Those of halves are held in f32.)"""
+    before = replace(d, declared=dict(d.declared), ranks=dict(d.ranks), results=set(d.results))
+    made = inline(f, d, known, definitions, report)
+    body = [s for s in made.function.body if isinstance(s, sx.Statement)]
+    found = infer(body, d, frozenset(definitions.functions))
+    apart = frozenset(t for t, dtype in made.results if found.get(t, dtype) != dtype and not dtype.is_half)
+    if apart:
+        d.declared, d.ranks, d.results = before.declared, before.ranks, before.results
+        made = inline(f, d, known, definitions, report, apart)
+    return made.function, made.given
 
 
 def _instance(f: sx.Function, d: Declarations, definitions: Definitions, report: Report) -> Instance:

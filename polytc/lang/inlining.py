@@ -10,7 +10,7 @@ and it is checked by itself for the arguments. Sizes, scalars and attributes hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -80,10 +80,22 @@ class Given:
     span: Span
 
 
-def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitions, report: Report
-           ) -> tuple[sx.Function, list[Given]]:
-    """`f` without calls, and the arguments of those in loops. Ranks of what the calls write are added to `d`."""
+@dataclass(frozen=True)
+class Inlined:
+    """A function without calls. given: the arguments of those in loops; results: type in its definition of what a call gives
+    to a tensor of the function."""
+
+    function: sx.Function
+    given: tuple[Given, ...]
+    results: tuple[tuple[str, DType], ...]
+
+
+def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitions, report: Report,
+           apart: Set[str] = frozenset()) -> Inlined:
+    """`f` without calls. Ranks of what the calls write are added to `d`. apart: tensors that have another type than the results
+    that they get."""
     given: list[Given] = []
+    results: list[tuple[str, DType]] = []
     while (place := next((k for k, s in enumerate(f.body) if isinstance(s, sx.CallStatement)), None)) is not None:
         call = f.body[place]
         assert isinstance(call, sx.CallStatement)
@@ -92,14 +104,16 @@ def inline(f: sx.Function, d: Declarations, known: Known, definitions: Definitio
         instance = _instance(call, d, hulls, types, definitions, report)
         report.stop()
         assert instance is not None
-        body = splice.splice(call, instance, f, d, hulls)
+        outputs = instance.function.outputs or ()
+        results += [(t, instance.types[p.name]) for (t, _), p in zip(call.targets, outputs, strict=False)]
+        body = splice.splice(call, instance, f, d, hulls, apart)
         for s in body:
             d.ranks.setdefault(s.target, len(s.subscripts))
         f = replace(f, body=(*f.body[:place], *body, *f.body[place + 1:]), precise=f.precise or instance.function.precise)
-    return f, given
+    return Inlined(f, tuple(given), tuple(results))
 
 
-def check_given(given: list[Given], hulls: Mapping[str, Hull], types: Mapping[str, DType], report: Report) -> None:
+def check_given(given: Iterable[Given], hulls: Mapping[str, Hull], types: Mapping[str, DType], report: Report) -> None:
     """Calls in loops got what the whole loop makes of their arguments (E123)."""
     for g in given:
         if g.name in hulls and (hulls[g.name] != g.hull or types[g.name] != g.dtype):

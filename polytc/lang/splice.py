@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from polytc.errors import Span
@@ -36,12 +36,12 @@ class _Place:
     shift: tuple[int, ...]
 
 
-def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations, hulls: Mapping[str, Hull]
-           ) -> tuple[sx.Statement, ...]:
+def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations, hulls: Mapping[str, Hull],
+           apart: Set[str] = frozenset()) -> tuple[sx.Statement, ...]:
     """What stands for the call in `f`. hulls: of what the caller has written before, and of its inputs.
 
-    A target that already has elements, or is an argument too, gets them in the end from a temporary. What the definition writes
-    in place is the argument itself. In a loop every tensor of the definition starts again in each iteration.
+    A target that already has elements, is an argument too, or is `apart` gets them in the end from a temporary. What the
+    definition writes in place is the argument itself. In a loop every tensor of the definition starts again in each iteration.
     """
     own, outputs = made.declarations, made.function.outputs or ()
     around = frozenset(x.index for x in s.loops)
@@ -54,7 +54,7 @@ def splice(s: sx.CallStatement, made: Instance, f: sx.Function, d: Declarations,
             copies += [_copy(places[p.name], target, made.hulls[p.name], around, span)] if target != places[p.name].name else []
             continue
         origin = tuple(-low for low, _ in made.hulls[p.name])
-        busy = target in hulls or any(target == place.name for place in places.values())
+        busy = target in hulls or target in apart or any(target == place.name for place in places.values())
         name = claim(f"{target}_new", taken) if busy else target
         places[p.name] = _Place(name, origin)
         d.results.add(name)

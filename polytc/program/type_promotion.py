@@ -234,7 +234,7 @@ def cast(a: Value, dtype: DType) -> Value:
     """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
     cast of integers alone is that of an index or a byte that meets halves."""
     if a.number is not None and a.weak_type and dtype.is_float:
-        return Value(pr.Const(scalars.rounded(a.number, dtype) if dtype.is_half else float(a.number), dtype))
+        return Value(pr.Const(scalars.rounded(a.number, dtype), dtype))
     if isinstance(a.number, int) and a.weak_type and dtype.is_int and holds(a.number, dtype):
         return Value(pr.Const(a.number, dtype))
     e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr

@@ -143,3 +143,13 @@ def test_models_and_commands_are_fast_when_asked() -> None:
 
 def test_fast_is_a_name_like_others() -> None:
     assert polytc.run("fast[i] = A[i] + 1", A=np.zeros(3, "f4")).sum() == 3
+
+
+def test_casts_of_numbers_round(targets: tuple[str, ...]) -> None:
+    """`f32(0.1)` is the f32 nearest to 0.1 also where it meets an f64."""
+    x, tenth = np.zeros(3), np.float64(F(0.1))
+    for text, expected in (("Y[i] = X[i] + f32(0.1)", tenth), ("Y[i] = X[i] + f32(1 + 0.1)", np.float64(F(1.1))),
+                           ("Y[i] = X[i] + f32(16777217)", 16777216.0), ("Y[i] = X[i] + f64(f32(0.1))", tenth),
+                           ("Y[i] = f32(0.1) == f64(0.1) ? X[i] : X[i] + 1", 1.0)):
+        for target in targets:
+            assert (polytc.run(text, X=x, target=target) == expected).all(), text

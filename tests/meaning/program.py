@@ -125,7 +125,7 @@ class Program:
             if (self.types, self.hulls) != before:
                 continue
             unknown = [n for n, t in self.types.items() if t == types.UNKNOWN]
-            if problem is not None:
+            if problem is not None and (seeded or not unknown):
                 raise problem
             if not unknown:
                 return self.check()

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from polytc.program import program as pr
 from polytc.program.affine import Linear, interval
+from polytc.program.domain import Domain, tighten
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, COMPARISONS, I64, DType
@@ -85,8 +86,8 @@ def _parts(s: pr.Statement, cuts: list[tuple[str, tuple[int, int]]], names: Name
     index, (low, high) = cuts[0]
     r = s.by_index[index]
     for kind, (lower, upper) in (("before", (r.lower, low)), ("", (low, high)), ("behind", (high, r.upper))):
-        if lower < upper:
-            part = replace(s, ranges=tuple(replace(r, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
+        part = replace(s, ranges=tuple(replace(r, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
+        if lower < upper and not tighten(Domain(part.box, part.where)).empty:
             yield from _parts(replace(part, name=names.label(f"{s.name}_{kind}") if kind else s.name), cuts[1:], names)
 
 

@@ -86,7 +86,10 @@ def has_cut(t: Tree) -> bool:
 def read(schedule: islpy.Schedule, number: Callable[[str], int], known: dict[str, tuple[str, ...]]) -> Tree:
     """number: the value of a parameter; known: the statements and their indices, both by isl's names (the result has isl's
     names too). Raises Unreadable."""
-    return _node(schedule.get_root().child(0), number, known, frozenset(known))
+    found = _node(schedule.get_root().child(0), number, known, frozenset(known))
+    if lost := known.keys() - set(statements(found)):  # isl leaves out what never runs
+        raise Unreadable(f"no instances of {', '.join(sorted(lost))}")
+    return found
 
 
 def _node(node: islpy.ScheduleNode, number: Callable[[str], int], known: dict[str, tuple[str, ...]],

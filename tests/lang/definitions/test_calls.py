@@ -200,6 +200,21 @@ def test_the_signature_knows_what_calls_take_and_give() -> None:
     close(polytc.run(text, a=V, k=3).b, 3 * V)
 
 
+def test_results_have_the_type_of_their_definition(targets: tuple[str, ...]) -> None:
+    """Another writer makes the tensor wider, not what the definition computes: sums of u32 wrap."""
+    text = """op Rows(X[*i, j]) -> S[*i] { S[*i] += X[*i, j] }
+        S = Rows(X);  S[1] |= Y[i];  Z[i] = S[i]
+        -> (S, Z)"""
+    x, y = np.full((3, 5), 2**31 + 7, np.uint32), np.array([-2**40], np.int64)
+    expected = np.full(3, (5 * (2**31 + 7)) % 2**32)
+    expected[1] |= -2**40
+    for target in targets:
+        found = polytc.run(text, X=x, Y=y, target=target)
+        assert found.S.dtype == found.Z.dtype == np.int64
+        np.testing.assert_array_equal(found.S, expected)
+        np.testing.assert_array_equal(found.Z, expected)
+
+
 def test_precise_is_handed_up() -> None:
     p = lang.build("precise def g(f32[N] x) -> (s) { s += x[i] }\ny = g(x)", {"x": (7,)})
     assert p.precise

@@ -86,3 +86,24 @@ def test_steps_of_time(targets: tuple[str, ...]) -> None:
         given = a.copy()
         polytc.compile(text, target)(given)
         np.testing.assert_array_equal(given, expected)
+
+
+def test_parts_that_never_run(targets: tuple[str, ...]) -> None:
+    """Conditions may leave nothing of a part, about which isl's scheduler says nothing."""
+    text = """def f(i32[5,5] A, i32[4,4] B) -> (T) {
+        T[i,j] = A[i,j]
+        for t in 0:4 {
+            T[i,t] = B[t,t] where i in 0:5
+            T[i,j] = B[i%3,j%3] + B[t,t] where i in 0:t+1, j in t:5
+        } }"""
+    shapes = {"A": (5, 5), "B": (4, 4)}
+    parts = [s for s in borders.split(built(text, shapes)).statements if s.name.startswith("S3")]
+    assert [s.name for s in parts] == ["S3", "S3_behind", "S3_behind2_behind"]
+    given = arrays(shapes)
+    expected = given["A"].copy()
+    for t in range(4):
+        expected[:, t] = given["B"][t, t]
+        for i, j in np.ndindex(t + 1, 5 - t):
+            expected[i, j + t] = given["B"][i % 3, (j + t) % 3] + given["B"][t, t]
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)

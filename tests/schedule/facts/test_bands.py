@@ -1,0 +1,26 @@
+"""What isl's scheduler leaves out is not lost silently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from polytc import lang
+from polytc.poly import dependences, scheduler, scop
+from polytc.program import program as pr
+from polytc.program.scalars import BOOL, I64
+from polytc.schedule.facts import bands, scheduler_constraints
+
+
+def test_statements_without_instances() -> None:
+    text = "def f(inout i32[9,5] a, i32[9,5] x) { for t in 1:9 { a[t,j] = a[t-1,j] + x[t,j]; a[t,j] = a[t-1,j] * 2 } }"
+    program = lang.build(text, {"a": (9, 5), "x": (9, 5)})
+    first, second = program.statements
+    t = pr.Index("t")
+    never = tuple(pr.Binary(op, t, pr.Const(c, I64), BOOL) for op, c in ((">", 6), ("<", 4)))
+    facts = scop.extract(replace(program, statements=(first, replace(second, where=never))))
+    asked = scheduler_constraints.question(facts, dependences.analyse(facts), facts.program.statements)
+    found = scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS)
+    with pytest.raises(bands.Unreadable, match="no instances of S2"):
+        asked.answer(found)
