@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TypeAlias
 
-from polytc.codegen import loops
+from polytc.codegen import loops, traverse
 from polytc.codegen.lower import size
 from polytc.program.extents import Extent, Product, times
 from polytc.program.sizes import Size, Undecided
@@ -33,6 +33,8 @@ def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
                 return n, n
         case loops.Call(fn="min" | "max"):
             parts = [limits(a, known) for a in e.args]
+            if any(_starts_below_sizes(v, known) for v in traverse.walk_expr(e)):
+                raise Undecided(f"{loops.format_expr(e)}: formulas are compared for sizes from 1 on")
             pick = _smaller if e.fn == "min" else _larger
             low, high = reduce(pick, (p[0] for p in parts)), reduce(pick, (p[1] for p in parts))
             return low, high
@@ -53,6 +55,11 @@ def limits(e: loops.Expr, known: Mapping[str, Range]) -> Range:
         case loops.Binary(op="%", b=loops.Const() as divisor) if divisor.value > 0:
             return 0, int(divisor.value) - 1
     raise Undecided(f"how large {loops.format_expr(e)} may be")
+
+
+def _starts_below_sizes(e: loops.Expr, known: Mapping[str, Range]) -> bool:
+    """Is it a variable of a loop of the host that may be less than 1, as no size is?"""
+    return isinstance(e, loops.Var) and e.name not in known and e.least is not None and e.least < 1
 
 
 def _smaller(a: int, b: int) -> int:

@@ -138,7 +138,7 @@ def _scan(program: pr.Program, s: pr.Statement) -> _Scan | None:
     along = s.ranges[0] if s.loops else s.ranges[-1]
     combined = _combined(s)
     dtype = program.tensor(s.target).dtype
-    if combined is None or along.down or program.precise and dtype.is_float and combined[0] in ("+", "*") or dtype.is_half:
+    if combined is None or program.precise and dtype.is_float and combined[0] in ("+", "*") or dtype.is_half:
         return None
     op, parts = combined
     before = next((n for n, e in enumerate(parts) if isinstance(e, pr.Read) and _is_neighbour(s, e, along.index)), None)
@@ -158,6 +158,8 @@ def _combined(s: pr.Statement) -> tuple[str, tuple[pr.Expr, pr.Expr]] | None:
         return s.value.fn, (s.value.args[0], s.value.args[1])
     if isinstance(s.value, pr.Binary) and s.value.op in REDUCTIONS:
         return s.value.op, (s.value.a, s.value.b)
+    if isinstance(s.value, pr.Binary) and s.value.op == "-":
+        return "+", (s.value.a, pr.Unary("-", s.value.b, s.value.b.dtype))
     return None
 
 

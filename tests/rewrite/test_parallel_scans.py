@@ -31,6 +31,8 @@ SCANS = {
     "rows": "def f(inout f32[5,701] x) -> (x) { for t in 1:701 { x[j,t] += x[j,t-1] where j in 0:5 } }",
     "a start of its own": "def f(inout f32[901] P, f32[901] v) -> (P) { for i in 0:901 { P[i] = (P[i-1] else 3) + v[i] } }",
     "backwards": "def f(inout f32[901] P, f32[901] v) -> (P) { for i in 1:901 { P[900-i] = P[901-i] + v[i] } }",
+    "counting down": "def f(inout f32[901] P, f32[901] v) -> (P) { for i in 899:-1:-1 { P[i] = P[i+1] + v[i] } }",
+    "taken away": "def f(inout i32[901] P, i32[901] v) -> (P) { for i in 1:901 { P[i] = P[i-1] - v[i] } }",
     "prefixes": "def f(f32[900] v) -> (f32[900] P) { P[i] += v[k] where k <= i, i in 0:900 }",
     "suffixes": "def f(f32[3,900] v) -> (f32[3,900] P) { P[j,i] += v[j,k] where k >= i, i in 0:900 }",
     "integers, precise": "precise def f(inout i32[1003] x) -> (x) { for i in 1:1003 { x[i] += x[i-1] } }",

@@ -84,6 +84,19 @@ def test_items_that_begin_elsewhere_in_each_launch_are_as_many_as_a_launch_needs
     assert stored(after) == stored(before)
 
 
+@pytest.mark.parametrize("first", [-3, 0, 1])
+def test_ends_that_follow_a_loop_of_the_host(first: int) -> None:
+    """Sizes are 1 at least, loops of the host begin anywhere: with t = 0, t + 2 is less than 3."""
+    t = L.Var("t", least=first, most=first + 4)
+    upper = P.add(L.Call("min", (L.const(2), P.add(t, L.const(1))), I64), L.const(1))
+    body = L.Store(Y, (P.add(t, L.const(3)), L.Var("x"), L.const(0)), L.Var("x"))
+    before = L.Kernel("k", (Y,), ("Y",), L.For("x", L.const(0), upper, 1, body, "block", 0),
+                      host=(L.For("t", L.const(first), L.const(first + 5), 1, L.Block(())),))
+    after = launch_grid.map_kernel(before)
+    assert [s.upper for s in launch_grid.grid_loops(after)[0]] == [L.const(3)]
+    assert stored(after) == stored(before)
+
+
 def test_items_below_the_top_have_the_name_of_their_axis() -> None:
     """With the bounds that they may have outside, and the true ones inside."""
     g, x, z = L.Var("g"), L.Var("x"), L.Var("z")
