@@ -22,5 +22,5 @@ def test_statements_without_instances() -> None:
     facts = scop.extract(replace(program, statements=(first, replace(second, where=never))))
     asked = scheduler_constraints.question(facts, dependences.analyse(facts), facts.program.statements)
     found = scheduler.find(asked.constraints, scheduler.SYMBOLIC_ATTEMPTS)
-    with pytest.raises(bands.Unreadable, match="no instances of S2|a row for some statement"):
+    with pytest.raises(bands.Unreadable, match=r"no instances of S2|a row for some statement"):
         asked.answer(found)

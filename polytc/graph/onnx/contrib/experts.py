@@ -81,7 +81,7 @@ def _mixture(s: Site, first: str, second: str, third: str, normalised: bool) -> 
         lines += _layer(s, "x", third, "fc3_experts_bias", "H3")
     lines += _activated(s) + _layer(s, "A", second, "fc2_experts_bias", "O")
     return lines + 'mixed = Einsum <equation: string = "te,eto->to"> (route, O)\nwhole = Shape(input)\n' \
-        'output = Reshape(mixed, whole)\n'
+        'output = Reshape <allowzero: int = 1> (mixed, whole)\n'
 
 
 def experts(s: Site) -> str:

@@ -36,7 +36,7 @@ def gated_rms_norm(s: Site) -> str:
             f"width = Shape(scale)\nouter = Shape <end: int = -1> (X)\n{ints('some', -1)}whole = Shape(X)\n"
             "groups = Concat <axis: int = 0> (outer, some, width)\nG = Reshape(x, groups)\n"
             f"N = RMSNormalization <axis: int = -1, epsilon: float = {real(s.number('epsilon', 1e-5))}> (G, w)\n"
-            f"F = Reshape(N, whole)\n{gate}P = Mul(F, A)\nY = CastLike(P, X)")
+            f"F = Reshape <allowzero: int = 1> (N, whole)\n{gate}P = Mul(F, A)\nY = CastLike(P, X)")
 
 
 def branchwise_rms_norm(s: Site) -> str:
@@ -59,7 +59,7 @@ def branchwise_rms_norm(s: Site) -> str:
         lines += "M = Mul(N, w)\n"
     else:
         lines += "M = Identity(N)\n"
-    return lines + "F = Reshape(M, whole)\nY = CastLike(F, X)"
+    return lines + "F = Reshape <allowzero: int = 1> (M, whole)\nY = CastLike(F, X)"
 
 
 def _group_norm(s: Site, x: str) -> str:

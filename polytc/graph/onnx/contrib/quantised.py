@@ -93,7 +93,7 @@ def softmax(s: Site) -> str:
         return unary("Softmax", "axis")(s)
     axis = int(s.number("axis", 1))
     return (dequantised(s, "X", "X_scale", "X_zero_point", "x") + f"whole = Shape(x)\nflat = Flatten <axis: int = {axis}> (x)\n"
-            "soft = Softmax <axis: int = -1> (flat)\ny = Reshape(soft, whole)\n"
+            "soft = Softmax <axis: int = -1> (flat)\ny = Reshape <allowzero: int = 1> (soft, whole)\n"
             f"Y = QuantizeLinear(y, Y_scale{s.optional('Y_zero_point')})")
 
 
@@ -138,12 +138,14 @@ def where(s: Site) -> str:
 
 
 def qgemm(s: Site) -> str:
+    """The bias, integers in the scale of the product, is multiplied by alpha as that is."""
     axis = 0 if s.number("transB", 0) else 1
     bias = "c = Cast <to: int = 1> (C)\nab = Mul(a_scale, b_scale)\nbias = Mul(c, ab)\n" if s.has("C") else ""
     end = f"Y = QuantizeLinear(G, y_scale{s.optional('y_zero_point')})" if s.has("y_scale") else "Y = Identity(G)"
+    own = {**s.attributes, "beta": float(s.number("alpha", 1.0))}
     return (f"a = DequantizeLinear(A, a_scale{s.optional('a_zero_point')})\n"
             f"b = DequantizeLinear <axis: int = {axis}> (B, b_scale{s.optional('b_zero_point')})\n{bias}"
-            f"G = Gemm{written(s.attributes, ('alpha', 'transA', 'transB'))} (a, b{', bias' if bias else ''})\n{end}")
+            f"G = Gemm{written(own, ('alpha', 'beta', 'transA', 'transB'))} (a, b{', bias' if bias else ''})\n{end}")
 
 
 def dynamic_lstm(s: Site) -> str:

@@ -36,7 +36,7 @@ def einsum(site: Site) -> Lowering:
         for name, extent in zip(operand.names, operand.shape):
             if 1 not in (extent, extents.get(name, extent)) and extent != extents.get(name, extent):
                 raise site.misfit(f"the extents {extents[name]} and {extent} of one index differ")
-            extents[name] = max(extents.get(name, 1), extent)
+            extents[name] = extent if extents.get(name, 1) == 1 else extents[name]
     steps: list[Step] = []
     while len(operands) > 2:
         pair = min(itertools.combinations(operands, 2), key=lambda p: _cost(_kept(p, operands, result), extents))
