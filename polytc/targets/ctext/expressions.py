@@ -37,7 +37,8 @@ class Expressions(Indexing):
     def value(self, e: loops.Expr) -> str:
         """A value of type Language.vector(e.dtype, e.lanes)."""
         if e in self.known:
-            return self.known[e]
+            own = self.c.scalar(e.dtype)
+            return f"({own}){self.known[e]}" if intervals.is_index(e) and self.itype != own else self.known[e]
         if e.lanes not in self.c.lanes:
             raise errors.fail("E512", f"{self.c.name} has no vectors of {e.lanes} lanes", kind=errors.TargetError,
                               notes=["vectors have 2, 4, 8 or 16 lanes"])

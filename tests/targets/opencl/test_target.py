@@ -359,3 +359,13 @@ def test_vectors_wider_than_those_of_opencl_are_divided() -> None:
     got = both(m, {"x": x0})
     np.testing.assert_array_equal(got["y"], x0 + x0[1])
     np.testing.assert_array_equal(got["z"], [x0.sum(dtype=np.int8), x0.max()])
+
+
+def test_shared_indices_have_the_type_of_values() -> None:
+    """What is computed once as an `int` meets a gathered i64: OpenCL's `min` takes one type."""
+    program = build("Y[i] = X[min(max(I[i], 0), i//8)] + Z[i//8] where i in 0:64", dict.fromkeys("XIZ", (64,)),
+                    {"X": I32, "I": I64, "Z": I32})
+    x, z = (RNG.integers(0, 99, 64).astype(np.int32) for _ in range(2))
+    i, y, blocks = RNG.integers(-3, 12, 64), np.empty(64, np.int32), np.arange(64) // 8
+    compiler.compile_program(program, "opencl").bind([x, i, z, y])()
+    np.testing.assert_array_equal(y, x[np.minimum(np.maximum(i, 0), blocks)] + z[blocks])
