@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from polytc.errors import Span
 from polytc.lang import assemble, halves
 from polytc.lang.definitions.calls import resolve
 from polytc.lang.definitions.expand import expand
-from polytc.lang.definitions.signatures import choose
+from polytc.lang.definitions.signatures import choose, targets, writers
 from polytc.lang.inlining import Arguments, Definitions, Given, Known, check_assumptions, check_given, inline
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
@@ -136,9 +137,12 @@ def _without_calls(f: sx.Function, d: Declarations, known: Known, definitions: D
     definition gives them: where other writers make the tensor wider, in a temporary. (Those of halves are held in f32.)"""
     before = replace(d, declared=dict(d.declared), ranks=dict(d.ranks), results=set(d.results))
     made = inline(f, d, known, definitions, report)
+    written = Counter(t for s in writers(f) for t, _ in targets(s))
+    if all(written[t] == 1 and t not in d.dtypes for t, _ in made.results):
+        return made.function, made.given
     body = [s for s in made.function.body if isinstance(s, sx.Statement)]
     found = infer(body, d, frozenset(definitions.functions))
-    apart = frozenset(t for t, dtype in made.results if found.get(t, dtype) != dtype and not dtype.is_half)
+    apart = frozenset(t for t, dtype in made.results if found[t] != dtype and not dtype.is_half)
     if apart:
         d.declared, d.ranks, d.results = before.declared, before.ranks, before.results
         made = inline(f, d, known, definitions, report, apart)
