@@ -26,7 +26,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("Max", [f(0, 2), f(2), f(1, 2)], {}),
     ("ReverseSequence", [f(0, 3), numbers(1, 2, 3)], {}),
     ("RoiAlign", [f(1, 2, 3, 3), f(0, 4), NONE], {"output_height": 2, "output_width": 2}),
-    ("Einsum", [f(2, 0), f(0, 2)], {"equation": "ij,jk->ik"}), ("Squeeze", [f(1, 0, 3)], {})]
+    ("Einsum", [f(2, 0), f(0, 2)], {"equation": "ij,jk->ik"}), ("Einsum", [f(2, 1), f(0, 3)], {"equation": "ij,jk->ik"}),
+    ("Einsum", [f(2, 0), f(2, 1)], {"equation": "ij,ij->ij"}), ("Squeeze", [f(1, 0, 3)], {})]
 
 
 @pytest.mark.parametrize(("op", "inputs", "attributes"), CASES)

@@ -67,6 +67,8 @@ CASES = [
     Case("QGemm", [q(3, 4), S, U, q(4, 5, dtype=np.int8), np.float32(.01), I, R.integers(-900, 900, 5).astype(np.int32)],
          {"alpha": .5}, stored=6),
     Case("QLinearSoftmax", [q(0, 8), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 1}, stored=4),
+    Case("QLinearSoftmax", [q(2, 0, 3), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": 2, "opset": 1},
+         stored=4),
     Case("Trilu", [f(4, 5)], {"upper": 0}), Case("Trilu", [f(4, 5), np.int64(1)])]
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.op}{n}" for n, c in enumerate(CASES)])
