@@ -9,6 +9,7 @@ from polytc.lang import tuples
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.soundness import check, resets
 from polytc.lang.soundness.check import Placed
+from polytc.lang.soundness.coverage import inside
 from polytc.lang.typing.declare import Declarations
 from polytc.lang.typing.lowered import INSIDE, Lowered
 from polytc.lang.typing.ranges import Hull
@@ -36,7 +37,11 @@ def assemble(name: str, placed: list[Placed], hulls: Mapping[str, Hull], types: 
             written.add(target)
             continue
         if components and s.lowered.source.member == 0:
+            members = [x.lowered.target for x in placed[k:k + len(components)]]
             found, places = tuples.statements(placed[k:k + len(components)], _lead(s, hulls, types), hulls, types)
+            if not s.lowered.loops:
+                statements += [_first(s, x, hulls[x], types[x]) for x in members
+                               if x not in written and not inside(hulls[x], hulls[target])]
             if s.lowered.loops and resets.limits(s):
                 own = [x for x in found if x.op is None and x.subscripts == found[-1].subscripts]
                 at = _outside(statements, s)

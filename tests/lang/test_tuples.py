@@ -196,6 +196,20 @@ LU = """
     }"""
 
 
+@pytest.mark.parametrize(("text", "expected"), [
+    ("(M[i], J[i]) argmin= (x[i,k], k); J[i] += w[i] where i in 0:4 -> (J)", [4, 9, 11, 16]),
+    ("(M[i], J[i]) argmin= (x[i,k], x[i,k] + 1); J[i] *= w[i] where i in 0:4 -> (J)", [2, 36, 0, 0]),
+    ("(M[i+1], J[i+1]) argmin= (x[i,k], k); J[i] += w[i] where i in 0:4 -> (J)", [1, 9, 14, 16]),
+    ("(M[i], J[i]) argmin= (x[i,k], k); J[i] = w[i] where i in 1:4 -> (J)", [3, 6, 11, 16]),
+    ("(M[i], B[i]) argmax= (x[i,k], x[i,k] > 5); B[i] |= w[i] > 11 where i in 0:4 -> (B)", [False, True, False, True]),
+    ("(M[i], J[i]) argmin= (x[i,k], k); M[i] min= w[i] where i in 0:4; Y[i] = M[i] + J[i] where i in 0:2 -> (Y)", [4, 8])])
+def test_components_start_from_0_where_other_statements_go_on(text: str, expected: list[int], targets: tuple[str, ...]) -> None:
+    """Their elements that no instance meets are 0, also those outside of the deciding tensor."""
+    x, w = np.int32([[4, 3, 2, 1], [8, 7, 6, 5]]), np.int32([1, 6, 11, 16])
+    for target in targets:
+        np.testing.assert_array_equal(polytc.run(text, x=x, w=w, target=target), expected)
+
+
 def test_what_another_statement_makes_larger(targets: tuple[str, ...]) -> None:
     x, y = sample((4, 6), "i1"), sample((9,), "i1")
     text = "def f(X, Y) -> (M, J) { (M[i], J[i]) argmax= (X[k,i], k); M[i] += Y[i] where i in 0:9 }"

@@ -198,7 +198,8 @@ class Run:
             updates.update(target, where, found[0], x.s.op or "max", self.program.precise)
             for s, v in zip(x.group[1:], found[1:]):
                 error = np.where(sure[at], 0.0 if v.error is None else v.error[winners], np.inf)
-                updates.assign(self.tensors[s.target], at, Value(v.data[winners], v.type, error=values.some(error)))
+                member, best = self.tensors[s.target], Value(v.data[winners], v.type, error=values.some(error))
+                updates.assign(member, updates.moved(at, target, member), best)
         elif x.s.op is None:
             updates.assign(target, where, found[0])
         else:

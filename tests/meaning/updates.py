@@ -98,6 +98,12 @@ def whole(x: np.ndarray, k: int) -> bool:
     return bool((scaled == np.floor(scaled)).all())
 
 
+def moved(elements: np.ndarray, source: Stored, target: Stored) -> np.ndarray:
+    """Elements of one tensor as those of another one at the same places, which has them all."""
+    places = np.unravel_index(elements, source.data.shape) if source.data.ndim else ()
+    return flat(target, [p + low for p, low in zip(places, source.lower, strict=True)], elements.size)
+
+
 def chosen(at: np.ndarray, key: Value, op: str, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of a tuple reduction: the elements that some instance meets, the instance that wins in each, and whether that is sure.
     The first NaN wins over all, then the extreme value, then the first one."""

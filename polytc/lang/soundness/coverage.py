@@ -142,7 +142,7 @@ class Coverage:
 
     def contains(self, box: Hull) -> bool:
         """Is all of `box` written? Exact for written boxes; other writers count only where there is a raster."""
-        if any(_inside(box, b) for b in self.boxes):
+        if any(inside(box, b) for b in self.boxes):
             return True
         return len(self.boxes) > 1 and _covered(box, self.boxes)
 
@@ -158,7 +158,7 @@ class Coverage:
         return mask
 
 
-def _inside(a: Hull, b: Hull) -> bool:
+def inside(a: Hull, b: Hull) -> bool:
     return all(bl <= al and ah <= bh for (al, ah), (bl, bh) in zip(a, b, strict=True))
 
 
