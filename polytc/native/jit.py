@@ -91,11 +91,13 @@ def _emittable(module: Any, machine: Any, cpu: str, features: str, level: int, t
     return mask_moves.avoided(text, lambda fewer: _target_machine(cpu, features + fewer, level, triple, jit))
 
 
-def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True) -> tuple[Any, Any]:
+def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "", jit: bool = True, context: Any = None
+             ) -> tuple[Any, Any]:
     """Parse and optimise (under POLYTC_CHECK=1, verify in between); a module and its target machine. triple: of the system to
-    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker."""
+    make code for, e.g. 'aarch64-unknown-linux-gnu'; '' is this one. jit: for this process, else for a linker. context: that of
+    modules to link it with; else one of its own, as LLVM keeps the constants and names of a context until that ends."""
     machine = _target_machine(cpu, features, tuning.level, triple, jit)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(text, context or llvm.create_context())
     if triple or not jit:
         module.triple, module.data_layout = triple or llvm.get_default_triple(), str(machine.target_data)
     if os.environ.get("POLYTC_CHECK") == "1":
@@ -155,9 +157,9 @@ def build(text: str, cpu: str, features: str, tuning: Tuning) -> bytes:
 def link(texts: Sequence[tuple[str, Tuning]], cpu: str, features: str, triple: str = "") -> bytes:
     """One object file of several modules, optimised each in its own way, for a linker: position-independent, no JIT."""
     with _LOCK:
-        whole, machine = None, None
+        whole, machine, context = None, None, llvm.create_context()
         for text, tuning in texts:
-            module, machine = optimize(text, cpu, features, tuning, triple, jit=False)
+            module, machine = optimize(text, cpu, features, tuning, triple, jit=False, context=context)
             if whole is None:
                 whole = module
             else:

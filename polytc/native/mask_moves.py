@@ -44,7 +44,7 @@ def avoided(text: str, machine: Callable[[str], Any]) -> tuple[Any, Any]:
 
 
 def _with(text: str, machine: Callable[[str], Any], fewer: str) -> tuple[Any, Any]:
-    return llvm.parse_assembly(_FEATURES.sub(rf'\1{fewer}"', text)), machine(fewer)
+    return llvm.parse_assembly(_FEATURES.sub(rf'\1{fewer}"', text), llvm.create_context()), machine(fewer)
 
 
 def _folded(module: Any, machine: Any) -> int:

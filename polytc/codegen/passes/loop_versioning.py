@@ -11,9 +11,10 @@
 
 The condition is that each bound equals its constant for all values of the loops inside, so that the tile of a triangle, of a
 parallelogram or at an edge runs at the speed of a box. It stands above the loops of a reduction, so that they keep the tile in
-registers; one on whose variable it depends, as it does for no value of the others, is cut in two instead:
+registers; one on whose variable it depends is cut in two instead:
 
 a loop over k in i+1:n around `unroll for p in 0:min(8, k - i)` becomes one over i+1:i+8 and one over i+8:n, of whole tiles.
+A test above it for all its iterations would leave the blocks of a reduction that a diagonal crosses without full tiles.
 
 Guarantees: the same instances in the same order.
 """
@@ -103,9 +104,11 @@ def _loop(s: loops.For, known: dict[str, Interval], facts: _Facts) -> tuple[loop
         return replace(s, body=loops.If(_all(found), assume_full_tile(body, found), _other(body, inside, facts))), []
     mine, rest = [c for c in found if c.coefficient(s.var)], [c for c in found if not c.coefficient(s.var)]
     hoisted = _hoisted(mine, s, known)
-    if hoisted is not None:
-        return s, rest + hoisted
-    return (_cut(s, mine, known, facts), rest) if s.step == 1 and s.kind == "sequential" else (s, rest)
+    if hoisted == []:                                               # they hold in all iterations
+        return s, rest
+    if s.step == 1 and s.kind == "sequential":
+        return _cut(s, mine, known, facts), rest
+    return s, rest + (hoisted or [])
 
 
 def _stores_move(s: loops.Stmt, var: str) -> bool:

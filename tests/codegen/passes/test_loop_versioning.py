@@ -110,23 +110,27 @@ def test_tiles_on_the_diagonal_are_straight_code_where_there_are_masks() -> None
     assert constant(loop_versioning.version_kernel(triangle(11), AVX512)) == [True, False]
 
 
-def test_conditions_stand_above_the_loop_of_a_reduction() -> None:
-    """They hold for all its iterations if they do for the first, so that a full tile stays in registers."""
+@pytest.mark.parametrize("kind", ["sequential", "parallel"])
+def test_a_reduction_is_cut_where_its_tiles_become_full(kind: str) -> None:
+    """So that full tiles stay in registers, in a block that the diagonal crosses, too. A loop that cannot be cut has a test
+    above it: its tiles are full in all iterations if they are in the first."""
     x, y = L.Buffer("X", F64, (24,)), L.Buffer("Y", F64, (5, 24))
     i, j, k, q = (L.Var(n) for n in "ijkq")
     place = (i, P.scaled("j", COLUMNS, q))
     update = L.Store(y, place, P.add(P.load(y, *place), P.load(x, k)))
     upper = L.Call("min", (L.const(COLUMNS), P.add(P.scaled("i", -4, L.const(1)), k)), q.dtype)
-    inner = L.For("k", P.mul(j, L.const(COLUMNS)), L.const(24), 1, P.loop("q", upper, update, "vector"))
+    inner = L.For("k", P.mul(j, L.const(COLUMNS)), L.const(24), 1, P.loop("q", upper, update, "vector"), kind)
     kernel = P.module("m", (x, y), ("Y",), P.loop("i", 5, P.loop("j", 3, inner))).kernels[0]
     made = loop_versioning.version_kernel(kernel, AVX2)
     arrays = arrays_of(x, y)
     assert stores(made.body, arrays) == stores(kernel.body, arrays)
-    (test,) = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
-    assert isinstance(test.then, L.For)
-    assert test.then.var == "k"
-    assert isinstance(test.then.body, L.For)
-    assert test.then.body.upper == L.const(COLUMNS)
+    tests = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.If)]
+    reductions = [s for s in traverse.walk_stmt(made.body) if isinstance(s, L.For) and s.var == "k"]
+    full = [isinstance(s.body, L.For) and s.body.upper == L.const(COLUMNS) for s in reductions]
+    if kind == "sequential":
+        assert (tests, full) == ([], [False, True])
+    else:
+        assert [t.then for t in tests] == [s for s, whole in zip(reductions, full, strict=True) if whole]
 
 
 @pytest.mark.parametrize("low", [-5, -4, -1, 0, 3])
