@@ -16,6 +16,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite.binding import newpassmanagers
 
 from polytc.native import mask_moves
 
@@ -107,7 +108,7 @@ def optimize(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "
     options.loop_vectorization = tuning.vectorize
     builder = llvm.create_pass_builder(machine, options)
     if tuning.slp or tuning.vectorize:
-        builder.getModulePassManager().run(module, builder)
+        _run(builder.getModulePassManager(), [module], builder)
     else:
         _simplify(module, builder, _few() if tuning.few else builder.getFunctionPassManager())
     return module, machine
@@ -132,10 +133,19 @@ def _simplify(module: Any, builder: Any, simplification: Any) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, builder)
-    for function in module.functions:
-        if not function.is_declaration:
-            simplification.run(function, builder)
+    _run(passes, [module], builder)
+    _run(simplification, [f for f in module.functions if not f.is_declaration], builder)
+
+
+def _run(passes: Any, over: Sequence[Any], builder: Any) -> None:
+    """Run passes over modules or functions, and end them. llvmlite's own end of pass managers does nothing (an empty method of
+    another base class comes first), and keeps 35 kB a compilation for ever."""
+    try:
+        for each in over:
+            passes.run(each, builder)
+    finally:
+        newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()                                               # ended: not once more, should llvmlite learn it
 
 
 def assembly(text: str, cpu: str, features: str, tuning: Tuning, triple: str = "") -> str:
