@@ -39,8 +39,8 @@ def resident() -> int:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("tuning", [jit.Tuning(slp=False, vectorize=False, level=1), jit.Tuning(slp=False, vectorize=False, few=True),
-                                    jit.Tuning()])
+@pytest.mark.parametrize("tuning", [jit.Tuning(slp=False, vectorize=False, level=1),
+                                    jit.Tuning(slp=False, vectorize=False, few=True), jit.Tuning()])
 def test_memory_of_compilations_does_not_add_up(tuning: jit.Tuning) -> None:
     def build(n: int) -> None:
         jit.build(IR.replace("%x00000000", f"{n:05x}00000000").replace("@f", f"@f{n}"), *jit.host(), tuning)
