@@ -118,8 +118,10 @@ class Solver:
                     found[index] = (0, -1)
                     self.none.add(index)
                     continue
-                plain[index] = plain.get(index, True) and names == {index}
                 inside = (low, high) if isinstance(e, sx.Name) and e.id == index else self.inside(e, index, low, high)
+                if inside == (None, None):
+                    continue                                          # it says nothing of the index
+                plain[index] = plain.get(index, True) and names == {index}
                 lows, highs = ends.setdefault(index, ([], []))
                 lows += [] if inside[0] is None else [inside[0]]
                 highs += [] if inside[1] is None else [inside[1]]
