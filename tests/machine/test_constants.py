@@ -65,7 +65,7 @@ CONSTANTS = {
     "rewrite/tidy/coalesce.py": {"LONGEST": EXACT},
     "rewrite/tidy/compact.py": {"USES": TIDY},
     "rewrite/tidy/borders.py": {"INSIDE": TIDY, "NESTED": TIDY},
-    "rewrite/tidy/piecewise_copies.py": {"USES": TIDY, "GROWTH": TIDY},
+    "rewrite/tidy/piecewise_copies.py": {"USES": TIDY, "GATHERED_USES": TIDY, "GROWTH": TIDY},
     "rewrite/tidy/inline.py": {"SIZE_LIMIT": TEXT},
     "rewrite/tidy/pad.py": dict.fromkeys(("SELDOM", "NEIGHBOURS", "GROWTH"), TIDY),
     "rewrite/tidy/rounding.py": {"LARGEST": EXACT},

@@ -45,16 +45,36 @@ def split(program: pr.Program) -> pr.Program:
     """The program with the borders of subscripts in pieces split off."""
     names, statements = Names.of(program), list[pr.Statement]()
     for s in program.statements:
-        statements += _split(s, names, NESTED)
+        start = statements.pop() if statements and _starts(statements[-1], s) else None
+        statements += _split(s, start, names, NESTED)
     return replace(program, statements=tuple(statements))
 
 
-def _split(s: pr.Statement, names: Names, rounds: int) -> list[pr.Statement]:
+def _starts(start: pr.Statement, s: pr.Statement) -> bool:
+    """Does a statement give the elements that the next one updates, index by index, what they start from? The parts of the
+    update then follow parts of it, so that sums begin in the registers where they are kept."""
+    plain = all(isinstance(e, pr.Index) for e in (*start.subscripts, *s.subscripts))
+    if start.op is not None or s.op is None or start.target != s.target or not plain or start.loops != s.loops:
+        return False
+    own = _indices(start)
+    once = len(own) == len(set(own)) == len(start.ranges) - start.depth and len(set(_indices(s))) == len(own)
+    return once and not start.where and not start.bounds and not pr.reads(start) and all(
+        start.by_index[a].lower == s.by_index[b].lower and start.by_index[a].upper == s.by_index[b].upper
+        for a, b in zip(own, _indices(s), strict=True))
+
+
+def _indices(s: pr.Statement) -> list[str]:
+    return [e.name for e in s.subscripts if isinstance(e, pr.Index)]
+
+
+def _split(s: pr.Statement, start: pr.Statement | None, names: Names, rounds: int) -> list[pr.Statement]:
+    """The parts of a statement, each behind its part of what it starts from."""
     s = _plain(s)
     cuts = _cuts(s) if rounds else {}
     if not cuts:
-        return [s]
-    return [x for part in _parts(s, list(cuts.items()), names) for x in _split(part, names, rounds - 1)]
+        return [s] if start is None else [start, s]
+    return [x for part, first in _parts(s, start, list(cuts.items()), names)
+            for x in (_split(part, first, names, rounds - 1) if part is not None else [first] if first is not None else [])]
 
 
 def _cuts(s: pr.Statement) -> Cuts:
@@ -78,17 +98,34 @@ def _cuts(s: pr.Statement) -> Cuts:
     return {i: ends for i, ends in cuts.items() if ends != (s.by_index[i].lower, s.by_index[i].upper)}
 
 
-def _parts(s: pr.Statement, cuts: list[tuple[str, tuple[int, int]]], names: Names) -> Iterator[pr.Statement]:
-    """The statement as parts: before the inside of the first index, inside, behind it."""
+def _parts(s: pr.Statement, start: pr.Statement | None, cuts: list[tuple[str, tuple[int, int]]], names: Names
+           ) -> Iterator[tuple[pr.Statement | None, pr.Statement | None]]:
+    """The statement as parts: before the inside of the first index, inside, behind it; None where it has no instances. With
+    each part goes that of what it starts from."""
     if not cuts:
-        yield s
+        yield s, start
         return
     index, (low, high) = cuts[0]
     r = s.by_index[index]
     for kind, (lower, upper) in (("before", (r.lower, low)), ("", (low, high)), ("behind", (high, r.upper))):
-        part = replace(s, ranges=tuple(replace(r, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
-        if lower < upper and not tighten(Domain(part.box, part.where)).empty:
-            yield from _parts(replace(part, name=names.label(f"{s.name}_{kind}") if kind else s.name), cuts[1:], names)
+        if lower >= upper:
+            continue
+        part = _named(_ranged(s, index, lower, upper), kind, names)
+        first = None
+        if start is not None:
+            first = _named(_ranged(start, _indices(start)[_indices(s).index(index)], lower, upper), kind, names)
+        if tighten(Domain(part.box, part.where)).empty:
+            yield None, first
+        else:
+            yield from _parts(part, first, cuts[1:], names)
+
+
+def _ranged(s: pr.Statement, index: str, lower: int, upper: int) -> pr.Statement:
+    return replace(s, ranges=tuple(replace(x, lower=lower, upper=upper) if x.index == index else x for x in s.ranges))
+
+
+def _named(s: pr.Statement, kind: str, names: Names) -> pr.Statement:
+    return replace(s, name=names.label(f"{s.name}_{kind}")) if kind else s
 
 
 # ---- pieces

@@ -109,16 +109,16 @@ def _plain_target(s: pr.Statement, index: str) -> bool:
 
 def footprint(program: pr.Program, s: pr.Statement, read: pr.Read, sizes: dict[str, int]) -> int:
     """Bytes of the box that a read touches in one tile: point loops of the given sizes, all of the statement's other loops."""
-    span = {r.index: sizes.get(r.index, r.extent) for r in s.ranges}
+    spans = {r.index: sizes.get(r.index, r.extent) for r in s.ranges}
     t = program.tensor(read.tensor)
-    return t.dtype.bytes * prod(min(n, _span(sub, span, n)) for sub, n in zip(read.subscripts, t.shape, strict=True))
+    return t.dtype.bytes * prod(span(sub, spans, n) for sub, n in zip(read.subscripts, t.shape, strict=True))
 
 
-def _span(sub: pr.Expr, span: dict[str, int], whole: int) -> int:
-    """Coordinates that a subscript covers."""
+def span(sub: pr.Expr, spans: Mapping[str, int], whole: int) -> int:
+    """Coordinates that a subscript covers, of a dimension of so many. spans: values of each index."""
     form, block = linear(sub), panel(sub)
     if form is not None:
-        return 1 + sum(abs(c) * (span[i] - 1) for i, c in form.terms)
+        return min(whole, 1 + sum(abs(c) * (spans[i] - 1) for i, c in form.terms))
     return whole if block is None else 1 if block[1] == "//" else block[2]
 
 

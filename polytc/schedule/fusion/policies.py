@@ -20,6 +20,7 @@ from math import ceil, prod
 from polytc import decisions
 from polytc.machine import Estimate, Machine, estimates
 from polytc.program import program as pr
+from polytc.schedule.cost import tile_order
 from polytc.schedule.decisions import Decisions, Fused, Misfit, Priced, SharedBy
 from polytc.schedule.facts.fusion_groups import (
     Group,
@@ -174,14 +175,24 @@ def _strips(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[st
     return sum(found.values())
 
 
+def _bytes(group: Group, t: pr.Tensor) -> int:
+    """Of the elements of a tensor that a group touches, as boxes around each access; at most the whole tensor."""
+    accesses = {(s.name, sub): s for s in group.statements for sub in _subscripts(s, t.name)}
+    touched = sum(min(s.points, prod(tile_order.span(e, s.extents, n) for e, n in zip(sub, t.shape, strict=True)))
+                  for (_, sub), s in accesses.items())
+    return t.dtype.bytes * min(t.size, touched)
+
+
+def _subscripts(s: pr.Statement, tensor: str) -> list[tuple[pr.Expr, ...]]:
+    return [s.subscripts] * (s.target == tensor) + [r.subscripts for r in pr.reads(s) if r.tensor == tensor]
+
+
 def _time(group: Group, tensors: dict[str, pr.Tensor], users: dict[str, set[str]], machine: Machine) -> Estimate:
     """Arithmetic, bytes that come from and go to other groups, idle threads, and the start of threads. users: the statements
     that touch a tensor, and somebody else where it is no temporary."""
     names = {s.name for s in group.statements}
-    moved = 0
-    for name in set().union(*map(_touched, group.statements)):
-        size = tensors[name].size * tensors[name].dtype.bytes
-        moved += 0 if group.rows and users[name] <= names else size
+    moved = sum(_bytes(group, tensors[name]) for name in set().union(*map(_touched, group.statements))
+                if not group.rows or not users[name] <= names)
     everything = sum(t.size * t.dtype.bytes for t in tensors.values())  # what lies between one group's use of it and another's
     counted = sum(_arithmetic(s, tensors, machine) for s in group.statements)
     work = estimates.arithmetic(machine, counted) + estimates.moved(machine, moved, everything)

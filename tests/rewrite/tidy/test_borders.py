@@ -107,3 +107,27 @@ def test_parts_that_never_run(targets: tuple[str, ...]) -> None:
             expected[i, j + t] = given["B"][i % 3, (j + t) % 3] + given["B"][t, t]
     for target in targets:
         np.testing.assert_array_equal(polytc.run(text, **given, target=target), expected)
+
+
+@pytest.mark.parametrize("text", [t for t in SPLIT if "+=" in t or "max=" in t])
+def test_parts_of_sums_begin_where_they_are_kept(text: str) -> None:
+    """Each part follows what its elements start from, so that both share loops and the sum stays in registers."""
+    after = borders.split(built(text, SPLIT[text])).statements
+    updates = [n for n, s in enumerate(after) if s.op is not None]
+    assert len(updates) > 1
+    for n in updates:
+        start, part = after[n - 1], after[n]
+        assert start.op is None
+        assert [(r.lower, r.upper) for r in start.ranges] == [(r.lower, r.upper) for r in part.ranges[:len(start.ranges)]]
+
+
+def test_a_start_that_is_no_start_stays_whole() -> None:
+    """Of other elements than those that are updated, or turned."""
+    for start in ("Y[i,j] = 0 where i in 0:17, j in 0:16", "Y[j,i] = Z[j,i]", "Y[i,j] = i where i in 0:16, j in 0:16, i < j"):
+        update = "Y[i,j] += X[(i+1)%16,(j+k)%16] where i in 0:16, j in 0:16, k in 0:3"
+        text = f"Y[i,j] = 7 where i in 0:17, j in 0:16; {start}; {update}"
+        shapes = {"X": (16, 16)} | ({"Z": (17, 16)} if "Z" in start else {})
+        program = borders.split(built(text, shapes))
+        assert [s.name for s in program.statements[:2]] == ["S1", "S2"]
+        given = arrays(shapes)
+        np.testing.assert_array_equal(evaluate(program, given)["Y"], polytc.evaluate(text, **given))

@@ -130,3 +130,15 @@ def test_narrow_strips_of_long_rows_cost_more_than_a_temporary(rows: int, column
     blur = "T[i,j] = X[i,j] + X[i,j+1] + X[i,j+2]; Y[i,j] = T[i,j] + T[i+1,j] + T[i+2,j]"
     found = choose(behind_all(build(blur, {"X": (rows, columns)}), AVX2), AVX2)
     assert found.policy == policy, str(found)
+
+
+@pytest.mark.parametrize("text", ["Y[i,j] += X[clamp(i+b-1,0,1023),j]", "Y[i,j] += X[(i+b+1023)%1024,j]",
+                                  "Y[i,j] += X[clamp(i+b-1,0,1023),clamp(j+b-1,0,1023)]"])
+def test_a_group_moves_the_part_of_a_tensor_that_it_touches(text: str) -> None:
+    """Borders of one row are no reason to put the inside into loops with them, where it loses its tile."""
+    program = behind_all(build(f"{text} where i in 0:1024, j in 0:1024, b in 0:3", {"X": (1024, 1024)}), AVX2)
+    found = choose(program, AVX2)
+    assert found.policy == "smart", str(found)
+    inside = next(g for g in found.groups if any(s.name == "S1" for s in g.statements))
+    assert [s.name for s in inside.statements] == ["S1_init", "S1"]
+    assert len(inside.rows) == 2
