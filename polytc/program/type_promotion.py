@@ -246,7 +246,7 @@ def call(fn: str, args: list[Value]) -> Value:
     row = scalars.INTRINSICS[fn]
     dtype = args[0].dtype
     weak = args[0].weak_type
-    for i in range(1, len(args)):
+    for i in range(1, row.deciding or len(args)):
         merged = Value(pr.Const(0, dtype), weak)
         dtype, weak = common(merged, args[i]), weak and args[i].weak_type
     if row.result in ("float", "bool") and not dtype.is_float:

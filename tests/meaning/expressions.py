@@ -223,7 +223,7 @@ class Expressions:
         if fn not in intrinsics.NAMES:
             raise Refused(f"there is no function `{fn}`")
         kind = args[0].kind
-        for a in args[1:]:
+        for a in args[1:] if fn != "ldexp" else ():
             kind = types.common(kind, a.kind)
         to, weak = kind
         if fn in intrinsics.NEEDS_FLOAT and not types.is_float(to) and to != types.UNKNOWN:
