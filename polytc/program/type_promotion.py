@@ -118,11 +118,13 @@ def holds(value: int, dtype: DType) -> bool:
 
 
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
-    """A weak float expression, recomputed in another float type."""
+    """A weak float expression, recomputed in another float type. Elements of lists are rounded to it."""
     if isinstance(e, pr.Const):
         return pr.Const(float(e.value), dtype)
     if not e.dtype.is_float:
         return e
+    if isinstance(e, pr.Read):
+        return pr.Cast(e, dtype)
     if isinstance(e, pr.Cast):
         return pr.Cast(e.a, dtype) if e.a.dtype != dtype else e.a
     operands = tuple(_retype(c, dtype) for c in pr.children(e))

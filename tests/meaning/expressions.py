@@ -91,9 +91,11 @@ class Expressions:
             case sx.Name(id=name):
                 return self.name(name)
             case sx.Access():
-                return self.read(e.tensor, e.subscripts)
+                found = self.read(e.tensor, e.subscripts)
+                return replace(found, weak=True) if e.literal else found
             case sx.Guarded(access=sx.Access() as access):
-                return self.guarded(access, e.default)
+                found = self.guarded(access, e.default)
+                return replace(found, weak=True) if access.literal else found
             case sx.Guarded(access=sx.Name(id=name)):
                 return self.read(name, ())
             case sx.Extent(tensor=t, axis=axis):
