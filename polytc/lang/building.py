@@ -10,7 +10,7 @@ from typing import Any
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang import assemble, halves
+from polytc.lang import assemble, constant_types, halves
 from polytc.lang.definitions.calls import resolve
 from polytc.lang.definitions.expand import expand
 from polytc.lang.definitions.signatures import choose, targets, writers
@@ -78,6 +78,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
     program = replace(program, statements=tuple(s for s in program.statements if program.tensor(s.target).size))
+    program = constant_types.narrow(program, made.declarations.temporaries)
     program = halves.widen(program, assemble.accumulators(placed, made.types),
                            made.declarations.results | {*made.declarations.temporaries}, unrounded)
     return replace(program, statements=_named(program.statements), direct=f.direct)

@@ -118,11 +118,13 @@ def holds(value: int, dtype: DType) -> bool:
 
 
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
-    """A weak float expression, recomputed in another float type."""
+    """A weak float expression, recomputed in another float type. Elements of lists are rounded to it."""
     if isinstance(e, pr.Const):
         return pr.Const(float(e.value), dtype)
     if not e.dtype.is_float:
         return e
+    if isinstance(e, pr.Read):
+        return pr.Cast(e, dtype)
     if isinstance(e, pr.Cast):
         return pr.Cast(e.a, dtype) if e.a.dtype != dtype else e.a
     operands = tuple(_retype(c, dtype) for c in pr.children(e))
@@ -246,7 +248,7 @@ def call(fn: str, args: list[Value]) -> Value:
     row = scalars.INTRINSICS[fn]
     dtype = args[0].dtype
     weak = args[0].weak_type
-    for i in range(1, len(args)):
+    for i in range(1, row.deciding or len(args)):
         merged = Value(pr.Const(0, dtype), weak)
         dtype, weak = common(merged, args[i]), weak and args[i].weak_type
     if row.result in ("float", "bool") and not dtype.is_float:

@@ -45,7 +45,7 @@ def _shortened(s: loops.Stmt, loop: loops.For) -> loops.Stmt:
     if factor is None:
         return replace(s, value=loops.binary("+", value, carried, value.dtype))
     scaled = loops.binary("*", value, factor, value.dtype)
-    return replace(s, value=loops.Call("fma", (carried, factor, scaled), value.dtype))
+    return replace(s, value=loops.Call("muladd", (carried, factor, scaled), value.dtype))
 
 
 def _scaled(e: loops.Expr) -> tuple[loops.Expr, loops.Const | None]:

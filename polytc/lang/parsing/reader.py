@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.parsing import syntax
+from polytc.lang.parsing.lists import Lists
 from polytc.lang.parsing.mistakes import end, token_span
 from polytc.program.scalars import C_NAMES
 
@@ -30,6 +31,7 @@ class Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.blocks = 0
+        self.lists = Lists(text)
 
     def span(self, tree: Tree[Token]) -> Span:
         meta = tree.meta
@@ -104,7 +106,7 @@ class Reader:
             if label is not None and label.name in known:
                 raise errors.fail("E104", f"two statements are called `{label.name}`", label.span, source=self.text)
             known |= {label.name} if label is not None else set()
-        return (tuple(s for s in items if not isinstance(s, syntax.Param)),
+        return ((*self.lists.written(), *(s for s in items if not isinstance(s, syntax.Param))),
                 tuple(s for s in items if isinstance(s, syntax.Param)))
 
     def flat(self, items: list[Any]) -> tuple[syntax.Item | syntax.Param, ...]:
@@ -290,6 +292,12 @@ class Reader:
 
     def read_read(self, tree: Any, c: list[Any]) -> syntax.Access:
         return syntax.Access(str(c[0]), self.visit(c[1]), self.span(tree))
+
+    def read_listed(self, tree: Any, c: list[Any]) -> syntax.Access:
+        return self.lists.read(self.visit(c[0]), self.visit(c[1]), self.span(c[0]), self.span(tree))
+
+    def read_rows(self, tree: Any, c: list[Any]) -> tuple[Any, ...]:
+        return tuple(map(self.visit, c))
 
     def read_call(self, tree: Any, c: list[Any]) -> syntax.Call:
         return syntax.Call(C_NAMES.get(str(c[0]), str(c[0])), tuple(map(self.visit, c[1:])), self.span(tree))

@@ -26,11 +26,13 @@ class Name:
 
 @dataclass(frozen=True)
 class Access:
-    """`A[i, j+1]`. subscripts: expressions, or `Pack`s before expansion."""
+    """`A[i, j+1]`. subscripts: expressions, or `Pack`s before expansion; literal: of a list of numbers, `[1, 2, 1][k]`, whose
+    type is weak as theirs are."""
 
     tensor: str
     subscripts: tuple[Expr, ...]
     span: Span
+    literal: bool = False
 
 
 @dataclass(frozen=True)
