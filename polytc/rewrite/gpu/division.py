@@ -3,6 +3,7 @@
     local_tiles S1: by=blocks                                                       # a long sum, for its accuracy
     local_tiles S1: by=parts along=k steps=2                                        # groups divide the sum, too
     local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
+    local_tiles S1_init: by=registers rows=j,i items=16,16 elements=4,4 along=k steps=4
     local_tiles S2_init: by=reduction rows=i items=64,4
     local_tiles S3: by=transposition rows=j,i
 
@@ -28,7 +29,8 @@ from polytc.rewrite.step import Reasons
 from polytc.schedule.decisions import Misfit
 from polytc.schedule.facts.fusion_groups import Group
 
-BLOCKS, PARTS, TILES, REDUCTION, TRANSPOSITION = WAYS = ("blocks", "parts", "tiles", "reduction", "transposition")
+BLOCKS, PARTS, TILES, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
+    "blocks", "parts", "tiles", "registers", "reduction", "transposition")
 """What a line may say that is done."""
 
 Cut = Blocking | TransposedRows | WorkGroupShape
@@ -39,7 +41,8 @@ D = TypeVar("D")
 class Divided:
     """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
     items: of a group along each axis; elements: of an item along each. along, steps: of tiles, the reduced indices, by those of
-    the contraction, that run between two barriers, and how far; of parts, the index that is divided, and into how many."""
+    the contraction, that run between two copies of the operands, and how far; of parts, the index that is divided, and into how
+    many."""
 
     statement: str
     by: str
@@ -98,7 +101,7 @@ class Given:
         return self._taken(s, (PARTS,), lambda line: _read_parts(program, s, line, open_))
 
     def cut(self, program: pr.Program, group: Group) -> Cut | None:
-        return self._taken(group.statements[0], (TILES, REDUCTION, TRANSPOSITION),
+        return self._taken(group.statements[0], (TILES, REGISTERS, REDUCTION, TRANSPOSITION),
                            lambda line: read(program, group, self.machine, line))
 
     def _taken(self, s: pr.Statement, ways: tuple[str, ...], made: Callable[[Divided], D]) -> D | None:
@@ -117,19 +120,20 @@ class Given:
 def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) -> Cut | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     told = ", ".join(s.name for s in group.statements)
-    tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
+    tiles = contraction_tiles.choose(program, group, machine)
     if tiles is not None:
-        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
-        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
+        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
+        slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
+        where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
+        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands {where}")
         return tiles
-    turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+    turn = local_transpose.choose(program, group, machine)
     if turn is not None:
         why.acts(told, "transposed through local memory: no index walks along all that it touches")
         return turn
     shape = work_group_shape.choose(program, group, machine)
     if shape is None or work_group_shape.row_tensors(group) is None:
-        slow = "" if machine.fast_local_memory else "; this device's local memory is no faster than its caches"
-        why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
+        why.declines(told, "divided: each instance is an item's, which does as well")
         return None
     why.acts(told, "the items of a group reduce together")
     return shape
@@ -137,10 +141,9 @@ def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) ->
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:
     """The ways in which items may divide a group, with the multiply-adds of an item where these are counted."""
-    if machine.fast_local_memory:
-        yield from contraction_tiles.candidates(program, group, machine)
-        turn = local_transpose.choose(program, group, machine)
-        yield from ((x, None) for x in (turn,) if x is not None)
+    yield from contraction_tiles.candidates(program, group, machine)
+    turn = local_transpose.choose(program, group, machine)
+    yield from ((x, None) for x in (turn,) if x is not None)
     if work_group_shape.row_tensors(group) is not None:
         yield from ((shape, None) for shape in work_group_shape.candidates(program, group, machine))
 
@@ -158,7 +161,7 @@ def written(group: Group, cut: Cut) -> Divided:
     match cut:
         case Blocking():
             rows, (along, steps) = tuple(group.rows[r][0] for r in cut.rows), zip(*cut.depth, strict=True)
-            return Divided(name, TILES, rows, cut.items, cut.elements, along, steps)
+            return Divided(name, TILES if cut.staged else REGISTERS, rows, cut.items, cut.elements, along, steps)
         case TransposedRows():
             return Divided(name, TRANSPOSITION, (group.rows[cut.x][0], group.rows[cut.y][0]))
         case WorkGroupShape():
@@ -182,7 +185,7 @@ def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> 
         raise Misfit(f"the shared loops are {', '.join(at) or 'none'}")
     rows = tuple(at[name] for name in line.rows)
     if line.by == TRANSPOSITION:
-        turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+        turn = local_transpose.choose(program, group, machine)
         if turn is None or (turn.x, turn.y) != rows:
             raise Misfit("there is nothing to transpose" if turn is None else
                          f"`rows` is {group.rows[turn.x][0]},{group.rows[turn.y][0]}")
@@ -194,8 +197,9 @@ def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> 
         if isinstance(shape, str):
             raise Misfit(shape)
         return shape
-    found = contraction_tiles.shaped(program, group, machine, rows, line.items, line.elements,
-                                     tuple(zip(line.along, line.steps, strict=False)))
+    depth = tuple(zip(line.along, line.steps, strict=False))
+    found = contraction_tiles.shaped(program, group, machine,
+                                     Blocking(rows, line.items, line.elements, 1, depth, staged=line.by == TILES))
     if isinstance(found, str):
         raise Misfit(found)
     return found

@@ -178,21 +178,17 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
     """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
     as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
     groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
-    tile = TILE if machine.fast_local_memory else MAX_WORK_GROUP
     most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
-    wanted = groups.per_unit * machine.cores * tile // results
+    wanted = groups.per_unit * machine.cores * TILE // results
     if min(most, wanted) < 2:
         return None
-    if machine.fast_local_memory:
-        cost = contraction_tiles.parted(program, single((s,)), machine)
-        if cost is None:
-            return None
-        counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
-        each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
-        best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
-            groups.second + groups.partial * n * results / machine.cores) * (n > 1))
-    else:
-        best = min(most, wanted)
+    cost = contraction_tiles.parted(program, single((s,)), machine)
+    if cost is None:
+        return None
+    counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
+    each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
+    best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
+        groups.second + groups.partial * n * results / machine.cores) * (n > 1))
     equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * DEPTHS[0]) == 0]
     best = max(equal, default=best)
     return Parts(longest.index, best, DEPTHS[0], True) if best > 1 else None
