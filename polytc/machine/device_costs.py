@@ -17,6 +17,7 @@ class Launches:
     barrier: float = cost(0.3e-6, "seconds", "until all items of a group have met", guess(_BY_HAND))
     step: float = cost(0.4e-6, "seconds", "an instance that waits for memory, and those of other items beside it", guess(
         _BY_HAND))
+    test: float = cost(4.0e-9, "seconds", "an instance that only tells that it has nothing to do", guess(_BY_HAND))
     group_step: float = cost(0.5e-6, "seconds", "an instance for all items of a group at once", guess(_BY_HAND))
     items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
         "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))

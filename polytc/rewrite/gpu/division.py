@@ -2,6 +2,7 @@
 
     local_tiles S1: by=blocks                                                       # a long sum, for its accuracy
     local_tiles S1: by=parts along=k steps=2                                        # groups divide the sum, too
+    local_tiles S1: by=parts along=i,H steps=61,16                                  # of a histogram H, and ranges of H, too
     local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
     local_tiles S1_init: by=registers rows=j,i items=16,16 elements=4,4 along=k steps=4
     local_tiles S2_init: by=reduction rows=i items=64,4
@@ -14,13 +15,13 @@ stays as it is: each instance is an item's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.rewrite.gpu import contraction_tiles, local_transpose, split_reduction, work_group_shape
+from polytc.rewrite.gpu import contraction_tiles, local_transpose, scattered_parts, split_reduction, work_group_shape
 from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.local_transpose import TransposedRows
 from polytc.rewrite.gpu.split_reduction import Parts
@@ -152,7 +153,9 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
 
 def of_parts(s: pr.Statement, parts: Parts) -> Divided:
     """The line of a reduction that groups divide."""
-    return Divided(s.name, PARTS, along=(parts.index,), steps=(parts.count,))
+    more = [(s.target, parts.ranges)] if parts.ranges > 1 else []
+    along, steps = zip((parts.index, parts.count), *more, strict=True)
+    return Divided(s.name, PARTS, along=along, steps=steps)
 
 
 def written(group: Group, cut: Cut) -> Divided:
@@ -171,11 +174,15 @@ def written(group: Group, cut: Cut) -> Divided:
 def _read_parts(program: pr.Program, s: pr.Statement, line: Divided, open_: set[str]) -> Parts:
     """The parts that a line says. Raises Misfit."""
     possible = split_reduction.indices(program, s, open_)
-    if len(line.along) != 1 or len(line.steps) != 1 or line.along[0] not in possible:
+    ranges = line.steps[1] if len(line.steps) == 2 and line.along[1:] == (s.target,) and pr.scatters(s) else 0
+    if len(line.along) != len(line.steps) or len(line.along) != 1 + (ranges > 0) or line.along[0] not in possible:
         raise Misfit(f"groups may divide {s.name} along {' or '.join(possible) or 'no index'}")
-    if not 2 <= line.steps[0] <= possible[line.along[0]]:
+    most = program.tensor(s.target).shape[scattered_parts.gathered(program, s)] if ranges else 0
+    if ranges and not 2 <= ranges <= most:
+        raise Misfit(f"{s.target} may be divided into 2 to {most} ranges")
+    if not 2 - (ranges > 0) <= line.steps[0] <= possible[line.along[0]]:
         raise Misfit(f"there may be 2 to {possible[line.along[0]]} parts along {line.along[0]}")
-    return split_reduction.parts(program, s, line.along[0], line.steps[0])
+    return replace(split_reduction.parts(program, s, line.along[0], line.steps[0]), ranges=max(1, ranges))
 
 
 def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> Cut:

@@ -6,12 +6,8 @@
             * B_tile[i_group,j_group,k_step,k_at, 4*j_item + j_lane + 64*j_vector] where i_row in 0:8, j_vector in 0:2
         C[128*i_group + 8*i_item + i_row, ...] = C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane]
 
-Where local memory is no faster than the caches, each item reads what it uses of the operands into registers, a few steps at
-once:
-
-    ->  A_own[i_group,j_group,k_step,i_item,j_item,...] = A[...];  B_own[i_group,j_group,k_step,i_item,j_item,...] = B[...]
-        C_acc[...] += A_own[...]*B_own[...]
-
+Where local memory is no faster than the caches, each item reads what it uses of the operands into registers
+(rewrite.gpu.tiled_contraction).
 All tiles are whole: results beyond the ends are computed and not stored, operands beyond the ends are copied as zeros. The
 copies and accumulators are tensors with a slice for each group, which storage contraction (codegen.passes.array_contraction)
 then keeps in local memory or registers, as it does with the copies that users ask for (schedule.user.copies). A range of an

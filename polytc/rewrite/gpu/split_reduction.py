@@ -60,12 +60,13 @@ AHEAD = 4
 @dataclass(frozen=True)
 class Parts:
     """index: what the groups divide; count: of them; each: iterations that a group takes at once of an open size; first: their
-    partial results lie apart, not side by side."""
+    partial results lie apart, not side by side; ranges: of the target of a scatter, which others make."""
 
     index: str
     count: int
     each: int
     first: bool
+    ranges: int = 1
 
 
 Decide = Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
@@ -82,7 +83,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
         found = decide(typical, typical.statement(s.name), {r.index for r in s.ranges if isinstance(r.extent, Size)})
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
-            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, names) if scattered else \
+            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
                 _parts(known, s, found, names)
             tensors.append(tensor)
             start = _start(run, s)
@@ -108,8 +109,8 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
     other ones too."""
     if pr.scatters(s):
-        found = scattered_parts.count(program, s, machine) if not open_ else None
-        return Parts(*found, 1, True) if found is not None else None
+        found = scattered_parts.choose(program, s, machine) if not open_ else None
+        return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
     reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None

@@ -1,4 +1,16 @@
-"""A contraction cut into groups, items and elements: what rewrite.gpu.local_tiles makes of a group of statements around it."""
+"""A contraction cut into groups, items and elements: what rewrite.gpu.local_tiles makes of a group of statements around it.
+
+    C[i,j] += A[i,k]*B[k,j]                             with A[96,64], B[64,80] on mali
+    ->  A_own[i_group,j_group,k_step,i_item,j_item, 0, A_own_1] = A[16*i_group + i_item, 4*k_step + A_own_1]
+        B_own[i_group,j_group,k_step,i_item,j_item, B_own_0, B_own_1] = B[4*k_step + B_own_0, 16*j_group + 4*j_item + B_own_1]
+        C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane] += A_own[i_group,j_group,k_step,i_item,j_item,0,k_at]
+            * B_own[i_group,j_group,k_step,i_item,j_item,k_at,j_lane] where k_at in 0:4, j_lane in 0:4
+        C[16*i_group + i_item, ...] = C_acc[i_group,j_group,i_item,j_item,i_row,j_vector,j_lane]
+
+Where operands are in registers, and some of what items read does not exist, the steps of the groups for which all exists are
+statements of their own, without tests; the other steps follow, with tests. Which they are say ranges of the loops over steps,
+so that both accumulate in the same registers.
+"""
 
 from __future__ import annotations
 
