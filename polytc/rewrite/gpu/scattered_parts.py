@@ -7,7 +7,8 @@
 Instances that memory may let meet are one item's, whose copy of the target nobody else touches: no update is atomic, so that
 results do not vary, of floats either, and every dependence is proved as ever. Neighbouring items read neighbouring elements.
 No more copies are made than there is to scatter. Where few or none are left, as of the gradient of an embedding, items also
-divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text.
+divide the target: each goes through all that is scattered, and keeps what falls into its range, in the order of the text; so
+they do for assignments, of which the last one counts.
 
     D[x[i],j] += G[i,j] -> (f32[3000,64] D)             with i64 x[4000], G[4000,64] on gpu
     ->  D_parts[D_range, x[i] - 2*D_range, j] += G[i,j]
@@ -26,7 +27,7 @@ from polytc.program.linear import expression, normalise
 from polytc.program.names import Names, initialisation
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
-from polytc.schedule.facts.fusion_groups import coincident_indices, reduced_indices
+from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.schedule.facts.occupancy import MAX_WORK_GROUP
 
 AHEAD = 4
@@ -36,9 +37,10 @@ AHEAD = 4
 def divisible(program: pr.Program, s: pr.Statement) -> dict[str, pr.Range]:
     """The ranges that items can divide, each with a copy of the target; none where a copy would not be what the target is."""
     own = any(r.tensor == s.target for r in pr.reads(s))
-    if s.op is None or own or s.bounds or s.loops or not pr.scatters(s) or program.tensor(s.target).dtype.is_half:
+    if own or s.bounds or s.loops or not pr.scatters(s) or program.tensor(s.target).dtype.is_half:
         return {}
-    return {i: s.by_index[i] for i in reduced_indices(s)}
+    kept = coincident_indices(s)
+    return {i: r for i, r in s.by_index.items() if i not in kept}
 
 
 def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str, int, int] | None:
@@ -49,7 +51,8 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str,
     longest = max(reduced.values(), key=lambda r: r.extent)
     items = prod(s.extents[i] for i in coincident_indices(s))
     wanted = launches.items * machine.cores // max(1, items)
-    most = max(1, min(wanted, s.points // program.tensor(s.target).size, longest.extent // 2))
+    size, extent = program.tensor(s.target).size, program.tensor(s.target).shape[gathered(program, s)]
+    most = max(1, min(wanted, s.points // size, longest.extent // 2)) if s.op is not None else 1
     equal = [n for n in range(most, -(-most * 3 // 4) - 1, -1) if longest.extent % n == 0]
     parts = max(equal, default=most)
     few = machine.costs.groups.per_unit * machine.cores * MAX_WORK_GROUP
@@ -60,11 +63,12 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine) -> tuple[str,
         """With n parts and m ranges. Tests slow each other down where there are more items than units run at once."""
         tests = launches.test * max(1.0, items * n * m / few) if m > 1 else 0.0
         return s.points / max(1, items) / n * (tests + launches.step / AHEAD / m)
-    extent = program.tensor(s.target).shape[gathered(program, s)]
     ranges = min((1 << n for n in range(max(1, min(extent, wanted // parts)).bit_length())), key=lambda m: (time(parts, m), m))
     if time(parts, 1) - time(parts, ranges) < 2 * launches.launch:
         ranges = 1
-    saved = time(1, 1) - time(parts, ranges)
+    groups = machine.costs.groups
+    copies = parts * size * groups.partial / groups.second * 1e-6 / machine.cores
+    saved = time(1, 1) - time(parts, ranges) - copies
     return (longest.index, parts, ranges) if parts * ranges > 1 and saved > 2 * launches.launch else None
 
 
@@ -78,8 +82,8 @@ def gathered(program: pr.Program, s: pr.Statement) -> int:
 def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: int, names: Names
          ) -> tuple[pr.Tensor, tuple[pr.Statement, ...], pr.Statement]:
     """The tensor of the items' copies, the statements that make them, and what takes the place of `s`. parts, ranges: how many
-    of the index and of the target there are, 1 for all of it."""
-    assert s.op is not None
+    of the index and of the target there are, 1 for all of it; an assignment, the last of which counts, has one part."""
+    assert s.op is not None or parts == 1, "scattered parts: an assignment in parts"
     target, r, d = program.tensor(s.target), s.by_index[index], gathered(program, s)
     size = 1 << (-(-target.shape[d] // ranges)).bit_length() - 1 if ranges > 1 else target.shape[d]
     part = pr.Range(names.index(f"{index}_part"), 0, parts)
@@ -110,8 +114,15 @@ def made(program: pr.Program, s: pr.Statement, index: str, parts: int, ranges: i
         met = (pr.Binary(">=", asked, first, BOOL), pr.Binary("<", asked, last, BOOL))
         ends = pr.Const(walked.lower, I64), pr.Const(walked.upper, I64)
         tests = (pr.Bound(walked.index, pr.Select(pr.conjunction(met), *ends, I64), ends[1]),)
-    neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
-    statements = (pr.Statement(names.label(initialisation(label)), name, cell, None, neutral, (*outer, *whole), span=s.span),
+    start: pr.Expr
+    if s.op is not None:
+        start = pr.Const(identity(s.op, target.dtype), target.dtype)
+    else:
+        old: list[pr.Expr] = [pr.Index(x.index) for x in whole]
+        old[d] = pr.Binary("+", first, old[d], I64) if ranges > 1 else old[d]
+        beyond = pr.Const(identity("+", target.dtype), target.dtype)
+        start = pr.Read(s.target, tuple(map(normalise, old)), target.dtype, default=beyond)
+    statements = (pr.Statement(names.label(initialisation(label)), name, cell, None, start, (*outer, *whole), span=s.span),
                   replace(s, name=label, target=name, subscripts=(*(pr.Index(x.index) for x in outer), *inside),
                           value=moved(s.value), where=where, bounds=tests,
                           ranges=(*outer, *(walked if x is r else x for x in s.ranges))))

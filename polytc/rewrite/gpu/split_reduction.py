@@ -86,7 +86,7 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
             tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
                 _parts(known, s, found, names)
             tensors.append(tensor)
-            start = _start(run, s)
+            start = _start(run, s) if s.op is not None else None
             runs += [tuple(run), made]
             run = [] if start is None else [start]
             found = decide(replace(typical, tensors=(*typical.tensors, tensor)), s, set()) if scattered else None
@@ -140,7 +140,8 @@ def _piece(groups: int, machine: Machine) -> int:
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:
     """The indices along which groups can divide a reduction, and into how many parts."""
     if pr.scatters(s):
-        return {i: r.extent // 2 for i, r in scattered_parts.divisible(program, s).items() if r.extent > 3 and not open_}
+        divisible = scattered_parts.divisible(program, s).items() if not open_ else ()
+        return {i: r.extent // 2 if s.op is not None else 1 for i, r in divisible if r.extent > 3}
     most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
     return {i: n for i, n in most.items() if n > 1}
 

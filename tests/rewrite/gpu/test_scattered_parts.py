@@ -46,6 +46,10 @@ RANGES = {
     "parts and ranges": ("def f(i32[9001] x, f32[9001] w) -> (f32[2999] H) { H[x[i]] += w[i] }", 3),
     "the second dimension": ("def f(i32[3000] x, i32[3000] y) -> (i32[3,1000] H) { H[x[i],y[i]] += 1 }", 1),
     "largest": ("def f(i32[3001] x, f32[3001] w) -> (f32[2000] H) { H[x[i]] max= w[i] }", 1),
+    "the last one counts": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] = i32(i) where i in 0:3000 }", 1),
+    "rows, the last of which count": ("def f(i32[3000] x, f32[3000,3] g, inout f32[901,3] H) -> (H) { H[x[i],d] = g[i,d] }", 1),
+    "a start by another statement": ("def f(i32[3000] x, i32[2900] y) -> (i32[2900] H) { H[j] = y[j]; "
+                                     "H[x[i]] = i32(i) where i in 0:3000 }", 1),
     "a sum that goes on": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] += 2 where i in 3:2990, i % 3 == 1 }", 1),
 }
 
@@ -54,12 +58,12 @@ RANGES = {
 def test_items_divide_a_large_target(name: str, targets: tuple[str, ...]) -> None:
     text, parts = RANGES[name]
     before = build(text)
-    found = scattered_parts.choose(before, next(s for s in before.statements if s.op is not None), GPU)
+    found = scattered_parts.choose(before, before.statements[-1], GPU)
     assert found is not None
     assert found[1] == parts
     assert found[2] > 100
     after, _ = split_reduction.split(before, Names.of(before), division.own(GPU).parts)
-    made = after.statement("S1_parts")
+    made = after.statement(f"{before.statements[-1].name}_parts")
     assert made.bounds
     assert coincident_indices(made)[:1 + (parts > 1)] == tuple(r.index for r in made.ranges[:1 + (parts > 1)])
     same_results(before, after)
@@ -95,7 +99,7 @@ def test_a_line_says_how_many_ranges(along: str, steps: str, words: str) -> None
 
 @pytest.mark.parametrize("text", [
     "def f(i32[50] x) -> (i32[8] H) { H[x[i]] += 1 }",                              # short
-    "def f(i32[5000] x, inout i32[8] H) -> (H) { H[x[i]] = 1 where i in 0:5000 }",                  # the last one counts
+    "def f(i32[40] x, inout i32[8] H) -> (H) { H[x[i]] = i where i in 0:40 }",                      # short
     "def f(i32[5000] x, f32[5000,200000] g) -> (f32[6,200000] E) { E[x[i],d] += g[i,d] }",     # items enough
 ])
 def test_what_stays(text: str) -> None:
