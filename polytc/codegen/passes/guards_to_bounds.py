@@ -54,12 +54,14 @@ def _sequence(stmts: list[loops.Stmt]) -> loops.Stmt:
 
 
 def _items(s: loops.For) -> loops.Stmt:
-    """The loops over the items of a group; what all items find the same goes out of them, if nothing is loaded for it."""
+    """The loops over the items of a group; what all items find the same goes out of them, if nothing is loaded for it. Where
+    the ends of the loops vary, the conditions tell how far they do (passes.launch_grid), and stay."""
     chain = [s]
     while isinstance(chain[-1].body, loops.For) and chain[-1].body.kind == "thread":
         chain.append(chain[-1].body)
     body, items = _narrow(chain[-1].body), {x.var for x in chain}
-    tests = _conjuncts(body.cond) if isinstance(body, loops.If) and body.orelse is None else []
+    fixed = all(isinstance(simplify.expr(e, {}), loops.Const) for x in chain for e in (x.lower, x.upper))
+    tests = _conjuncts(body.cond) if fixed and isinstance(body, loops.If) and body.orelse is None else []
     outside = [t for t in tests if items.isdisjoint(traverse.variables(t)) and not traverse.loads(t)]
     if isinstance(body, loops.If) and outside:
         inside = [t for t in tests if t not in outside]
