@@ -83,6 +83,7 @@ ROWS = [
     ("E115", "(M, J) argmax= (v[i], i, i)", "(M, J) argmax= (v[i], i, i)", "the first value decides"),
     ("E116", "S1[j]: M max= v[i]", "S1[j]:", "they are i"),
     ("E116", "temp f32 M; M max= v[i]", "temp f32 M", "temp f32[N] T"),
+    ("E117", "Y[i] = [[1,2],[3]][i,j]", "[[1,2],[3]]", "row"),
     ("E115", "M argmax= v[i]", "argmax=", "write `(M[i], J[i]) argmax="),
     ("E115", "M max= v[i]; (M, J) argmax= (v[i], i)", "M", "write to other tensors"),
     ("E115", "(M[i], M[i]) argmin= (A[i,j], j)", "M[i]", "starts afresh"),
