@@ -87,7 +87,8 @@ class Reader:
         if tree.data == "word":
             words = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
             if str(tree.children[0]) not in words:
-                raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), source=self.text)
+                raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), [
+                    "attributes and defaults of parameters are literals: `0.5`, `-1`, `true`, `inf`"], source=self.text)
             return words[str(tree.children[0])]
         value = self.number(tree.children[-1])
         return -value if len(tree.children) == 2 else value
@@ -175,13 +176,25 @@ class Reader:
                             any(getattr(t, "type", "") == "INOUT" for t in c), token_span(name))
 
     def read_bare_param(self, tree: Any, c: list[Any]) -> syntax.Param:
-        return self.param(tree, c, None, None, c[-1])
+        c, default = self.default(c)
+        return replace(self.param(tree, c, None, None, c[-1]), default=default)
 
     def read_generic_param(self, tree: Any, c: list[Any]) -> syntax.Param:
         return self.param(tree, c, None, c[-1], c[-2])
 
     def read_typed_scalar(self, tree: Any, c: list[Any]) -> syntax.Param:
-        return self.param(tree, c, c[-2], None, c[-1])
+        c, default = self.default(c)
+        return replace(self.param(tree, c, c[-2], None, c[-1]), default=default)
+
+    def default(self, c: list[Any]) -> tuple[list[Any], Any]:
+        """What a declaration is made of, and the number behind its `=`."""
+        if getattr(c[-1], "data", "") != "default":
+            return c, None
+        value = self.constant(c[-1].children[1])
+        if isinstance(value, tuple):
+            raise errors.fail("E116", "a default is one number", self.span(c[-1].children[1]), ["write `f32 a = 0.5`"],
+                              source=self.text)
+        return c[:-1], value
 
     def read_typed_param(self, tree: Any, c: list[Any]) -> syntax.Param:
         return self.param(tree, c, c[-3], c[-2], c[-1])
