@@ -1,7 +1,7 @@
 """In a recurrence, what waits for the iteration before comes last.
 
     for j in 1:50 { A[j] = (A[j - 1] + X[j] + Y[j]) / 8 }           with A[50], X[50], Y[50], fast
-    ->  for j in 1:50 { A[j] = fma(A[j - 1], 0.125, (X[j] + Y[j]) * 0.125) }
+    ->  for j in 1:50 { A[j] = muladd(A[j - 1], 0.125, (X[j] + Y[j]) * 0.125) }
 
 so that the chain from iteration to iteration is one operation long and the others overlap. Reassociates: only in `fast`
 kernels. Guarantees: the same sums of the same terms.
