@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -256,6 +257,16 @@ class Reader:
 
     def read_let_clause(self, tree: Any, c: list[Any]) -> syntax.LetClause:
         return syntax.LetClause(str(c[0]), self.visit(c[2]), self.span(tree))
+
+    def read_exists(self, tree: Any, c: list[Any]) -> syntax.Condition:
+        """`exists A(i, j)`: the indices for which A has an element, `0 <= i < A.shape[0] && 0 <= j < A.shape[1]`."""
+        span, found = self.span(tree), list[syntax.Expr]()
+        for axis, e in enumerate(self.visit(c[1])):
+            ends = syntax.Number(0, span), syntax.Extent(str(c[0]), axis, span)
+            found.append(syntax.ChainedComparison((ends[0], e, ends[1]), ("<=", "<"), span))
+        if not found:
+            raise errors.fail("E114", "`exists` names an element", span, [f"write `exists {c[0]}(i)`"], source=self.text)
+        return syntax.Condition(functools.reduce(lambda a, b: syntax.Binary("&&", a, b, span), found), span)
 
     def read_condition(self, tree: Any, c: list[Any]) -> syntax.Condition:
         return syntax.Condition(self.visit(c[0]), self.span(tree))
