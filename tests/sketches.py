@@ -55,8 +55,9 @@ class Sketch:
 
 
 def sketches(package: ModuleType) -> list[Sketch]:
-    """Those in the docstrings of the modules of a package and of their functions."""
-    names = [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    """Those in the docstrings of a module, or of the modules of a package, and of their functions."""
+    inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.") if hasattr(package, "__path__") else ()
+    names = [m.name for m in inside] or [package.__name__]
     return [s for name in sorted(names) for place, doc in _docstrings(importlib.import_module(name)) for s in of(place, doc)]
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import polytc.codegen.passes
+from polytc.codegen import double_buffers, traverse
 from polytc.codegen import loops as L
-from polytc.codegen import traverse
 from polytc.codegen.passes import (
     PASSES,
     Pass,
@@ -51,6 +51,7 @@ def squared(s: L.Stmt, known: dict[str, tuple[int, int]]) -> L.Stmt:
 ROOM = "polytc.codegen.passes"
 RUN: dict[str, Run] = {f"{ROOM}.{p.name}": applied(p) for p in PASSES}
 RUN |= {
+    double_buffers.__name__: RUN[f"{ROOM}.double_buffers"],
     f"{ROOM}.strip_mining": lambda m, machine: each(lambda k: vectorize.expand_kernel(k, machine))(m, machine),
     f"{ROOM}.work_group_coarsening": lambda m, machine: each(lambda k: work_group_coarsening.coarsen(k, machine))(m, machine),
     f"{ROOM}.tile_promotion": RUN[f"{ROOM}.scalar_replacement"],
@@ -58,7 +59,7 @@ RUN |= {
     f"{ROOM}.loop_versioning.rectangular_nest": each(lambda k: replace(k, body=squared(k.body, {}))),
 }
 """By the module or function in whose docstring a sketch stands: a pass of the list, a part of one, or one of a target's own."""
-SKETCHES = sketches(polytc.codegen.passes)
+SKETCHES = [*sketches(polytc.codegen.passes), *sketches(double_buffers)]
 
 
 def buffers(sketch: Sketch) -> tuple[dict[str, L.Buffer], set[str]]:
