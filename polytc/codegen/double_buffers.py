@@ -21,7 +21,8 @@
         }
 
 Items then meet once in a step instead of twice (passes.barriers), and what they load for the next step need not have come while
-they compute. Local memory must have room for both copies, in two groups. Guarantees: the same stores in the same order, but for
+they compute. Local memory must have room for both copies, in as many groups as a unit
+should have. Guarantees: the same stores in the same order, but for
 those to tiles.
 """
 
@@ -42,7 +43,7 @@ def double_kernel(kernel: loops.Kernel, machine: Machine) -> loops.Kernel:
     """The kernel of a GPU with two copies of the tiles that loops over steps make in each iteration."""
     own = [s.buffer for s in traverse.walk_stmt(kernel.body) if isinstance(s, loops.Alloc)]
     taken = {b.name for b in (*kernel.args, *own)}
-    room = machine.local_bytes // 2 - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
+    room = machine.local_bytes // machine.costs.groups.per_unit - sum(b.size * b.dtype.bytes for b in own if b.space == "local")
     if machine.kind != "gpu" or not machine.fast_local_memory:
         return kernel
 
