@@ -31,7 +31,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from polytc.codegen import loops, traverse
-from polytc.codegen.passes import simplify
 from polytc.machine import Machine
 from polytc.program.names import fresh
 
@@ -79,7 +78,9 @@ def _doubled(s: loops.For, taken: set[str], room: int) -> tuple[loops.Stmt, int]
 
     def at(stmts: list[loops.Stmt], place: loops.Expr, other: bool) -> loops.Stmt:
         """Statements at a step, with the one copy or the other."""
-        moved = simplify.substitute(loops.block(*stmts), {s.var: place})
+        def on_expr(e: loops.Expr) -> loops.Expr:
+            return place if isinstance(e, loops.Var) and e.name == s.var else e
+        moved = traverse.map_stmt(loops.block(*stmts), lambda x: x, lambda e: traverse.map_expr(e, on_expr))
         return _renamed(moved, names) if other else moved
     even = loops.binary("*", k, loops.const(2))
     odd, after = loops.binary("+", even, loops.const(1)), loops.binary("+", even, loops.const(2))
