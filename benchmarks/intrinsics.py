@@ -24,6 +24,8 @@ NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh
 POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt")
 RANGES = {"asin": (-1, 1), "acos": (-1, 1), "atanh": (-0.99, 0.99), "acosh": (1, 9), "pow": (0.1, 3), "log1p": (-0.9, 9)}
 RANGES |= dict.fromkeys(POSITIVE, (0.01, 9))
+RANGES |= {"erfinv": (-0.99, 0.99), "erfcinv": (0.01, 1.99), "normcdfinv": (0.01, 0.99), "lgamma": (0.1, 20),
+           "tgamma": (0.1, 20)}
 NAMES = [n for n, row in INTRINSICS.items() if row.result == "float" or n == "pow"]
 
 Call = Callable[[], object]
@@ -37,7 +39,7 @@ def arrays(name: str, dtype: DType, count: int) -> list[np.ndarray]:
 
 
 def ours(name: str, args: list[np.ndarray]) -> Call:
-    names = "xy"[:len(args)]
+    names = "xyw"[:len(args)]
     op = polytc.compile(f"z[i] = {name}({', '.join(f'{n}[i]' for n in names)})", threads=1)
     out = np.empty_like(args[0])
     return lambda: op(*args, out=out)

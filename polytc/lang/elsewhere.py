@@ -28,6 +28,14 @@ CURES = {
     "relu": "write `max(x, 0)`", "sigmoid": "write `1 / (1 + exp(-x))`", "square": "write `x * x`",
     "norm": "a norm is a sum and a root: `S += A[i] * A[i]; N = sqrt(S)`",
     "mod": "write `x % 3`",
+    "ndtr": "the normal distribution is `normcdf(x)`", "ndtri": "quantiles of the normal distribution are `normcdfinv(x)`",
+    "expit": "write `sigmoid(x)`", "gammaln": "write `lgamma(x)`", "factorial": "write `tgamma(x + 1)`",
+    "frexp": "the exponent is `logb(x)`, the rest `ldexp(x, -logb(x))`", "modf": "write `trunc(x)` and `x - trunc(x)`",
+    "sincos": "write `sin(x)` and `cos(x)`", "lrint": "write `i64(round(x))`", "lerp": "write `x + 0.5 * (1 - x)`",
+    "saturate": "write `clamp(x, 0, 1)`", "rcp": "write `1 / x`", "cube": "write `x * x * x`",
+    "get": "a border is a guarded read: `Y[i] = (A[i+1] else 0) where i in 0:6`", "trace": "a trace is a sum: `T += A[i,i]`",
+    "diag": "a diagonal is written `D[i] = A[i,i]`",
+    "complex": "numbers are real: a tensor each holds real and imaginary parts",
     "where": "a conditional value is written `c ? a : b`",
     "softmax": "in statements: `M max= A[i]; E[i] = exp(A[i] - M); S += E[i]; Y[i] = E[i] / S`",
 }
@@ -37,8 +45,18 @@ CURES |= {same: CURES[of] for of, others in {
     "sum": ("nansum", "reduce_sum", "add_reduce"), "mean": ("average", "reduce_mean"), "prod": ("product",),
     "matmul": ("bmm", "gemm"), "dot": ("vdot", "inner"), "concatenate": ("concat", "cat", "hstack", "vstack"),
     "where": ("select", "if_then_else", "ifelse", "cond"), "conv2d": ("conv", "convolve", "convolution"),
+    "get": ("default", "getordefault"), "lrint": ("lround", "llrint", "llround"), "expit": ("logistic",),
+    "gammaln": ("loggamma",), "lerp": ("mix",), "ndtri": ("probit",), "diag": ("diagonal",),
     "range": ("arange", "linspace"), "transpose": ("permute", "swapaxes"),
 }.items() for same in others}
+
+NAMES = {
+    **dict.fromkeys(("None", "NULL", "null", "nil"), "every element is a number: write the one that you mean"),
+    "e": "the number e is `exp(1.0)`", "E": "the number e is `exp(1.0)`",
+    **dict.fromkeys(("INFINITY", "Inf", "Infinity", "INF", "HUGE_VAL"), "write `inf`"), "M_PI": "write `pi`",
+    "static_cast": "a cast is written `f32(x)`", "reinterpret_cast": "there is no cast of bits",
+}
+"""A name that programs of other languages use without a definition -> what is written here."""
 
 MODULES = tuple("np numpy math torch jnp jax tf F nn te tvm topi tir std cmath scipy cp cupy lp hl Halide".split())
 """What functions are called through elsewhere, as in `np.exp`."""

@@ -11,8 +11,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import minimax
+import minimax_special
 import polytc
 from polytc.codegen import loops
+from polytc.functions import coefficients
 from polytc.functions.numbers import FUNCTIONS
 from polytc.functions.table import DEFINITIONS
 from polytc.machine import GENERIC_CPU
@@ -51,6 +54,13 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal, signs of zeros included."""
     numbers = ~np.isnan(b)
     return np.array_equal(a, b, equal_nan=True) and np.array_equal(np.signbit(a)[numbers], np.signbit(b)[numbers])
+
+
+@pytest.mark.parametrize("name", ["SINPI", "RGAMMA", "GAMMA", "LGAMMA", "ERF_NEAR"])
+def test_the_coefficients_are_those_that_the_script_computes(name: str) -> None:
+    computed, lost = minimax.solve(minimax_special.TYPED[name][1])
+    assert tuple(np.float32(float(c)) for c in computed) == tuple(map(np.float32, getattr(coefficients, name)[24]))
+    assert lost < 2.0**-24
 
 
 def test_every_definition_has_an_oracle() -> None:

@@ -82,6 +82,7 @@ ROWS = [
     ("E115", "(M, J) = (v[i], i)", "=", "argmax="),
     ("E115", "(M, J) argmax= (v[i], i, i)", "(M, J) argmax= (v[i], i, i)", "the first value decides"),
     ("E116", "S1[j]: M max= v[i]", "S1[j]:", "they are i"),
+    ("E203", "C = v[-1]", "v[-1]", "coordinates count from 0: the last one is 3"),
     ("E117", "C[i] = [1, 2][i, j] * v[i]", "[1, 2][i, j]", "a subscript for each dimension"),
     ("E116", "temp f32 M; M max= v[i]", "temp f32 M", "temp f32[N] T"),
     ("E117", "Y[i] = [[1,2],[3]][i,j]", "[[1,2],[3]]", "row"),

@@ -146,7 +146,7 @@ class _Resolver:
                     raise self.unknown(n)
                 inner = n.fn not in scalars.INTRINSICS and n.fn not in self.tensors if isinstance(n, sx.Call) else False
                 if isinstance(n, sx.Call) and (inner or n.attributes) and self.means_definition(n):
-                    raise self.fail("E121", f"the call of `{n.fn}` stands inside of a statement", n.span, _FORM)
+                    raise self.fail("E121", f"the call of `{n.fn}` stands inside of a statement", n.span, _whole(s, n), _FORM)
 
     def call(self, s: sx.CallStatement) -> Iterator[sx.CallStatement]:
         """The call, after those that its arguments make."""
@@ -162,7 +162,8 @@ class _Resolver:
                 a = sx.Name(name, a.span)
             if not number and not isinstance(a, sx.Name) and k < len(callee.params):
                 raise self.fail("E121", f"`{callee.name}` takes a whole tensor here: its name, or a call that gives it",
-                                a.span, "put an expression into a tensor first: `T[i] = ...`")
+                                a.span, f"write `{a.tensor}`, without subscripts" if _is_plain(a) and isinstance(a, sx.Access)
+                                else "put an expression into a tensor first: `T[i] = ...`")
             args.append(a)
         parameters = tuple((is_number(callee, p), rank(p)) for p in callee.params)
         yield replace(s, call=replace(s.call, args=tuple(args)), parameters=parameters, written=self.in_place(callee, args))
@@ -189,6 +190,19 @@ class _Resolver:
 
     def fail(self, code: str, message: str, span: Span, *notes: str) -> CompileError:
         return errors.fail(code, message, span, [n for n in notes if n], source=self.text)
+
+
+def _is_plain(e: sx.Expr) -> bool:
+    """Is an expression an element of a tensor at indices alone?"""
+    return isinstance(e, sx.Access) and all(isinstance(d, sx.Name) for d in e.subscripts)
+
+
+def _whole(s: sx.Statement, e: sx.Call) -> str:
+    """The statement that gives all of what one element is asked of, `Y[i] = relu(X[i])`; '' where it is none."""
+    names = [a.tensor if isinstance(a, sx.Access) else a.id for a in e.args if isinstance(a, sx.Access | sx.Name)]
+    if s.value is not e or s.op is not None or len(names) < len(e.args):
+        return ""
+    return f"`{s.target} = {e.fn}({', '.join(names)})` gives all of `{s.target}`"
 
 
 def _check_recursion(functions: tuple[sx.Function, ...], text: str) -> None:

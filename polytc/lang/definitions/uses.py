@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from polytc.errors import ArgumentError, CompileError, Span, fail
 from polytc.lang.definitions.expand import nodes
 from polytc.lang.definitions.signatures import accesses, bare_inputs, choose, expressions, writers, written
+from polytc.lang.elsewhere import NAMES
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
 from polytc.program.typenames import CONSTANTS
@@ -28,8 +30,10 @@ def missing(text: str, entry: str | None, names: Sequence[str], notes: Sequence[
     name = names[0]
     meant = closest(name, [n for n in (*written(f), *bare_inputs(f), *CONSTANTS) if n != name]) if f.kind == "bare" else ""
     why = f"nothing writes `{name}`, so it is an input{'; ' if meant else ''}{meant}" if f.kind == "bare" else ""
-    return fail("E401", f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing", place(text, entry, name),
-                [n for n in (why, *notes) if n], source=text, kind=ArgumentError)
+    at = place(text, entry, name)
+    comment = "a comment begins with `#`" if at is not None and re.search(r"(//|--)[ \t]*$", text[:at.start]) else ""
+    return fail("E401", f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing", at,
+                [n for n in (NAMES.get(name, ""), why, comment, *notes) if n], source=text, kind=ArgumentError)
 
 
 def unknown(text: str, entry: str | None, called: str, name: str, inputs: Sequence[str], rank: Any) -> CompileError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,20 @@ _CHARACTERS = {
 }
 """A character -> what is written here."""
 
+_TEX = {"sum": _CHARACTERS["\u2211"], "cdot": "write `*`", "times": "write `*`", "frac": "write `a / b`",
+        "sqrt": "write `sqrt(x)`",
+        "leq": "write `<=`", "geq": "write `>=`", "neq": "write `!=`", "pi": "write `pi`", "infty": "write `inf`"}
+"""A command of TeX -> what is written here."""
+
 
 def foreign(at: Span, text: str) -> CompileError:
     """The diagnostic for a character outside of the language."""
     cure = _CHARACTERS.get(text[at.start])
+    if text[at.start] == "'" and text.count("'") == 1 and re.search(r"[\w\])]$", text[:at.start]):
+        cure = "a transposition is another order of the indices: `Y[i,j] = A[j,i]`"
+    if text[at.start] == "\\":
+        word = re.match(r"[A-Za-z]*", text[at.start + 1:])
+        cure = _TEX.get(word[0] if word else "", cure)
     return errors.fail("E003", f"the character {text[at.start]!r} is not part of the language", at, [cure] if cure else [],
                        source=text)
 
@@ -68,7 +79,9 @@ def explain(error: Any, text: str, parse: Callable[[str], Any]) -> CompileError:
     span = end(text) if token.type == "$END" else token_span(token)
     unclosed = _unclosed(text)
     if unclosed is not None and token.type in ("$END", "RBRACE", "RPAR", "RSQB", *STARTS):
-        return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, source=text)
+        closing = {"(": ")", "[": "]", "{": "}"}[text[unclosed.start]]
+        return errors.fail("E002", f"`{text[unclosed.start]}` is never closed", unclosed, [f"a `{closing}` is missing"],
+                           source=text)
     form = recognised(text, span)
     if form is not None:
         at, cure = form

@@ -91,9 +91,11 @@ def check_bounds(s: Placed, hulls: Mapping[str, Hull], sizes: Mapping[str, objec
         known = ", ".join(f"{n}={v}" for n, v in sizes.items())
         extent = f"extent {c.high + 1}" if c.low == 0 else f"which has {c.low}:{c.high + 1}"
         where = _point(point, indices(c.form)) or "every instance"
+        backwards = not list(indices(c.form)) and at(c.form, point) < c.low
         report.add("E203", f"{read} is read out of bounds", c.span,
                    f"{f'with {known}: ' if known else ''}{where} reads {_element(c.tensor, place)}, {extent}",
                    NARROWS_NOTHING if s.lowered.masks else "",
+                   f"coordinates count from {c.low}: the last one is {c.high}" if backwards else
                    "narrow the range with `where`, or guard the read: `(" + c.tensor + "[...] else 0)`")
     return good
 

@@ -10,11 +10,14 @@ from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import closest
 from polytc.lang.typing.lowered import Lowered
 from polytc.program import program as pr
+from polytc.program.scalars import INTRINSICS
 
 
-def of_call(fn: str, known: Iterable[str]) -> str:
-    """For a function that there is not."""
-    return CURES.get(fn.lower()) or closest(fn, known) or "operators are written element by element, with indices"
+def of_call(fn: str, known: Iterable[str], args: Sequence[sx.Expr] = ()) -> str:
+    """For a function that there is not: subscripts in parentheses look like a call."""
+    indices = [a.id for a in args if isinstance(a, sx.Name)]
+    access = f"an element of a tensor is written `{fn}[{', '.join(indices)}]`" if indices and len(indices) == len(args) else ""
+    return CURES.get(fn.lower()) or access or closest(fn, known) or "operators are written element by element, with indices"
 
 
 def of_float_subscript(e: sx.Expr) -> str:
@@ -108,5 +111,8 @@ def of_count(fn: str, given: int) -> str:
     if fn in ("max", "min"):
         return f"the {fn}imum over an index is an update, `M {fn}= A[i]`" if given < 2 else \
             f"`{fn}(a, b)` takes two: nest them for more, `{fn}(a, {fn}(b, c))`"
-    return ""
+    if fn in ("log", "round") and given == 2:
+        return "a logarithm to base b is `log(x) / log(b)`" if fn == "log" else "to two digits: `round(x * 100) / 100`"
+    arity = INTRINSICS[fn].arity if fn in INTRINSICS else 1
+    return f"it is called as `{fn}({', '.join('abc'[:arity])})`"
 

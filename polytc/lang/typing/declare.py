@@ -152,7 +152,8 @@ def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) 
     """Sizes named in the declaration get their values."""
     dims = p.dims or ()
     if len(dims) != len(shape):
-        report.add("E205", f"`{p.name}` is declared with {len(dims)} dimensions, the array has {len(shape)}", p.span)
+        report.add("E205", f"`{p.name}` is declared with {len(dims)} dimensions, the array has {len(shape)}", p.span,
+                   f"an array of so many is declared `{p.dtype or 'f32'}[{', '.join('MNKLPQRS'[:len(shape)])}] {p.name}`")
         return
     for dim, extent in zip(dims, shape, strict=True):
         if not isinstance(dim, sx.Name) or (dim.id in d.numbers and dim.id not in d.sizes):
@@ -248,7 +249,10 @@ def _outputs(f: sx.Function, d: Declarations, report: Report) -> None:
     d.outputs += [n for n in inouts if n not in d.outputs]
     _temporaries(f, own, d, report)
     if not d.outputs and not f.outputs:
-        report.add("E109", f"`{f.name}` gives nothing back", f.span, "name its outputs, `-> (C)`, or declare one `inout`")
+        alone = f.body[0] if f.kind == "bare" and f.body else None
+        call = report.source[alone.span.start:alone.span.end] if isinstance(alone, sx.CallStatement) else ""
+        report.add("E109", f"`{f.name}` gives nothing back", f.span, f"give the result of the call a name: `S = {call}`" if call
+                   else "name its outputs, `-> (C)`, or declare one `inout`")
 
 
 def _temporaries(f: sx.Function, own: Mapping[str, Span], d: Declarations, report: Report) -> None:

@@ -300,7 +300,7 @@ class Expressions:
 
     def unknown_call(self, e: sx.Call) -> Failed:
         known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]
-        return self.fail("E102", f"there is no function `{e.fn}`", e.span, cures.of_call(e.fn, known))
+        return self.fail("E102", f"there is no function `{e.fn}`", e.span, cures.of_call(e.fn, known, e.args))
 
 
 def negative(e: pr.Expr) -> pr.Expr:
