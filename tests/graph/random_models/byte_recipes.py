@@ -10,6 +10,10 @@ from tests.graph.random_models.builder import BYTES, Builder, Shape
 from tests.graph.random_models.float_recipes import window
 
 
+PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
+"""Types of which ONNX Runtime has products."""
+
+
 def scale(b: Builder, shape: Shape = ()) -> str:
     return b.given(b.filled(np.float32, shape, lambda r, s: r.integers(1, 40, s) / r.choice([512, 1000, 64])), 75)
 
@@ -68,11 +72,7 @@ def reduce(b: Builder) -> None:
     axes, keep = sorted(b.c.shuffled(range(len(s)))[:b.c.between(1, len(s))]), b.c.below(2)
     axes = [a - len(s) if b.c.likely(30) else a for a in axes]
     rank = len(s) if keep else len(s) - len(axes)
-    if b.c.likely(30):
-        b.node("ReduceSumInteger", [b.tensor(t, s)], (np.int32 if t is np.int8 else np.uint32, rank), axes=axes, keepdims=keep)
-        return
-    b.node("QLinearReduceMean", [*quantised(b, t, s), scale(b), zero(b, t) if b.c.likely(75) else ""], (t, rank), axes=axes,
-           keepdims=keep)
+    b.node("ReduceSumInteger", [b.tensor(t, s)], (np.int32 if t is np.int8 else np.uint32, rank), axes=axes, keepdims=keep)
 
 
 def concat(b: Builder) -> None:
@@ -92,7 +92,7 @@ def where(b: Builder) -> None:
 
 
 def gemm(b: Builder) -> None:
-    ta, tb, (m, n, k) = b.c.of(BYTES), b.c.of(BYTES), (b.size(17), b.size(17), b.size())
+    (ta, tb), (m, n, k) = b.c.of(PAIRS), (b.size(17), b.size(17), b.size())
     x, y, columns = b.c.below(2), b.c.below(2), b.c.likely(30)
     real = b.c.likely(40)
     w, wide = b.tensor(tb, (n, k) if y else (k, n)), (n,) if columns else ()
@@ -115,17 +115,6 @@ def integer_product(b: Builder) -> None:
            (np.float32, (*batch, m, n)))
 
 
-def wide_product(b: Builder) -> None:
-    t, (m, n, k) = np.int16, (b.size(17), b.size(17), b.size())
-    b.node("MatMulInteger16", [b.tensor(t, (m, k)), b.tensor(t, (k, n))], (np.int32, (m, n)))
-
-
-def integer_multiplication(b: Builder) -> None:
-    t, s = b.c.of(BYTES), b.shape(1, 3)
-    b.node("MulInteger", [b.tensor(t, s), b.maybe(lambda: zero(b, t)), b.tensor(t, s), b.maybe(lambda: zero(b, t))],
-           (np.int32, s))
-
-
 def linear(b: Builder) -> None:
     t, s = b.c.of([*BYTES, np.int16, np.uint16]), b.shape(0, 4)
     axis = b.c.below(len(s)) if s and b.c.likely(40) else None
@@ -139,7 +128,7 @@ def linear(b: Builder) -> None:
 
 
 def convolution(b: Builder) -> None:
-    t, tw, last, group = b.c.of(BYTES), b.c.of(BYTES), b.c.below(2), b.c.of([1, 1, 2, 3])
+    (t, tw), last, group = b.c.of(PAIRS), b.c.below(2), b.c.of([1, 1, 2, 3])
     rank = b.c.of([2, 2, 1])
     ins, outs = group * b.positive(5), group * b.positive(5)
     kernel, extents = [b.c.between(1, 3) for _ in range(rank)], [b.positive(8) + 4 for _ in range(rank)]
@@ -172,4 +161,4 @@ def gathered(b: Builder) -> None:
 
 
 RECIPES = [element_wise, element_wise, activation, softmax, average_pool, global_pool, reduce, concat, where, gemm, integer_product,
-           wide_product, integer_multiplication, linear, convolution, max_pool, gathered]
+           linear, convolution, max_pool, gathered]

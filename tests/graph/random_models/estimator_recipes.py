@@ -32,7 +32,7 @@ def labels(b: Builder, n: int) -> tuple[dict[str, Any], Any]:
 
 def trees(b: Builder) -> None:
     features, side = b.c.between(1, 5), b.c.of(["class", "target"])
-    _, n, x = rows(b, features)
+    _, n, x = rows(b, features, INPUTS if side == "class" else INPUTS[:3])
     targets = b.c.between(1, 4)
     own = random_trees(side, b.c.between(1, 6), b.c.between(1, 4), targets, b.c.below(999), features=features,
                        modes=b.c.of([MODES[:1], MODES[:2], MODES]), missing=b.c.likely(30))
@@ -52,9 +52,10 @@ def trees(b: Builder) -> None:
 
 def linear(b: Builder) -> None:
     features, targets = b.c.between(1, 9), b.c.between(1, 4)
-    _, n, x = rows(b, features)
+    single = b.c.likely(50)
+    _, n, x = rows(b, features, [np.float32] if single else INPUTS)
     own: dict[str, Any] = {"post_transform": b.c.of(ENDS[:4])}
-    if b.c.likely(50):
+    if single:
         if b.c.likely(60):
             own["intercepts"] = numbers(b, targets)
         b.node("LinearRegressor", [x], (np.float32, (n, targets)), domain=ML, targets=targets,
@@ -68,10 +69,11 @@ def linear(b: Builder) -> None:
 
 def vectors(b: Builder) -> None:
     features, kernel = b.c.between(1, 5), b.c.of(["LINEAR", "RBF", "POLY", "SIGMOID"])
-    _, n, x = rows(b, features)
+    single = b.c.likely(50)
+    _, n, x = rows(b, features, [np.float32] if single else INPUTS)
     own: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.25, 0.5, float(b.c.between(1, 3))],
                            "post_transform": b.c.of(ENDS[:4])}
-    if b.c.likely(50):
+    if single:
         count = b.c.between(1, 6)
         b.node("SVMRegressor", [x], (np.float32, (n, 1)), domain=ML, n_supports=count, one_class=b.c.below(2), rho=[0.3],
                support_vectors=numbers(b, count * features), coefficients=numbers(b, count),
@@ -145,7 +147,7 @@ def one_hot(b: Builder) -> None:
     if b.c.likely(30):
         x, own = b.given(np.asarray(b.random().choice(WORDS[:3], s), object), 20), {"cats_strings": WORDS[:3]}
     else:
-        x, own = b.tensor(b.c.of(INPUTS), s, lambda r, q: r.integers(0, 4, q)), {"cats_int64s": [0, 1, 3, 2][:b.c.between(1, 4)]}
+        x, own = b.tensor(b.c.of(INPUTS[:4]), s, lambda r, q: r.integers(0, 4, q)), {"cats_int64s": [0, 1, 3, 2][:b.c.between(1, 4)]}
     b.node("OneHotEncoder", [x], (np.float32, len(s) + 1), domain=ML, **own, **({"zeros": 1} if b.c.likely(80) else {}))
 
 

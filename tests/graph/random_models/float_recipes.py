@@ -25,13 +25,6 @@ def bias_gelu(b: Builder) -> None:
     b.node(b.c.of(["BiasGelu", "FastGelu"]), [b.tensor(t, s), b.tensor(t, s[-1:])], (t, s))
 
 
-def bias_softmax(b: Builder) -> None:
-    t, s = b.c.of(FLOATS), b.shape(2, 4)
-    axis, inner = b.c.between(1, len(s) - 1), b.c.below(2)
-    bias = tuple(1 if k < axis and (k == 0 or inner) and not (k == 0 and not inner) else n for k, n in enumerate(s))
-    b.node("BiasSoftmax", [b.tensor(t, s), b.tensor(t, bias)], (t, s), axis=axis, is_inner_broadcast=inner)
-
-
 def matmul(b: Builder) -> None:
     t, batch = b.c.of(FLOATS), b.shape(0, 2)
     m, n, k = b.size(), b.size(), b.size()
@@ -185,7 +178,7 @@ def unfold(b: Builder) -> None:
 def finite(b: Builder) -> None:
     def fill(r: np.random.Generator, s: tuple[int, ...]) -> np.ndarray:
         return r.choice([1, 2, 3, 4, 5, 6, 7, np.inf, np.nan], s) if r.random() < .5 else r.standard_normal(s)
-    t, own = b.c.of(FLOATS), b.c.of([{}, {"isinf_only": 1}, {"isnan_only": 1}])
+    t, own = b.c.of([np.float32, np.float64]), b.c.of([{}, {"isinf_only": 1}, {"isnan_only": 1}])
     given = [b.tensor(t, b.shape(0, 3), fill) for _ in range(b.c.between(1, 3))]
     b.node("IsAllFinite", given, (np.bool_, 0), **own)
 
@@ -220,14 +213,6 @@ def ngrams(b: Builder) -> None:
                                 b.tensor(np.float32, (batch, words))], (np.float32, (batch, words)), ngram_size=b.c.between(1, 4))
 
 
-def position_bias(b: Builder) -> None:
-    buckets, heads = b.c.of([32, 8, 16]), b.positive(5)
-    n = b.positive(17)
-    b.node("RelativePositionBias", [b.tensor(np.float32, (buckets, heads)), b.given(np.int64(n).reshape(1), 70),
-                                    b.given(np.int64(n).reshape(1), 70)], (np.float32, 4), max_distance=b.c.of([128, 16, 20]),
-           is_bidirectional=b.c.below(2))
-
-
 def known_family(b: Builder) -> None:
     """Attention and its like, and weights of a few bits: the generators of test_random, one of whose inputs a node may make."""
     name = b.c.of(sorted(test_random.FAMILIES))
@@ -245,6 +230,6 @@ def known_family(b: Builder) -> None:
     b.node(case.op, given, *[(np.float32, None)] * count, shown=1 if case.cut is not None else 99, **case.attributes)
 
 
-RECIPES = [gelu, gelu_with_alpha, bias_gelu, bias_softmax, matmul, transposed_matmul, gemm, convolution, transposed_convolution,
+RECIPES = [gelu, gelu_with_alpha, bias_gelu, matmul, transposed_matmul, gemm, convolution, transposed_convolution,
            skip_norm, embed_norm, fast_gemm, trilu, expand_dims, distances, numbers, padding, unique, unfold, finite, grid_sample,
-           crop, gather_nd, ngrams, position_bias, known_family]
+           crop, gather_nd, ngrams, known_family, known_family]

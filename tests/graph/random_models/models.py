@@ -17,12 +17,14 @@ FAMILIES = [float_recipes.RECIPES, byte_recipes.RECIPES, estimator_recipes.RECIP
 
 @dataclass(frozen=True)
 class Made:
-    """symbolic: compiled once for all sizes, where extents have names."""
+    """symbolic: compiled once for all sizes, where extents have names. coarsest: of the types of floats in it, as its results may be
+    cast to finer ones."""
 
     model: onnx.ModelProto
     feeds: dict[str, np.ndarray] = field(default_factory=dict)
     symbolic: bool = False
     recipes: tuple[str, ...] = ()
+    coarsest: Any = np.float32
 
     def __str__(self) -> str:
         feeds = {n: (a.dtype.name, a.shape) for n, a in self.feeds.items()}
@@ -42,4 +44,13 @@ def made(c: Choices) -> Made:
     model = b.model()
     used = {i.name for i in model.graph.input}
     return Made(model, {n: a for n, a in b.feeds.items() if n in used}, c.likely(15), tuple(
-        f"{r.__module__.rpartition('.')[2].partition('_')[0]} {r.__name__}" for r in recipes))
+        f"{r.__module__.rpartition('.')[2].partition('_')[0]} {r.__name__}" for r in recipes), coarsest(b))
+
+
+def coarsest(b: Builder) -> Any:
+    """f32 too where there are no floats: operators on integers compute with it."""
+    types = [np.dtype(t) for t in [*(v.dtype for v in b.values if v.dtype not in (str, list, None)),
+                                   *(a.dtype for a in [*b.feeds.values(), *b.constants.values()])]]
+    floats = [t for t in types if t.kind == "f"]
+    estimator = any(n.domain == "ai.onnx.ml" for n in b.nodes)
+    return min([*floats, *[np.dtype(np.float32)] * (estimator or not floats)], key=lambda t: t.itemsize).type
