@@ -16,7 +16,8 @@ _LARGEST = 1 << 26
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """No node of the result has only constants as inputs, but for those that `known_early` excepts; what no output needs is gone."""
+    """No node of the result has only constants as inputs, but for those that `known_early` excepts; what no output needs is
+    gone."""
     known = dict(graph.constants)
     kept: list[Node] = []
     for node in graph.nodes:

@@ -1,7 +1,10 @@
-"""Random models by the thousand, beside ONNX Runtime: `python -m tests.graph.random_models --count 20000 --seed 0 --minutes 60`.
+"""Random models by the thousand, beside ONNX Runtime:
 
-Each model runs in a worker process with a time limit. What goes wrong is made smaller and written to a folder, as the numbers of its choices
-and the model's text; `--numbers FILE` runs such a file again. `--resume FILE` keeps what is known and goes on there.
+    python -m tests.graph.random_models --count 20000 --seed 0 --minutes 60 --resume models.json
+
+Each model runs in a worker process with a time limit. What goes wrong is made smaller and written to a folder, as the
+numbers of its choices and the model's text; `--numbers FILE` runs such a file again. `--resume FILE` keeps what is known and
+goes on there.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ def key(o: Outcome) -> str:
     return o.kind if o.kind == "wrong" else f"{o.kind}: {re.sub(r'[0-9]+|v[0-9]+', '#', line)[:110]}"
 
 
-def shrunk(numbers: list[int], first: Outcome, run: Callable[[list[int]], Outcome], seconds: float) -> tuple[list[int], Outcome]:
+def shrunk(numbers: list[int], first: Outcome, run: Callable[[list[int]], Outcome], seconds: float) -> tuple[list[int],
+         Outcome]:
     """The smallest model found in that time that goes wrong in the same way."""
     end, best, outcome = time.monotonic() + seconds, numbers, first
     improved = True
@@ -53,7 +57,8 @@ def shrunk(numbers: list[int], first: Outcome, run: Callable[[list[int]], Outcom
 
 
 class Campaign:
-    """What is known, in a file: the next seed, outcomes by kind and by recipe, what was refused or left, and what went wrong."""
+    """What is known, in a file: the next seed, outcomes by kind and by recipe, what was refused or left, and what went
+    wrong."""
 
     def __init__(self, path: str, seed: int) -> None:
         self.path = Path(path) if path else None
@@ -116,7 +121,8 @@ def main() -> int:
             numbers, small = shrunk(chance.taken, outcome, lambda x: judged(worker, x, options.limit), options.shrink)
             path = Path(options.out) / f"{outcome.kind}-{seed}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{json.dumps(numbers)}\n{small.text}\n{small.detail}\n\nat first:\n{outcome.text}\n{outcome.detail}\n")
+            path.write_text("\n".join([json.dumps(numbers), small.text, small.detail, "", "at first:", outcome.text,
+                                       outcome.detail, ""]))
             print(f"model {seed}: {key(small)}, {path}", flush=True)
         if campaign.next % 20 == 0:
             campaign.save()

@@ -1,5 +1,5 @@
-"""A model that grows node by node: a recipe asks for a tensor of a type and a shape, and gets a graph input, a constant, a value that
-is there already, or what a plain node makes of one of these.
+"""A model that grows node by node: a recipe asks for a tensor of a type and a shape, and gets a graph input, a constant, a
+value that is there already, or what a plain node makes of one of these.
 
 Shapes of requests are known, so that no shape is inferred here; of results only those are known that the recipe says.
 """
@@ -137,7 +137,8 @@ class Builder:
         stored = [helper.make_tensor(n, TensorProto.STRING, a.shape, [x.encode() for x in a.ravel()]) if a.dtype.kind in "OU"
                   else numpy_helper.from_array(a, n) for n, a in self.constants.items()]
         graph = helper.make_graph(self.nodes, "g", inputs, results, stored)
-        opsets = [("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml", 5 if any(n.op_type == "TreeEnsemble" for n in self.nodes)
+        opsets = [("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml",
+                 5 if any(n.op_type == "TreeEnsemble" for n in self.nodes)
                                                          else 3)]
         return helper.make_model(graph, opset_imports=[helper.make_opsetid(*o) for o in opsets], ir_version=10)
 

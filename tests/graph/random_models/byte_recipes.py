@@ -9,7 +9,6 @@ import numpy as np
 from tests.graph.random_models.builder import BYTES, Builder, Shape
 from tests.graph.random_models.float_recipes import window
 
-
 PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
 """Types of which ONNX Runtime has products."""
 
@@ -45,7 +44,8 @@ def activation(b: Builder) -> None:
 
 def softmax(b: Builder) -> None:
     t, s = b.c.of(BYTES), b.shape(1, 4)
-    b.node("QLinearSoftmax", [*quantised(b, t, s), b.constant(np.float32(1 / 256)), b.constant(t(0 if t is np.uint8 else -128))],
+    b.node("QLinearSoftmax", [*quantised(b, t, s), b.constant(np.float32(1 / 256)),
+             b.constant(t(0 if t is np.uint8 else -128))],
            (t, s), axis=b.c.between(-len(s), len(s) - 1), opset=b.c.of([13, 12]))
 
 
@@ -137,7 +137,8 @@ def convolution(b: Builder) -> None:
     wide = (outs,) if b.c.likely(40) else ()
     bias = b.maybe(lambda: b.constant(b.filled(np.int32, (outs,), lambda r, q: r.integers(-900, 900, q))))
     zeros = b.constant(b.filled(tw, wide, lambda r, q: np.full(q, r.integers(0, 9))))
-    b.node("QLinearConv", [*quantised(b, t, s, False), b.tensor(tw, (outs, ins // group, *kernel)), scale(b, wide), zeros, scale(b),
+    b.node("QLinearConv", [*quantised(b, t, s, False), b.tensor(tw, (outs, ins // group, *kernel)), scale(b, wide), zeros,
+             scale(b),
                            zero(b, t), bias], (t, rank + 2), channels_last=last, **own)
 
 
@@ -160,5 +161,6 @@ def gathered(b: Builder) -> None:
            bits=8, block_size=block, gather_axis=0, quantize_axis=1)
 
 
-RECIPES = [element_wise, element_wise, activation, softmax, average_pool, global_pool, reduce, concat, where, gemm, integer_product,
+RECIPES = [element_wise, element_wise, activation, softmax, average_pool, global_pool, reduce, concat, where, gemm,
+         integer_product,
            linear, convolution, max_pool, gathered]

@@ -147,7 +147,8 @@ def one_hot(b: Builder) -> None:
     if b.c.likely(30):
         x, own = b.given(np.asarray(b.random().choice(WORDS[:3], s), object), 20), {"cats_strings": WORDS[:3]}
     else:
-        x, own = b.tensor(b.c.of(INPUTS[:4]), s, lambda r, q: r.integers(0, 4, q)), {"cats_int64s": [0, 1, 3, 2][:b.c.between(1, 4)]}
+        x, own = b.tensor(b.c.of(INPUTS[:4]), s, lambda r, q: r.integers(0, 4, q)), {"cats_int64s": [0, 1, 3,
+                 2][:b.c.between(1, 4)]}
     b.node("OneHotEncoder", [x], (np.float32, len(s) + 1), domain=ML, **own, **({"zeros": 1} if b.c.likely(80) else {}))
 
 
@@ -155,7 +156,8 @@ def mapped(b: Builder) -> None:
     s = b.shape(1, 2)
     own: dict[str, Any] = {"cats_int64s": [4, 0, 9], "cats_strings": WORDS[:3], "default_int64": -7, "default_string": "other"}
     if b.c.likely(50):
-        b.node("CategoryMapper", [b.given(np.asarray(b.random().choice(WORDS, s), object), 20)], (np.int64, s), domain=ML, **own)
+        b.node("CategoryMapper", [b.given(np.asarray(b.random().choice(WORDS, s), object), 20)], (np.int64, s), domain=ML,
+                 **own)
     else:
         b.node("CategoryMapper", [b.tensor(np.int64, s, lambda r, q: r.choice([4, 0, 9, 3], q))], (str, s), domain=ML, **own)
 

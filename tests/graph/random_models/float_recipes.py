@@ -1,4 +1,5 @@
-"""Recipes of com.microsoft's operators on floats: each adds one node, with random types, shapes, attributes and optional inputs."""
+"""Recipes of com.microsoft's operators on floats: each adds one node, with random types, shapes, attributes and optional
+inputs."""
 
 from __future__ import annotations
 
@@ -210,7 +211,8 @@ def gather_nd(b: Builder) -> None:
 def ngrams(b: Builder) -> None:
     batch, length, words = b.positive(3), b.positive(13), b.c.between(2, 6)
     b.node("NGramRepeatBlock", [b.tensor(np.int64, (batch, length), lambda r, s: r.integers(0, words, s)),
-                                b.tensor(np.float32, (batch, words))], (np.float32, (batch, words)), ngram_size=b.c.between(1, 4))
+                                b.tensor(np.float32, (batch, words))], (np.float32, (batch, words)),
+                                         ngram_size=b.c.between(1, 4))
 
 
 def known_family(b: Builder) -> None:
@@ -231,5 +233,6 @@ def known_family(b: Builder) -> None:
 
 
 RECIPES = [gelu, gelu_with_alpha, bias_gelu, matmul, transposed_matmul, gemm, convolution, transposed_convolution,
-           skip_norm, embed_norm, fast_gemm, trilu, expand_dims, distances, numbers, padding, unique, unfold, finite, grid_sample,
+           skip_norm, embed_norm, fast_gemm, trilu, expand_dims, distances, numbers, padding, unique, unfold, finite,
+                    grid_sample,
            crop, gather_nd, ngrams, known_family, known_family]

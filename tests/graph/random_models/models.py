@@ -17,8 +17,8 @@ FAMILIES = [float_recipes.RECIPES, byte_recipes.RECIPES, estimator_recipes.RECIP
 
 @dataclass(frozen=True)
 class Made:
-    """symbolic: compiled once for all sizes, where extents have names. coarsest: of the types of floats in it, as its results may be
-    cast to finer ones."""
+    """symbolic: compiled once for all sizes, where extents have names. coarsest: of the types of floats in it, as its
+    results may be cast to finer ones."""
 
     model: onnx.ModelProto
     feeds: dict[str, np.ndarray] = field(default_factory=dict)
