@@ -1,9 +1,9 @@
 """What polytc makes of a model, beside what ONNX Runtime does.
 
-Floats may differ by some last places of the coarsest type in the model, relative to the largest number of the tensor; integers,
-truth values and words not at all. What differs more is judged once more: ONNX Runtime runs the same model with all floats that go
-into it (inputs and constants) moved by some last places, several times. A result between the smallest and the largest of those is
-explained by rounding (a sum at a tie of a quantisation, a score at a threshold); all else is wrong.
+Floats may differ by some last places of the coarsest type in the model, relative to the largest number of the tensor;
+integers, truth values and words not at all. What differs more is judged once more: ONNX Runtime runs the same model with all
+floats that go into it (inputs and constants) moved by some last places, several times. A result between the smallest and the
+largest of those is explained by rounding (a sum at a tie of a quantisation, a score at a threshold); all else is wrong.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ MOVES, MOVED = 12, 1e-5
 
 @dataclass(frozen=True)
 class Outcome:
-    """kind: 'right'; 'tie' where rounding explains what differs; 'refused' by both; 'skipped' where ONNX Runtime crashes or has no
-    kernel; 'left' where polytc gives nodes to ONNX Runtime or onnx; 'unsupported' where polytc refuses what ONNX Runtime runs;
-    'accepted' where it runs what ONNX Runtime refuses; 'wrong'; 'failed' with another exception; the worker adds 'crash' and
-    'hang'. text: the model; recipes: what made it."""
+    """kind: 'right'; 'tie' where rounding explains what differs; 'refused' by both; 'skipped' where ONNX Runtime crashes or
+    has no kernel; 'left' where polytc gives nodes to ONNX Runtime or onnx; 'unsupported' where polytc refuses what ONNX
+    Runtime runs; 'accepted' where it runs what ONNX Runtime refuses; 'wrong'; 'failed' with another exception; the worker
+    adds 'crash' and 'hang'. text: the model; recipes: what made it."""
 
     kind: str
     detail: str = ""
