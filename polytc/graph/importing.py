@@ -12,7 +12,7 @@ from polytc import errors, garbage
 from polytc.errors import Diagnostic, ModelError, fail
 from polytc.graph import passes, string_codes
 from polytc.graph.evaluation import fallback
-from polytc.graph.evaluation.folding import foldable
+from polytc.graph.evaluation.folding import known_early
 from polytc.graph.evaluation.value_hosts import VALUE_HOSTS
 from polytc.graph.ir import CONTROL, Graph, Node, bodies, foreign
 from polytc.graph.operators import registry
@@ -80,7 +80,7 @@ def _without_row(graph: Graph, known: set[str]) -> Iterator[Node]:
     for node in graph.nodes:
         for body in bodies(node):
             yield from _without_row(body, known | set(body.constants))
-        constant = foldable(node) and all(n in known or not n for n in node.inputs)
+        constant = known_early(node) and all(n in known or not n for n in node.inputs)
         if constant or node.op in ("Shape", "Size"):
             known.update(node.outputs)
         elif not _native(node.op):

@@ -34,7 +34,7 @@ def shrink(numbers: list[int], first: Outcome, judge: Callable[[Case], Outcome],
     improved = True
     while improved and time.monotonic() < end:
         improved = False
-        for candidate in _simpler(best):
+        for candidate in simpler(best):
             if time.monotonic() > end:
                 break
             chance = replayed(candidate)
@@ -53,7 +53,7 @@ def _cost(case: Case) -> tuple[int, int, str]:
     return len(case.text) + 2 * work // 10, work + case.threads + len(case.steps) + len(case.schedule), case.text
 
 
-def _simpler(numbers: list[int]) -> Iterator[list[int]]:
+def simpler(numbers: list[int]) -> Iterator[list[int]]:
     """Parts left out, then numbers made smaller."""
     size = len(numbers) // 2
     while size:

@@ -15,6 +15,10 @@ from polytc.graph.planning import memory
 RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
 """Operators whose result is not decided by their inputs."""
 
+WINDOWS = frozenset({"AveragePool", "ConvTranspose", "LpPool", "MaxPool"})
+"""Operators of which onnx's evaluator (1.23) gets one case in five wrong: kernels, paddings and strides that differ along
+the axes, SAME_LOWER, dilations with ceil_mode."""
+
 
 LARGEST = min(1 << 32, memory.LARGEST // 8)
 """Bytes of a result that is computed once and for all. The evaluator may need several times as many."""
@@ -25,6 +29,12 @@ def foldable(node: Node) -> bool:
     numbers."""
     passing = node.op in OPTIONAL and node.op != "Identity"
     return "::" not in node.op and node.op not in RANDOM | SEQUENCES and not passing and not bodies(node)
+
+
+def known_early(node: Node) -> bool:
+    """May onnx's evaluator compute the node once and for all where all of its inputs are known? Not what it gets wrong,
+    which is compiled instead."""
+    return foldable(node) and node.op not in WINDOWS
 
 
 class TooLarge(ModelError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polytc.graph.evaluation.folding import TooLarge, evaluate, foldable
+from polytc.graph.evaluation.folding import TooLarge, evaluate, known_early
 from polytc.graph.ir import Graph, Node, without_dead_nodes
 
 _LARGEST = 1 << 26
@@ -16,12 +16,13 @@ _LARGEST = 1 << 26
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """No node of the result has only constants as inputs; what no output needs is gone."""
+    """No node of the result has only constants as inputs, but for those that `known_early` excepts; what no output needs is
+    gone."""
     known = dict(graph.constants)
     kept: list[Node] = []
     for node in graph.nodes:
         arrays = [known.get(n) for n in node.inputs]
-        if not foldable(node) or any(a is None and n for a, n in zip(arrays, node.inputs, strict=True)):
+        if not known_early(node) or any(a is None and n for a, n in zip(arrays, node.inputs, strict=True)):
             kept.append(node)
             continue
         most = max(_LARGEST, sum(a.nbytes for a in arrays if a is not None))

@@ -19,7 +19,7 @@ import numpy as np
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph import passes
 from polytc.graph.evaluation import fallback, value_hosts
-from polytc.graph.evaluation.folding import evaluate, foldable
+from polytc.graph.evaluation.folding import evaluate, known_early
 from polytc.graph.hosts import Host
 from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
@@ -164,7 +164,7 @@ class Specialisation:
             self.known[node.outputs[0]] = self.shape_of(node)
             return ()
         values = [self.known.get(n) for n in node.inputs]
-        if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
+        if known_early(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
             if registry.known(node.op):
                 empty_tensors.vet(TABLE[node.op], self.site(node, values))
             self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}

@@ -170,6 +170,18 @@ def test_support_vector_classifiers(kernel: str, parameters: list[float], classe
     compare(model, x(rows(1)), x(rows(19, 1)))
 
 
+@pytest.mark.parametrize("transform", ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_transformed_scores_of_support_vectors(transform: str, classes: int) -> None:
+    """The score of two classes is the second's, its opposite the first's: found by random models."""
+    pairs = classes * (classes - 1) // 2
+    model = node_model("SVMClassifier", x(rows(1)), {"l": I64, "s": F32}, kernel_type="POLY", kernel_params=[.25, .5, 2.],
+                       vectors_per_class=[2] * classes, support_vectors=numbers(2 * classes, 4), rho=numbers(pairs),
+                       coefficients=numbers(classes - 1, 2 * classes), classlabels_ints=[5, 1, 8][:classes],
+                       post_transform=transform)
+    compare(model, x(rows(1)), x(rows(19, 1)))
+
+
 @pytest.mark.parametrize(("kernel", "parameters"), KERNELS, ids=[k for k, _ in KERNELS])
 @pytest.mark.parametrize("one_class", [0, 1])
 def test_support_vector_regressors(kernel: str, parameters: list[float], one_class: int) -> None:

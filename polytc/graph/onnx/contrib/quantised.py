@@ -68,23 +68,31 @@ def reduce_mean(s: Site) -> str:
     given = (ints("axes", *axes), ", axes") if axes else ("", "")
     return (dequantised(s, "data", "data_scale", "data_zero_point", "x") + given[0]
             + f"y = ReduceMean <keepdims: int = {kept}> (x{given[1]})\n"
-            f"reduced = QuantizeLinear(y, reduced_scale{s.optional('reduced_zero_point')})")
+            + requantised(s, "y", "reduced_scale", "reduced_zero_point", "reduced", "data"))
 
 
 def dequantised(s: Site, name: str, scale: str, zero: str, result: str) -> str:
     return f"{result} = DequantizeLinear({name}, {scale}{s.optional(zero)})\n"
 
 
+def requantised(s: Site, value: str, scale: str, zero: str, result: str, like: str) -> str:
+    """A result without a zero point is of the type of the first input, where onnx's QuantizeLinear makes u8."""
+    if s.has(zero) or s.dtype(like) == np.uint8:
+        return f"{result} = QuantizeLinear({value}, {scale}{s.optional(zero)})"
+    return (f"{result}_z0 = Constant <value_int: int = 0> ()\n{result}_z = Cast <to: int = {s.element(like)}> ({result}_z0)\n"
+            f"{result} = QuantizeLinear({value}, {scale}, {result}_z)")
+
+
 def elementwise(op: str) -> Callable[[Site], str]:
     return lambda s: (dequantised(s, "A", "A_scale", "A_zero_point", "a")
                       + dequantised(s, "B", "B_scale", "B_zero_point", "b")
-                      + f"c = {op}(a, b)\nC = QuantizeLinear(c, C_scale{s.optional('C_zero_point')})")
+                      + f"c = {op}(a, b)\n" + requantised(s, "c", "C_scale", "C_zero_point", "C", "A"))
 
 
 def unary(op: str, *attributes: str) -> Callable[[Site], str]:
     return lambda s: (dequantised(s, "X", "X_scale", "X_zero_point", "x")
                       + f"y = {op}{written(s.attributes, attributes)} (x)\n"
-                      f"Y = QuantizeLinear(y, Y_scale{s.optional('Y_zero_point')})")
+                      + requantised(s, "y", "Y_scale", "Y_zero_point", "Y", "X"))
 
 
 def softmax(s: Site) -> str:
@@ -94,7 +102,7 @@ def softmax(s: Site) -> str:
     axis = int(s.number("axis", 1))
     return (dequantised(s, "X", "X_scale", "X_zero_point", "x") + f"whole = Shape(x)\nflat = Flatten <axis: int = {axis}> (x)\n"
             "soft = Softmax <axis: int = -1> (flat)\ny = Reshape <allowzero: int = 1> (soft, whole)\n"
-            f"Y = QuantizeLinear(y, Y_scale{s.optional('Y_zero_point')})")
+            + requantised(s, "y", "Y_scale", "Y_zero_point", "Y", "X"))
 
 
 def average_pool(s: Site) -> str:
@@ -110,7 +118,7 @@ def _channels_last(s: Site, rank: int) -> str:
     own = written(s.attributes, POOL)
     op = f"AveragePool{own}" if "kernel_shape" in s.attributes else "GlobalAveragePool"
     return (f"{turned(rank, 'X')}x = DequantizeLinear(XT, X_scale{s.optional('X_zero_point')})\ny = {op} (x)\n"
-            f"YT = QuantizeLinear(y, Y_scale{s.optional('Y_zero_point')})\n{turned(rank, 'Y', back=True)}")
+            + requantised(s, "y", "Y_scale", "Y_zero_point", "YT", "X") + f"\n{turned(rank, 'Y', back=True)}")
 
 
 def conv(s: Site) -> str:

@@ -25,9 +25,9 @@ def _place(site: Site, i: int, names: list[str], axis: int) -> str:
     shape = site.shape(i)
     if len(shape) == 0 or len(shape) == 1 and shape[0] == 1:
         return spell("0" for _ in shape)
-    if len(shape) == 1:
-        return names[site.axis(axis, len(names))]
     block, axis = site.attr("block_size", 0), site.axis(axis, len(names))
+    if len(shape) == 1 and (len(names) > 1 or not block):
+        return names[axis]
     if len(shape) != len(names) or not block:
         raise site.misfit("a scale of several axes needs the attribute block_size and the rank of the input")
     return spell(f"{n}//{block}" if a == axis else n for a, n in enumerate(names))

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Lowering, Ref, Site, Step
+from polytc.graph.operators.estimators.linear_models import second_column
 from polytc.graph.operators.estimators.scores import labels_of, rows_of, transformed
 
 
@@ -93,7 +94,9 @@ def _pairs(site: Site, labels: np.ndarray, counts: list[int]) -> Lowering:
         return (*steps, *transformed("sums", transform, len(pairs), 1))
     if transform == "PROBIT":
         raise site.unsupported("PROBIT of one score for two classes")
-    return (*steps, Apply(f"scores.{'Opposite' if transform == 'NONE' else 'Complement'}", ("sums",), (1,)))
+    if transform == "NONE":
+        return (*steps, Apply("scores.Opposite", ("sums",), (1,)))
+    return (*steps, *second_column("sums", True, transform))
 
 
 def _coupled(a: np.ndarray, b: np.ndarray, pairs: list[tuple[int, int]], classes: int) -> list[Step]:

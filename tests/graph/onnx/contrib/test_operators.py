@@ -10,6 +10,12 @@ from onnx import helper
 import polytc
 from tests.graph.onnx.contrib.cases import Case, I, R, S, U, check, f, q
 
+
+def as_i8(x: np.ndarray) -> np.ndarray:
+    """Without a zero point."""
+    return np.clip(np.rint(x), -128, 127).astype(np.int8)
+
+
 CASES = [
     Case("Gelu", [f(3, 8)]), Case("BiasGelu", [f(3, 8), f(8)]), Case("FastGelu", [f(3, 8)], error=1e-4),
     Case("FastGelu", [f(3, 8), f(8)], error=1e-4), Case("QuickGelu", [f(3, 8)]), Case("QuickGelu", [f(3, 8)], {"alpha": 1.5}),
@@ -69,7 +75,17 @@ CASES = [
     Case("QLinearSoftmax", [q(0, 8), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 1}, stored=4),
     Case("QLinearSoftmax", [q(2, 0, 3), np.float32(.05), U, np.float32(1 / 256), np.uint8(0)], {"axis": 2, "opset": 1},
          stored=4),
-    Case("Trilu", [f(4, 5)], {"upper": 0}), Case("Trilu", [f(4, 5), np.int64(1)])]
+    Case("Trilu", [f(4, 5)], {"upper": 0}), Case("Trilu", [f(4, 5), np.int64(1)]),
+    Case("QLinearMul", [q(3, 8, dtype=np.int8), S, I, q(3, 8, dtype=np.int8), S, I, np.float32(.04)],
+         reference=lambda a, sa, za, b, sb, zb,
+                  sc: [as_i8((a.astype(np.float32) - za) * sa * (b.astype(np.float32) - zb) * sb / sc)]),
+    Case("QLinearAdd", [q(3, 8, dtype=np.int8), S, I, q(3, 8, dtype=np.int8), S, I, np.float32(.04)],
+         reference=lambda a, sa, za, b, sb, zb,
+                  sc: [as_i8(((a.astype(np.float32) - za) * sa + (b.astype(np.float32) - zb) * sb) / sc)]),
+    Case("QLinearLeakyRelu", [q(3, 8, dtype=np.int8), S, I, S, ""], {"alpha": .1}),
+    Case("QLinearGlobalAveragePool", [q(1, 7, 7, 3, dtype=np.int8), S, I, S], {"channels_last": 1},
+         reference=lambda x, sx, zx, sy, **_: [as_i8((x.astype(np.float32) - zx).mean((1, 2), keepdims=True) * sx / sy)]),
+    Case("GatherBlockQuantized", [q(4, 32), np.int32(2), f(4, 2), q(4, 2)], {"bits": 8, "block_size": 16, "quantize_axis": 1})]
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.op}{n}" for n, c in enumerate(CASES)])
 def test_beside_onnx_runtime(case: Case) -> None:
