@@ -24,6 +24,7 @@ from polytc.graph.ir import Node
 from polytc.graph.plan import Array
 from polytc.graph.user_operators import OWN_TEXTS
 from polytc.program.scalars import DType
+from polytc.program.traced import whole
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
                 E609="inputs of a node do not fit")
@@ -164,7 +165,7 @@ class Site:
         return found
 
     def ints(self, i: int, what: str) -> list[int]:
-        return [int(x) for x in self.known(i, what).reshape(-1)]
+        return [whole(x) for x in self.known(i, what).reshape(-1)]
 
     def ints_of(self, attribute: str, i: int) -> list[int] | None:
         """Numbers that older versions of an operator have as an attribute and newer ones as input i."""

@@ -27,7 +27,7 @@ from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Array, Call, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
-from polytc.graph.specialisation import control, flow
+from polytc.graph.specialisation import control, flow, traced_values
 from polytc.graph.specialisation.declared import Promise, check_outputs, promised
 from polytc.graph.specialisation.part import Part, Types
 from polytc.program.compose import embed, reshaped_input
@@ -165,10 +165,16 @@ class Specialisation:
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
-            if registry.known(node.op):
-                empty_tensors.vet(TABLE[node.op], self.site(node, values))
-            self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
-            return ()
+            if traced_values.any_traced(values):
+                found = traced_values.fold(node, values)
+                if found is not None:
+                    self.known[node.outputs[0]] = found
+                    return ()
+            else:
+                if registry.known(node.op):
+                    empty_tensors.vet(TABLE[node.op], self.site(node, values))
+                self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
+                return ()
         opaque = [n for n in needs if self.is_opaque(n)]
         if node.op in value_hosts.VALUE_HOSTS or node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
             self.add(value_hosts.host(node))
@@ -291,14 +297,14 @@ class Specialisation:
         """Is a value no tensor of polytc's types?"""
         if name in self.known:
             array = self.known[name]
-            return from_numpy(array.dtype) is None and array.size > 0
+            return array.size > 0 and traced_values.dtype_of(array) is None
         return name in self.opaque or name in self.hosted
 
     def shape_of(self, node: Node) -> np.ndarray:
         shape = self.shape(node.inputs[0]) or ()
         if node.op == "Size":
-            return np.array(math.prod(shape), np.int64)
-        return np.array(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))], np.int64)
+            return traced_values.integers(math.prod(shape))
+        return traced_values.integers(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))])
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         if not name:
@@ -308,7 +314,7 @@ class Specialisation:
     def dtype(self, name: str) -> Any:
         if not name:
             return None
-        return from_numpy(self.known[name].dtype) if name in self.known else self.types[name].dtype
+        return traced_values.dtype_of(self.known[name]) if name in self.known else self.types[name].dtype
 
     # ---- one step of a lowering
 
@@ -360,7 +366,7 @@ class Specialisation:
             self.define(name, t, node.label)
             if half is not None:
                 self.halves[name] = half
-        numbers = {t: self.known[s].reshape(-1)[0].item() for t, s in zip(program.inputs, sources, strict=True)
+        numbers = {t: traced_values.number(self.known[s]) for t, s in zip(program.inputs, sources, strict=True)
                    if s in self.known and self.known[s].size == 1}
         slim = embed(program, numbers)
         inputs = tuple(s for t, s in zip(program.inputs, sources, strict=True) if t in slim.inputs)
@@ -388,6 +394,7 @@ class Specialisation:
         return program, tuple(names)
 
     def store(self, name: str, array: np.ndarray, label: str) -> None:
+        array = self.known[name] = traced_values.pinned(array)
         dtype = from_numpy(array.dtype)
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
