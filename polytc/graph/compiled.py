@@ -43,7 +43,7 @@ class Compiled:
         """The same with memory of its own."""
         other = object.__new__(Compiled)
         other.__dict__.update(self.__dict__)
-        other.partitioned = PartitionedModel(self.graph, self.options)
+        other.partitioned = PartitionedModel(self.graph, self.options, opened=self.partitioned.opened)
         return other
 
     def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Ready:

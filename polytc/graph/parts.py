@@ -23,22 +23,28 @@ from polytc.graph.plan import Array, Plan, type_of
 from polytc.graph.planning import banded_constants, layouts, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
-from polytc.graph.running import instance
+from polytc.graph.running import instance, open_plans
 from polytc.graph.running.executables import Compile, compiler_for
 from polytc.graph.running.instance import Instance, Progress
 from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.running.open_kernels import OpenKernels
+from polytc.graph.running.open_plans import OpenPlan, OpenPlans
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.specialisation.part import Part
 from polytc.graph.specialisation.specialise import specialise
 from polytc.machine import Machine
 from polytc.options import NONE, Licence
+from polytc.program.sizes import Undecided
+from polytc.program.traced import Trace, tracing
 from polytc.runtime.lru_cache import LRUCache
 
 errors.register(E614="model file that was written to")
 
 INSTANCES = 16
 """Sets of types and values that a graph keeps code and memory for; of more, the least recently used are made again."""
+
+FAILURES = (CompileError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+"""What a trace of sizes may end with where something needs numbers. The graph is specialised for these then."""
 
 LARGEST_DERIVED = 8
 """Elements of each input that a value which decides shapes may be computed from, if that is to be done while specialising."""
@@ -96,10 +102,11 @@ class PartitionedModel:
     """A graph for any inputs. Not to be used by two threads at once."""
 
     def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True,
-                 most: int | None = None) -> None:
+                 most: int | None = None, opened: OpenPlans | None = None) -> None:
         """late: inputs that are compiled in by value; others are added when they turn out to decide shapes. derived: may inputs
         be compiled in from which such values are computed? most: how many sets of types and values are compiled; what comes
-        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end."""
+        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end. opened: the plans for all sizes of another model
+        of the graph."""
         self.graph, self.options = graph, options
         self.known: LRUCache[object, Ready] = LRUCache(INSTANCES)
         self._recent: LRUCache[object, Ready] = LRUCache(INSTANCES)
@@ -108,6 +115,7 @@ class PartitionedModel:
         self._fixed = set(late)
         self._derived = derived
         self._left = most
+        self.opened = OpenPlans() if opened is None else opened
 
     def ready(self, values: Mapping[str, Any]) -> Ready:
         """Code for these inputs."""
@@ -136,6 +144,9 @@ class PartitionedModel:
                 return found
             self._check_files()
             try:
+                opened = self._open_ready(types, fixed)
+                if opened is not None:
+                    return self.known.put(key, opened)
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
                                   strict=self.options.strict, guards=self.options.guards,
                                   checked=self.options.checked)
@@ -158,6 +169,34 @@ class PartitionedModel:
         """Do kernels for all sizes serve these?"""
         sizes = size_samples.sizes_of(self.graph.inputs, types)
         return self.options.kernels is not None and any(n > 1 for n in sizes.values())
+
+    def _open_ready(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray]) -> Ready | None:
+        """Code for these types from a plan for all sizes; None where there is none."""
+        inputs, kernels = self.graph.inputs, self.options.kernels
+        sizes = {n: v for n, v in size_samples.sizes_of(inputs, types).items() if v > 1} if kernels is not None else {}
+        if kernels is None or not sizes or self.options.checked:
+            return None
+        subject = (tuple(size_samples.types_at(inputs, types, {n: n for n in sizes}).items()),
+                   tuple((n, a.shape, a.tobytes()) for n, a in fixed.items()))
+        found = self.opened.find(subject, sizes, lambda: self._traced(types, fixed, sizes, kernels))
+        return Ready(Part(found.plan), found.instance(sizes), (), (), None) if found is not None else None
+
+    def _traced(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray], sizes: Mapping[str, int],
+                kernels: OpenKernels) -> OpenPlan | None:
+        """The plan for all sizes that meet the conditions which these meet; None where others do not have it."""
+        o, trace = self.options, Trace(sizes, dict.fromkeys(sizes, 2))
+        open_types = size_samples.types_at(self.graph.inputs, types, {n: trace.size(n) for n in sizes})
+        with suppress(Undecided, *FAILURES), tracing(trace):
+            part = specialise(self.graph, open_types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
+                              strict=o.strict, guards=o.guards)
+            if not whole(Ready(part, None, (), (), None)) or not part.plan.lasting:
+                return None
+            plan = share_numbers(fuse(part.plan)) if o.fusion else part.plan
+            points = size_samples.points(sizes, o.typical, trace.met)
+            if points:
+                tell = (lambda k: o.progress(k, len(plan.calls), plan.calls[k].label)) if o.progress else lambda k: None
+                return open_plans.compiled(plan, trace, kernels, o.licence, points, tell)
+        return None
 
     def _learn(self, types: Mapping[str, Array | None], fixed: Mapping[str, np.ndarray]) -> None:
         """Where sizes stay open, know the programs of this graph for sizes around these."""

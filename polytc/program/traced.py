@@ -74,6 +74,11 @@ class Trace:
             self.pinned[terms] = None
         return value
 
+    def met(self, sizes: Mapping[str, int]) -> bool:
+        """Do these sizes meet the guards so far?"""
+        return all(holds(guard, sizes) for guard in self.guards) and all(
+            sizes[n] >= least for n, least in self.least.items() if least is not None)
+
     def word(self, terms: Terms) -> str:
         """What stands for a formula in a text of the language, see `numbers_in`."""
         return self.words.setdefault(terms, f"{WORD}{len(self.words)}")
@@ -207,7 +212,7 @@ class Traced:
         return not self.trace.decide(self.terms, "==")
 
     def __hash__(self) -> int:
-        return hash(evaluated(self.terms, self.trace.sizes))
+        return hash((WORD, evaluated(self.terms, self.trace.sizes)))  # no plain number's: memories of programs keep them apart
 
     # ---- the number itself
 
@@ -258,6 +263,15 @@ def formula_text(n: int) -> str:
 def traced(n: object) -> bool:
     """Does a number follow from traced sizes?"""
     return type(n) is Traced
+
+
+def any_traced(thing: Any) -> bool:
+    """Is there a traced integer in a value made of tuples and dataclasses?"""
+    if type(thing) is Traced:
+        return True
+    if isinstance(thing, tuple):
+        return any(map(any_traced, thing))
+    return is_dataclass(thing) and not isinstance(thing, type) and any(any_traced(getattr(thing, f.name)) for f in fields(thing))
 
 
 # ---- the trace of now
@@ -367,6 +381,16 @@ def evaluated(terms: Terms, sizes: Mapping[str, int]) -> int:
     return sum(c * math.prod(_atom(a, sizes) for a in product) for product, c in terms)
 
 
+def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
+    """Do these sizes meet a guard?"""
+    terms, question = guard
+    try:
+        value = evaluated(terms, sizes)
+    except ZeroDivisionError:
+        return False
+    return {"==": value == 0, "!=": value != 0, ">": value > 0, "<=": value <= 0}[question]
+
+
 def _atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     return sizes[atom] if isinstance(atom, str) else evaluated(atom[1], sizes) // evaluated(atom[2], sizes)
 
@@ -388,13 +412,15 @@ def at(thing: Any, sizes: Mapping[str, int]) -> Any:
 
 
 class Formulas:
-    """Formulas and guards as a function of sizes, compiled once. names: the sizes that it takes, in order."""
+    """Formulas and guards as functions of sizes, compiled once. names: the sizes that they take; least: see Trace."""
 
-    def __init__(self, names: Iterable[str], formulas: Iterable[int], guards: Iterable[Guard]) -> None:
+    def __init__(self, names: Iterable[str], formulas: Iterable[int], guards: Iterable[Guard],
+                 least: Mapping[str, int | None]) -> None:
         self.names = tuple(names)
         place = {n: f"s{k}" for k, n in enumerate(self.names)}
         arguments = ", ".join(place.values())
-        tests = [f"{_source(terms, place)} {question} 0" for terms, question in guards]
+        tests = [f"{place[n]} >= {low}" for n, low in least.items() if low is not None]
+        tests += [f"{_source(terms, place)} {question} 0" for terms, question in guards]
         values = [_source(n.terms, place) if type(n) is Traced else str(int(n)) for n in formulas]
         self._holds = _function(arguments, " and ".join(tests) or "True")
         self._values = _function(arguments, f"({''.join(f'{v}, ' for v in values)})")

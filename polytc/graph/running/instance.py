@@ -234,8 +234,8 @@ def _places(plan: Plan, links: Sequence[Link], steps: Sequence[Bound]) -> dict[s
     return {name: tuple(places) for name, places in found.items()}
 
 
-def lifetimes(plan: Plan) -> list[memory.Life]:
-    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
+def lifetimes(plan: Plan, size: Callable[[Array], int] = operator.attrgetter("bytes")) -> list[memory.Life]:
+    """Of each value that lies in the arena: neither input, constant nor the base of an output. size: its bytes."""
     outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.lasting)}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -244,7 +244,7 @@ def lifetimes(plan: Plan) -> list[memory.Life]:
             base = plan.base(name)
             first.setdefault(base, k)
             last[base] = k
-    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
+    return [memory.Life(n, size(plan.types[n]), k, last[n]) for n, k in first.items() if n not in outside]
 
 
 def aligned_array(t: Array) -> np.ndarray:

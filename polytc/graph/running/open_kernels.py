@@ -28,6 +28,7 @@ from polytc.program.generalise import NotGeneral
 from polytc.program.names import fresh
 from polytc.program.program import Program, reads
 from polytc.program.sizes import Undecided, names
+from polytc.program.traced import Trace, at
 from polytc.rewrite import long_sums
 from polytc.rewrite.tidy.coalesce import coalesce
 from polytc.runtime import packages
@@ -144,6 +145,32 @@ class OpenKernels:
             if self._learned and self._same.isdisjoint(canonical(replace(p, constants=())) for p in forms):
                 self.fixed[program.name] = self._reason(program)
         return self.start(program)
+
+    def traced(self, program: Program, points: Sequence[Mapping[str, int]], trace: Trace
+               ) -> tuple[Future[Any], dict[str, int]] | None:
+        """A kernel for all sizes that is a program of traced sizes wherever the guards of the trace are met, with its sizes as
+        formulas; None where there is none. points: some such sizes, those that it should be fast for first."""
+        forms = (_shortened(program), program)
+        for attempt in range(2):
+            for form in forms:
+                with self._lock:
+                    known = tuple(self._known.get(_kind(form), ()))
+                for kernel in known:
+                    with trace.tentative() as keep:
+                        code = self._begun(kernel) if not kernel.refused and kernel.serves(form) else None
+                        sizes = kernel.sizes(form)
+                        if code is not None and all(n >= 1 for n in sizes.values()) and _short(form, code, sizes):
+                            keep()
+                            return code, sizes
+            if attempt or not points:
+                return None
+            self._learn_best([at(program, point) for point in points])
+        return None
+
+    def leave(self, program: Program) -> None:
+        """Note that a program has no kernel for all sizes."""
+        with self._lock:
+            self.fixed[program.name] = self._reason(program)
 
     def _reason(self, program: Program) -> str:
         kind = _kind(program)
