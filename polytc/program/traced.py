@@ -188,17 +188,17 @@ class Traced:
         return {"==": difference == 0, ">": difference > 0}[question]
 
     def __eq__(self, other: object) -> Any:
-        return self._asked(self - other, "==")
+        return self._asked(self.__sub__(other), "==")
 
     def __ne__(self, other: object) -> Any:
         same = self == other
         return same if same is NotImplemented else not same
 
     def __lt__(self, other: Any) -> Any:
-        return self._asked(other - self if type(other) is Traced else self.__rsub__(other), ">")
+        return self._asked(self.__rsub__(other), ">")
 
     def __gt__(self, other: Any) -> Any:
-        return self._asked(self - other if type(other) is Traced else self.__sub__(other), ">")
+        return self._asked(self.__sub__(other), ">")
 
     def __le__(self, other: Any) -> Any:
         more = self > other

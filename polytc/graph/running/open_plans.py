@@ -44,12 +44,14 @@ ATTEMPTS = 3
 @dataclass(frozen=True)
 class Step:
     """The code of a call. program: of traced sizes; code: None where it is made for each set of sizes; sizes: of the kernel, as
-    formulas, None where it has none; workspace: type and elements of the temporaries that it wants."""
+    formulas, None where it has none; workspace: type and elements of the temporaries that it wants, where it does not make itself
+    code for given sizes, as it does if it is `resizable`."""
 
     program: Program
     code: Any
     sizes: dict[str, int] | None = None
     workspace: tuple[tuple[np.dtype, int], ...] = ()
+    resizable: bool = False
 
 
 class Calls(Sequence[Call]):
@@ -108,7 +110,7 @@ class OpenPlan:
             return self.kernels.start(at(step.program, sizes)).result()
         if step.sizes is None:
             return step.code
-        if isinstance(step.code, Resizable):
+        if step.resizable:
             return step.code.at(dict(zip(step.sizes, given, strict=True)))
         temporaries = tuple((dtype, n) for (dtype, _), n in zip(step.workspace, counts, strict=True))
         return Sized(step.code, np.array(given, np.int64), temporaries)
@@ -131,8 +133,9 @@ def compiled(plan: Plan, trace: Trace, kernels: OpenKernels, licence: Licence, p
     steps = []
     for program, code, sizes in found:
         ready = code.result() if code is not None else None
-        wanted = () if sizes is None or isinstance(ready, Resizable) else workspace(packages.binary(ready).options, sizes)
-        steps.append(Step(program, ready, sizes, wanted))
+        resizable = sizes is not None and isinstance(ready, Resizable)
+        wanted = () if sizes is None or resizable else workspace(packages.binary(ready).options, sizes)
+        steps.append(Step(program, ready, sizes, wanted, resizable))
     return OpenPlan(plan, steps, trace, kernels)
 
 

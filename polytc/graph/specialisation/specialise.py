@@ -344,7 +344,7 @@ class Specialisation:
         if source in self.known:
             self.known[name] = self.known[source].reshape(shape)
             return
-        if math.prod(self.types[source].shape) != math.prod(shape) or min(shape, default=0) < 0:
+        if math.prod(self.types[source].shape) != math.prod(shape) or any(d < 0 for d in shape):
             raise ValueError(f"{self.types[source]} has not the elements of {list(shape)}")
         self.aliases[name] = source
         self.types[name] = Array(self.types[source].dtype, shape)

@@ -129,6 +129,11 @@ class Coverage:
         if all(names) and len(set(names)) == len(names) and domain.conditions:
             self.domains.append((names, domain))
 
+    @property
+    def whole(self) -> bool:
+        """Does one writer reach every element of the tensor?"""
+        return any(inside(self.hull, b) for b in self.boxes)
+
     def matches(self, forms: Sequence[QuasiAffine | None], domain: Domain) -> bool:
         """Does a reader with plain subscripts stay inside one writer, condition by condition?"""
         names = tuple(f.index or "" if f is not None else "" for f in forms)
