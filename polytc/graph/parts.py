@@ -192,7 +192,7 @@ class PartitionedModel:
             if not whole(Ready(part, None, (), (), None)) or not part.plan.lasting:
                 return None
             plan = share_numbers(fuse(part.plan)) if o.fusion else part.plan
-            points = size_samples.points(sizes, o.typical, trace.met)
+            points = size_samples.points(sizes, o.typical, trace.met) if not trace.pinned else []
             if points:
                 tell = (lambda k: o.progress(k, len(plan.calls), plan.calls[k].label)) if o.progress else lambda k: None
                 return open_plans.compiled(plan, trace, kernels, o.licence, points, tell)

@@ -238,7 +238,7 @@ class Traced:
             return getattr(int(self), name)(*(int(o) if type(o) is Traced else o for o in others))
         return method
 
-    for _name in ("truediv", "rtruediv", "pow", "rpow", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift",
+    for _name in ("pow", "rpow", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift",
                   "rrshift", "invert", "round", "floor", "ceil"):
         locals()[f"__{_name}__"] = _number(f"__{_name}__")
     del _name

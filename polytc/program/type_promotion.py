@@ -290,7 +290,7 @@ def fold_call(fn: str, args: list[int | float | bool], dtype: DType) -> Value | 
         return None
     if isinstance(result, complex) or (dtype.is_int and not isinstance(result, int)):
         return None
-    return number(float(result) if dtype.is_float else int(result))
+    return number(_real(result) if dtype.is_float else whole(result))
 
 
 def fold(e: pr.Expr) -> pr.Expr:
@@ -310,7 +310,7 @@ def fold_one(e: pr.Expr) -> pr.Expr:
         case pr.Unary(op="-", a=pr.Const(value=value, dtype=scalars.I64)):
             return pr.Const(-value, I64)
         case pr.Cast(a=pr.Const(value=value, dtype=scalars.I64)) if e.dtype.is_float:
-            return pr.Const(float(value), e.dtype)
+            return pr.Const(_real(value), e.dtype)
         case pr.Cast(a=pr.Const(value=int(value), dtype=scalars.I64)) if e.dtype.is_int and holds(value, e.dtype):
             return pr.Const(value, e.dtype)
         case pr.Cast(a=pr.Const(value=float(value), dtype=half), dtype=scalars.F32) if half.is_half:

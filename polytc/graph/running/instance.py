@@ -158,8 +158,10 @@ def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progres
 
 def compiled_programs(plan: Plan, licence: Licence) -> list[Program]:
     """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
+    fixed = {n for n, a in plan.constants.items() if a.dtype != object}  # others follow from sizes
+
     def constant(call: Call) -> tuple[str, ...]:
-        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in fixed)
     return [replace(c.program, constants=constant(c)).licensed(licence) for c in plan.calls]
 
 

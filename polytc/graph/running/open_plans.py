@@ -84,6 +84,8 @@ class OpenPlan:
         self._lives = instance.lifetimes(plan, lambda t: 0)
         numbers = [*(d for t in self._types.values() for d in t.shape), *(n for s in steps for n in (s.sizes or {}).values()),
                    *(n for s in steps for _, n in s.workspace)]
+        self._constants = {n: a for n, a in plan.constants.items() if a.dtype == object}
+        numbers += [n for a in self._constants.values() for n in a.reshape(-1)]
         self._formulas = Formulas(trace.sizes, numbers, trace.guards, trace.least)
 
     def fits(self, sizes: Sizes) -> bool:
@@ -100,9 +102,11 @@ class OpenPlan:
                        notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
         given = [tuple(next(numbers) for _ in s.sizes or ()) for s in self.steps]
         counts = [tuple(next(numbers) for _ in s.workspace) for s in self.steps]
+        constants = {n: np.array([next(numbers) for _ in range(a.size)], np.int64).reshape(a.shape)
+                     for n, a in self._constants.items()}
         codes = [self._code(*row, sizes) for row in zip(self.steps, given, counts, strict=True)]
         calls = cast("tuple[Call, ...]", Calls(self.plan.calls, sizes))
-        return instance.bind(replace(self.plan, calls=calls, types=types), self._links, codes, arena)
+        return instance.bind(replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants}), self._links, codes, arena)
 
     def _code(self, step: Step, given: Sequence[int], counts: Sequence[int], sizes: Sizes) -> Any:
         """The code of a step for given sizes."""

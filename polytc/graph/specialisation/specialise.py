@@ -32,7 +32,8 @@ from polytc.graph.specialisation.declared import Promise, check_outputs, promise
 from polytc.graph.specialisation.part import Part, Types
 from polytc.program.compose import embed, reshaped_input
 from polytc.program.program import Program
-from polytc.program.scalars import DTYPES, DType, from_numpy
+from polytc.program.scalars import DTYPES, DType
+from polytc.program.traced import any_traced, traced
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
@@ -368,6 +369,8 @@ class Specialisation:
                 self.halves[name] = half
         numbers = {t: traced_values.number(self.known[s]) for t, s in zip(program.inputs, sources, strict=True)
                    if s in self.known and self.known[s].size == 1}
+        if not any_traced(program.tensors):  # sizes that no array has are read from memory
+            numbers = {t: n for t, n in numbers.items() if not traced(n)}
         slim = embed(program, numbers)
         inputs = tuple(s for t, s in zip(program.inputs, sources, strict=True) if t in slim.inputs)
         for s in inputs:
@@ -394,8 +397,7 @@ class Specialisation:
         return program, tuple(names)
 
     def store(self, name: str, array: np.ndarray, label: str) -> None:
-        array = self.known[name] = traced_values.pinned(array)
-        dtype = from_numpy(array.dtype)
+        dtype = traced_values.dtype_of(array)
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)

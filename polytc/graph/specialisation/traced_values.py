@@ -51,11 +51,6 @@ def number(array: np.ndarray) -> Any:
     return first.item() if isinstance(first, np.generic) else first
 
 
-def pinned(array: np.ndarray) -> np.ndarray:
-    """The array with its numbers, which stay what they are."""
-    return np.array([int(x) for x in array.reshape(-1)], np.int64).reshape(array.shape) if is_traced(array) else array
-
-
 def fold(node: Node, values: Values) -> np.ndarray | None:
     """The result of a node with traced integers among its inputs; None where no row has it."""
     row = ROWS.get(node.op)
