@@ -267,11 +267,7 @@ def traced(n: object) -> bool:
 
 def any_traced(thing: Any) -> bool:
     """Is there a traced integer in a value made of tuples and dataclasses?"""
-    if type(thing) is Traced:
-        return True
-    if isinstance(thing, tuple):
-        return any(map(any_traced, thing))
-    return is_dataclass(thing) and not isinstance(thing, type) and any(any_traced(getattr(thing, f.name)) for f in fields(thing))
+    return bool(sizes_in(thing))
 
 
 # ---- the trace of now
@@ -293,6 +289,22 @@ def named_numbers(text: str) -> dict[str, Any]:
     """What the words for formulas in a text stand for, while something is traced."""
     trace = _CURRENT.get()
     return trace.numbers_in(text) if trace is not None else {}
+
+
+def is_tracing() -> bool:
+    """Is something traced?"""
+    return _CURRENT.get() is not None
+
+
+def number_of_word(word: str) -> int:
+    """The number of the formula that a word stands for."""
+    return int(word.removeprefix(WORD))
+
+
+def by_number(number: int) -> int:
+    """The formula that the word of this number stands for, while something is traced. Raises LookupError."""
+    word = f"{WORD}{number}"
+    return named_numbers(word)[word]  # type: ignore[no-any-return]
 
 
 # ---- formulas
@@ -381,6 +393,23 @@ def evaluated(terms: Terms, sizes: Mapping[str, int]) -> int:
     return sum(c * math.prod(_atom(a, sizes) for a in product) for product, c in terms)
 
 
+def sizes_in(thing: Any) -> set[str]:
+    """The sizes that occur in a value made of tuples and dataclasses."""
+    if type(thing) is Traced:
+        return size_names([thing.terms])
+    if isinstance(thing, tuple):
+        return set().union(*map(sizes_in, thing))
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return set().union(*(sizes_in(getattr(thing, f.name)) for f in fields(thing)))
+    return set()
+
+
+def size_names(formulas: Iterable[Terms]) -> set[str]:
+    """The sizes in some formulas."""
+    return {n for terms in formulas for product, _ in terms for atom in product
+            for n in ([atom] if isinstance(atom, str) else size_names(atom[1:]))}
+
+
 def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
     """Do these sizes meet a guard?"""
     terms, question = guard
@@ -412,30 +441,40 @@ def at(thing: Any, sizes: Mapping[str, int]) -> Any:
 
 
 class Formulas:
-    """Formulas and guards as functions of sizes, compiled once. names: the sizes that they take; least: see Trace."""
+    """Formulas as a function of sizes, compiled once. names: of the sizes that they follow from."""
 
-    def __init__(self, names: Iterable[str], formulas: Iterable[int], guards: Iterable[Guard],
-                 least: Mapping[str, int | None]) -> None:
+    def __init__(self, names: Iterable[str], formulas: Iterable[int]) -> None:
         self.names = tuple(names)
-        place = {n: f"s{k}" for k, n in enumerate(self.names)}
-        arguments = ", ".join(place.values())
-        tests = [f"{place[n]} >= {low}" for n, low in least.items() if low is not None]
-        tests += [f"{_source(terms, place)} {question} 0" for terms, question in guards]
+        place = _places(self.names)
         values = [_source(n.terms, place) if type(n) is Traced else str(int(n)) for n in formulas]
-        self._holds = _function(arguments, " and ".join(tests) or "True")
-        self._values = _function(arguments, f"({''.join(f'{v}, ' for v in values)})")
-
-    def hold(self, sizes: Mapping[str, int]) -> bool:
-        """Are all guards met?"""
-        try:
-            return bool(self._holds(*(sizes[n] for n in self.names)))
-        except ZeroDivisionError:
-            return False
+        self._values = _function(", ".join(place.values()), f"({''.join(f'{v}, ' for v in values)})")
 
     def values(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The formulas for these sizes."""
         found: tuple[int, ...] = self._values(*(sizes[n] for n in self.names))
         return found
+
+
+class Guards:
+    """The guards of a trace as a function of sizes, compiled once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.names = tuple(trace.sizes)
+        place = _places(self.names)
+        tests = [f"{place[n]} >= {low}" for n, low in trace.least.items() if low is not None]
+        tests += [f"{_source(terms, place)} {question} 0" for terms, question in trace.guards]
+        self._met = _function(", ".join(place.values()), " and ".join(tests) or "True")
+
+    def met(self, sizes: Mapping[str, int]) -> bool:
+        """Do these sizes meet all of them?"""
+        try:
+            return bool(self._met(*(sizes[n] for n in self.names)))
+        except ZeroDivisionError:
+            return False
+
+
+def _places(names: Iterable[str]) -> dict[str, str]:
+    return {n: f"s{k}" for k, n in enumerate(names)}
 
 
 @functools.lru_cache(maxsize=256)

@@ -91,11 +91,13 @@ class Unsupported(ModelError):
 
 class NeedsValue(Unsupported):
     """A node cannot be bound before the value `name` is known (a shape, an axis). A model answers by specialising on the
-    arrays of the inputs that it comes from, or by computing the value first and the node in a part of its own."""
+    arrays of the inputs that it comes from, or by computing the value first and the node in a part of its own.
 
-    def __init__(self, refusal: ModelError, name: str) -> None:
+    sources: the graph's inputs that the value is computed from, where that is known."""
+
+    def __init__(self, refusal: ModelError, name: str, sources: frozenset[str] = frozenset()) -> None:
         super().__init__(refusal.diagnostics)
-        self.name = name
+        self.name, self.sources = name, sources
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ what is fused. Sizes that do not meet them are traced in their turn.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -25,20 +24,13 @@ from polytc.graph.planning import memory
 from polytc.graph.running import instance
 from polytc.graph.running.instance import Instance, Link
 from polytc.graph.running.open_kernels import LARGEST, OpenKernels
-from polytc.native import forks
 from polytc.options import Licence
 from polytc.program.program import Program
-from polytc.program.traced import Formulas, Trace, any_traced, at
+from polytc.program.traced import Formulas, Guards, Trace, any_traced, at, sizes_in
 from polytc.runtime import packages
 from polytc.runtime.sized import Sized, workspace
 
 Sizes = Mapping[str, int]
-
-MOST = 16
-"""Plans of one graph that are kept: sets of conditions on sizes, of which models have a few."""
-
-ATTEMPTS = 3
-"""Traces of one graph that may come to nothing, before its sizes are specialised one by one."""
 
 
 @dataclass(frozen=True)
@@ -86,25 +78,33 @@ class OpenPlan:
                    *(n for s in steps for _, n in s.workspace)]
         self._constants = {n: a for n, a in plan.constants.items() if a.dtype == object}
         numbers += [n for a in self._constants.values() for n in a.reshape(-1)]
-        self._formulas = Formulas(trace.sizes, numbers, trace.guards, trace.least)
+        found = sizes_in((tuple(numbers), tuple(s.program for s in steps)))
+        self._used = tuple(n for n in trace.sizes if n in found)
+        self._guards = Guards(trace)
+        self._formulas = Formulas(self._used, numbers)
 
     def fits(self, sizes: Sizes) -> bool:
         """Is it the plan for these sizes?"""
-        return self._formulas.hold(sizes)
+        return self._guards.met(sizes)
 
-    def instance(self, sizes: Sizes) -> Instance:
+    def used(self, sizes: Sizes) -> tuple[tuple[str, int], ...]:
+        """The sizes that extents and programs follow from: where these are equal, code and memory are the same."""
+        return tuple((n, sizes[n]) for n in self._used)
+
+    def instance(self, used: Iterable[tuple[str, int]]) -> Instance:
         """Code and memory for these sizes. Raises ModelError E612 if they do not fit this machine."""
+        sizes = dict(used)
         numbers = iter(self._formulas.values(sizes))
         types = {n: Array(t.dtype, tuple(next(numbers) for _ in t.shape)) for n, t in self._types.items()}
         arena = memory.plan(replace(life, bytes=types[life.name].bytes) for life in self._lives)
         if arena.bytes > memory.LARGEST:
             raise fail("E612", f"the intermediate values of {self.plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                        notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
-        given = [tuple(next(numbers) for _ in s.sizes or ()) for s in self.steps]
+        values = [tuple(next(numbers) for _ in s.sizes or ()) for s in self.steps]
         counts = [tuple(next(numbers) for _ in s.workspace) for s in self.steps]
-        constants = {n: np.array([next(numbers) for _ in range(a.size)], np.int64).reshape(a.shape)
+        constants = {n: np.array([next(numbers) for _ in range(a.size)], self.plan.types[n].dtype.numpy).reshape(a.shape)
                      for n, a in self._constants.items()}
-        codes = [self._code(*row, sizes) for row in zip(self.steps, given, counts, strict=True)]
+        codes = [self._code(*row, sizes) for row in zip(self.steps, values, counts, strict=True)]
         calls = cast("tuple[Call, ...]", Calls(self.plan.calls, sizes))
         return instance.bind(replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants}), self._links, codes, arena)
 
@@ -141,25 +141,3 @@ def compiled(plan: Plan, trace: Trace, kernels: OpenKernels, licence: Licence, p
         wanted = () if sizes is None or resizable else workspace(packages.binary(ready).options, sizes)
         steps.append(Step(program, ready, sizes, wanted, resizable))
     return OpenPlan(plan, steps, trace, kernels)
-
-
-class OpenPlans:
-    """The plans of one graph for all sizes, each for those that meet its guards. Safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, list[OpenPlan]] = {}
-        self._failed: Counter[object] = Counter()
-        self._lock = forks.Lock()
-
-    def find(self, subject: object, sizes: Sizes, make: Callable[[], OpenPlan | None]) -> OpenPlan | None:
-        """The plan for these sizes. subject: what all sizes have in common; make: traces the graph for them, None where that
-        gives nothing that other sizes could use, which is not tried for ever."""
-        with self._lock:
-            known = self._known.setdefault(subject, [])
-            found = next((p for p in known if p.fits(sizes)), None)
-            if found is None and self._failed[subject] < ATTEMPTS:
-                found = make()
-                self._failed[subject] += found is None
-            if found is not None and found is not next(iter(known), None):
-                known[:] = [found, *(p for p in known if p is not found)][:MOST]
-            return found

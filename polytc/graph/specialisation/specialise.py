@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from polytc.graph import passes
 from polytc.graph.evaluation import fallback, value_hosts
 from polytc.graph.evaluation.folding import evaluate, foldable
 from polytc.graph.hosts import Host
-from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
+from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, sources, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
 from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
@@ -33,15 +33,19 @@ from polytc.graph.specialisation.part import Part, Types
 from polytc.program.compose import embed, reshaped_input
 from polytc.program.program import Program
 from polytc.program.scalars import DTYPES, DType
-from polytc.program.traced import any_traced, traced
+from polytc.program.traced import sizes_in
+
+
+ByValue: TypeAlias = Callable[[str, frozenset[str]], bool]
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
-               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False, guards: bool = True,
+               by_value: ByValue = lambda name, inputs: True, strict: bool = False, guards: bool = True,
                checked: bool = False) -> Part:
     """The part for inputs of these types, and of exactly these values where some are given.
 
-    by_value: may the caller be asked for the value `name`, by NeedsValue? If not, the node that needs it remains for later.
+    by_value: may the caller be asked for the value `name`, which is computed from these inputs, by NeedsValue? If not, the node
+    that needs it remains for later.
     strict: refuse what onnx's evaluator would have to run. guards: may calls have some? checked: are indices looked at? Raises
     ModelError (E605, E608, E609) where a node cannot be bound.
     """
@@ -54,7 +58,7 @@ class Specialisation:
     halves: types of the values between steps of a node that are held in f32; index_checks: indices that are looked at, by what
     is looked at."""
 
-    def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
+    def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: ByValue,
                  strict: bool, guards: bool, checked: bool) -> None:
         self.graph, self.by_value, self.strict, self.guards, self.checked = graph, by_value, strict, guards, checked
         self.index_checks: dict[object, IndexCheck] = {}
@@ -71,6 +75,7 @@ class Specialisation:
         self.deferred: list[Node] = []
         self.late: set[str] = set()
         self.promises: list[Promise] = []
+        self.makers: dict[str, Node] = {}
         self.wanted = {v.name for v in graph.outputs} | {n for node in graph.nodes for n in reads(node)}
         for v in graph.inputs:
             t = types[v.name]
@@ -155,6 +160,7 @@ class Specialisation:
     def node(self, node: Node) -> Sequence[Node]:
         """Deal with one node; the result is what takes its place."""
         needs = reads(node)
+        self.makers |= dict.fromkeys(node.outputs, node)
         if self.waiting.intersection(needs):
             return self.defer(node)
         if node.op in CONTROL:
@@ -166,7 +172,7 @@ class Specialisation:
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
-            if traced_values.any_traced(values):
+            if traced_values.concern(node, values):
                 found = traced_values.fold(node, values)
                 if found is not None:
                     self.known[node.outputs[0]] = found
@@ -195,6 +201,10 @@ class Specialisation:
             return self.bound(node, values)
         return ()
 
+    def sources(self, name: str) -> frozenset[str]:
+        """The inputs of the graph that a value is computed from, by the nodes so far."""
+        return frozenset(sources(self.makers, name) & {v.name for v in self.graph.inputs})
+
     def site(self, node: Node, values: Sequence[np.ndarray | None]) -> binding.Site:
         return binding.Site(node, tuple(map(self.shape, node.inputs)), tuple(map(self.dtype, node.inputs)), tuple(values))
 
@@ -205,8 +215,8 @@ class Specialisation:
             lowering = empty_tensors.bind(TABLE[node.op], site)
             self.complete(node, lowering)
         except binding.NeedsValue as need:
-            if self.by_value(need.name):
-                raise
+            if self.by_value(need.name, self.sources(need.name)):
+                raise binding.NeedsValue(need, need.name, self.sources(need.name)) from None
             self.late.add(need.name)
             return self.defer(node)
         except binding.Unsupported as refusal:
@@ -369,8 +379,9 @@ class Specialisation:
                 self.halves[name] = half
         numbers = {t: traced_values.number(self.known[s]) for t, s in zip(program.inputs, sources, strict=True)
                    if s in self.known and self.known[s].size == 1}
-        if not any_traced(program.tensors):  # sizes that no array has are read from memory
-            numbers = {t: n for t, n in numbers.items() if not traced(n)}
+        extents = [sizes_in(d) for t in program.tensors for d in t.shape]
+        alone = {next(iter(found)) for found in extents if len(found) == 1}  # other sizes are read from memory
+        numbers = {t: n for t, n in numbers.items() if sizes_in(n) <= alone}
         slim = embed(program, numbers)
         inputs = tuple(s for t, s in zip(program.inputs, sources, strict=True) if t in slim.inputs)
         for s in inputs:

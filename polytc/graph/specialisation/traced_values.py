@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polytc.graph.ir import Node
-from polytc.program.scalars import I64, DType, from_numpy
+from polytc.program.scalars import DTYPES, I64, DType, from_numpy
+from polytc.program.traced import any_traced as any_traced_in
 from polytc.program.traced import traced
 
 Values: TypeAlias = "Sequence[np.ndarray | None]"
@@ -30,9 +31,23 @@ def integers(numbers: Any) -> np.ndarray:
     return found if several is numbers else found.reshape(())
 
 
+def of_input(array: np.ndarray, sizes: Sequence[Any]) -> np.ndarray:
+    """The elements of an input of integers as sizes. An array of objects says what other integers than i64 they are."""
+    dtype = from_numpy(array.dtype)
+    assert dtype is not None, "sizes of no type"
+    found = np.empty(array.size, np.dtype("O", metadata={"of": dtype.name}) if dtype != I64 else object)
+    found[:] = sizes
+    return found.reshape(array.shape)
+
+
 def is_traced(array: np.ndarray | None) -> bool:
     """Does an array hold a traced integer?"""
     return isinstance(array, np.ndarray) and array.dtype == object and any(map(traced, array.reshape(-1)))
+
+
+def concern(node: Node, values: Values) -> bool:
+    """Are there any among the inputs of a node, or in what it is a constant of?"""
+    return any_traced(values) or node.op == "Constant" and any_traced_in(tuple(node.attributes.get("value_ints") or ()))
 
 
 def any_traced(values: Values) -> bool:
@@ -42,7 +57,9 @@ def any_traced(values: Values) -> bool:
 
 def dtype_of(array: np.ndarray) -> DType | None:
     """The type of a known array, None for one that polytc does not have."""
-    return I64 if is_traced(array) else from_numpy(array.dtype)
+    if not is_traced(array):
+        return from_numpy(array.dtype)
+    return DTYPES[array.dtype.metadata["of"]] if array.dtype.metadata else I64
 
 
 def number(array: np.ndarray) -> Any:
@@ -54,7 +71,8 @@ def number(array: np.ndarray) -> Any:
 def fold(node: Node, values: Values) -> np.ndarray | None:
     """The result of a node with traced integers among its inputs; None where no row has it."""
     row = ROWS.get(node.op)
-    if row is None or len([n for n in node.outputs if n]) != 1:
+    narrow = any(v is not None and v.dtype.metadata for v in values)
+    if row is None or len([n for n in node.outputs if n]) != 1 or narrow and node.op not in ("Cast", "Identity"):
         return None
     found = row(node, [None if v is None else v.astype(object) if v.dtype.kind in "iu" else v for v in values])
     if found is None or found.dtype != object:
@@ -135,7 +153,11 @@ def _reshape(node: Node, values: Values) -> np.ndarray | None:
 
 
 def _cast(node: Node, values: Values) -> np.ndarray | None:
-    return values[0] if node.attributes.get("to") == INT64 else None
+    if values[0] is None or node.attributes.get("to") != INT64 or values[0].dtype != object:
+        return None
+    found = np.empty(values[0].shape, object)
+    found.reshape(-1)[:] = list(values[0].reshape(-1))
+    return found
 
 
 def _reduced(f: Callable[[Any, Any], Any], start: int) -> Callable[[Node, Values], np.ndarray | None]:
@@ -153,7 +175,7 @@ INT64 = 7
 """ONNX's number for the type."""
 
 ROWS: dict[str, Callable[[Node, Values], np.ndarray | None]] = {
-    "Identity": lambda node, values: values[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
+    "Constant": lambda node, values: integers(tuple(node.attributes["value_ints"])), "Identity": lambda node, values: values[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
     "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Reshape": _reshape,
     "Add": _elementwise(lambda a, b: a + b), "Sub": _elementwise(lambda a, b: a - b), "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_divided), "Neg": _elementwise(lambda a: -a), "Abs": _elementwise(abs),
