@@ -96,7 +96,7 @@ class OpenPlan:
         sizes = dict(used)
         numbers = iter(self._formulas.values(sizes))
         types = {n: Array(t.dtype, tuple(next(numbers) for _ in t.shape)) for n, t in self._types.items()}
-        arena = memory.plan(replace(life, bytes=types[life.name].bytes) for life in self._lives)
+        arena = memory.plan(memory.Life(v.name, types[v.name].bytes, v.first, v.last) for v in self._lives)
         if arena.bytes > memory.LARGEST:
             raise fail("E612", f"the intermediate values of {self.plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
                        notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
