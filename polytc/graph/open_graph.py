@@ -6,9 +6,8 @@ tokens so far does in a decoder.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from polytc.errors import CompileError
 from polytc.graph.ir import Graph
 from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
-from polytc.graph.plan import Array
+from polytc.graph.plan import Array, Plan
 from polytc.graph.planning import size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
@@ -27,7 +26,9 @@ from polytc.graph.specialisation import traced_values
 from polytc.graph.specialisation.specialise import specialise
 from polytc.native import forks
 from polytc.program.sizes import Undecided
-from polytc.program.traced import Trace, size_names, tracing
+from polytc.program.traces.formulas import size_names
+from polytc.program.traces.traced import Trace, tracing
+from polytc.runtime.lru_cache import LRUCache
 
 Types = Mapping[str, Array | None]
 Arrays = Mapping[str, np.ndarray]
@@ -35,6 +36,9 @@ Found = tuple[OpenPlan, tuple[tuple[str, int], ...]]
 
 MOST = 16
 """Plans of one graph that are kept: sets of conditions on sizes, of which models have a few."""
+
+SUBJECTS = 64
+"""What sizes are of that plans are kept for: ranks and types of inputs, extents of 1, and what is compiled in by value."""
 
 ATTEMPTS = 3
 """Traces of one graph that may come to nothing, before its sizes are specialised one by one."""
@@ -46,6 +50,14 @@ FAILURES = (Undecided, CompileError, TypeError, ValueError, AttributeError, Look
 """What a trace may end with where something needs numbers. The graph is specialised for these then."""
 
 
+@dataclass
+class _Plans:
+    """The plans that sizes may have, the last used first. failed: traces that came to nothing."""
+
+    plans: list[OpenPlan] = field(default_factory=list)
+    failed: int = 0
+
+
 class OpenGraph:
     """The plans of one graph for all sizes. Safe to use from several threads. derived: may inputs be sizes from which values
     that decide shapes are computed? values: the inputs that turned out to decide shapes, whose elements are sizes."""
@@ -53,8 +65,7 @@ class OpenGraph:
     def __init__(self, graph: Graph, options: Options, derived: bool) -> None:
         self.graph, self.options, self.derived = graph, options, derived
         self.values: set[str] = set()
-        self._known: dict[object, list[OpenPlan]] = {}
-        self._failed: Counter[object] = Counter()
+        self._known: LRUCache[object, _Plans] = LRUCache(SUBJECTS)
         self._lock = forks.Lock()
 
     def find(self, types: Types, fixed: Arrays, arrays: Mapping[str, Any] | None) -> Found | None:
@@ -62,19 +73,21 @@ class OpenGraph:
         value; arrays: all inputs, None where they are not known."""
         if self.options.kernels is None or self.options.checked:
             return None
+        small = {n for n in fixed if _may_be_sizes(types[n])}  # to be compiled in by value, if they were no sizes
+        fixed = {n: a for n, a in fixed.items() if n not in small}
         extents = {n: v for n, v in size_samples.sizes_of(self.graph.inputs, types).items() if v > 1}
         with self._lock:
             while True:
                 before = len(self.values)
                 try:
-                    return self._find(types, extents, fixed, arrays)
+                    return self._find(types, extents, fixed, arrays, small)
                 except NeedsValue:
                     if len(self.values) == before:
                         return None
 
-    def _find(self, types: Types, extents: Mapping[str, int], fixed: Arrays, arrays: Mapping[str, Any] | None
-              ) -> Found | None:
-        own = self.values - fixed.keys()
+    def _find(self, types: Types, extents: Mapping[str, int], fixed: Arrays, arrays: Mapping[str, Any] | None,
+              small: set[str]) -> Found | None:
+        own = self.values - fixed.keys() | small
         values = {n: np.asarray(arrays[n]) for n in sorted(own)} if arrays is not None else {}
         elements = {name: n for v, a in values.items() for name, n in zip(_places(v, a), a.reshape(-1).tolist())}
         sizes = {**extents, **elements}
@@ -82,15 +95,15 @@ class OpenGraph:
             return None
         subject = (tuple(size_samples.types_at(self.graph.inputs, types, {n: n for n in extents}).items()),  # type: ignore
                    tuple((n, a.shape, a.tobytes()) for n, a in fixed.items()))
-        known = self._known.setdefault(subject, [])
-        found = next((p for p in known if p.fits(sizes)), None)
-        if found is None and self._failed[subject] < ATTEMPTS:
+        known = self._known.get(subject) or self._known.put(subject, _Plans())
+        found = next((p for p in known.plans if p.fits(sizes)), None)
+        if found is None and known.failed < ATTEMPTS:
             found = self._traced(types, Trace(sizes, {n: 2 if n in extents else None for n in sizes}), extents, fixed, values)
-            self._failed[subject] += found is None
+            known.failed += found is None
         if found is None:
             return None
-        if found is not next(iter(known), None):
-            known[:] = [found, *(p for p in known if p is not found)][:MOST]
+        if found is not next(iter(known.plans), None):
+            known.plans[:] = [found, *(p for p in known.plans if p is not found)][:MOST]
         return found, found.used(sizes)
 
     def _traced(self, types: Types, trace: Trace, extents: Mapping[str, int], fixed: Arrays, values: Arrays) -> OpenPlan | None:
@@ -115,16 +128,21 @@ class OpenGraph:
                 if part.rest is not None or part.hosts or part.known or not part.plan.lasting:
                     return None
                 plan = share_numbers(fuse(part.plan)) if o.fusion else part.plan
-                pinned = size_names(trace.pinned)
-                points = size_samples.points(trace.sizes, o.typical, trace.met) if not pinned & extents.keys() else []
-                tell = (lambda k: o.progress(k, len(plan.calls), plan.calls[k].label)) if o.progress else lambda k: None
-                return open_plans.compiled(plan, trace, o.kernels, o.licence, points, tell) if points else None
+                points = size_samples.points(trace.sizes, o.typical, trace.met)
+                if extents and (not points or size_names(trace.pinned) & extents.keys()):
+                    return None  # no other extents have it
+                return open_plans.compiled(plan, trace, o.kernels, o.licence, points, self._tell(plan))
         except NeedsValue:
             raise
         except FAILURES:
             return None
         finally:
             trace.closed = True
+
+    def _tell(self, plan: Plan) -> Callable[[int], None]:
+        """What tells of the calls that are begun, by their numbers."""
+        progress = self.options.progress
+        return lambda k: progress(k, len(plan.calls), plan.calls[k].label) if progress is not None else None
 
 
 def _places(name: str, array: np.ndarray) -> list[str]:

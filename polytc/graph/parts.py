@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,16 +18,16 @@ from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph.hosts import Host, Repeat, Work
 from polytc.graph.ir import Graph, makers, sources
-from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.open_graph import OpenGraph
+from polytc.graph.operators.binding import NeedsValue
 from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan, type_of
 from polytc.graph.planning import banded_constants, layouts, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
 from polytc.graph.running import instance
-from polytc.graph.running.executables import Compile, compiler_for
-from polytc.graph.running.instance import Instance, Progress
+from polytc.graph.running.executables import compiler_for
+from polytc.graph.running.instance import Instance
 from polytc.graph.running.loop_operators import loop_work
 from polytc.graph.running.open_plans import OpenPlan
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
@@ -39,7 +39,7 @@ from polytc.runtime.lru_cache import LRUCache
 errors.register(E614="model file that was written to")
 
 INSTANCES = 16
-"""Sets of types and values that a graph keeps code and memory for; of more, the least recently used are made again."""
+"""Sets of types and values that the body of a loop is compiled for."""
 
 LARGEST_DERIVED = 8
 """Elements of each input that a value which decides shapes may be computed from, if that is to be done while specialising."""
@@ -86,11 +86,11 @@ class PartitionedModel:
                  most: int | None = None, opened: OpenGraph | None = None) -> None:
         """late: inputs that are compiled in by value; others are added when they turn out to decide shapes. derived: may inputs
         be compiled in from which such values are computed? most: how many sets of types and values are compiled; what comes
-        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end. opened: the plans for all sizes
-        of another model of the graph."""
+        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end. opened: the
+        plans for all sizes of another model of the graph."""
         self.graph, self.options = graph, options
-        self.known: LRUCache[object, Ready] = LRUCache(INSTANCES)
-        self._recent: LRUCache[object, Ready] = LRUCache(INSTANCES)
+        self.known: LRUCache[object, Ready] = LRUCache(options.kept)
+        self._recent: LRUCache[object, Ready] = LRUCache(options.kept)
         self._last: RunFastPath | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)

@@ -16,7 +16,7 @@ from typing import Any
 from polytc.program import program as pr
 from polytc.program.scalars import DType
 from polytc.program.sizes import Size
-from polytc.program.traced import formula_text, traced
+from polytc.program.traces.traced import formula_text, traced
 
 _TENSOR, _INDEX, _LOOP, _NOTHING = "tensor", "index", "loop", "nothing"
 

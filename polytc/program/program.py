@@ -47,7 +47,7 @@ from polytc.program.terms import (
     substitute,
     walk,
 )
-from polytc.program.traced import whole
+from polytc.program.traces.traced import whole
 
 __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select", "Unary",
            "children", "factors", "format_expr", "index_names", "levels", "map_expr", "rebuild", "substitute", "walk"]

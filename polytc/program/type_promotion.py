@@ -18,7 +18,7 @@ from polytc.errors import Span
 from polytc.program import program as pr
 from polytc.program import scalars
 from polytc.program.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
-from polytc.program.traced import traced, whole
+from polytc.program.traces.traced import traced, whole
 
 
 class TypeProblem(Exception):

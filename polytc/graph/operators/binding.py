@@ -24,7 +24,7 @@ from polytc.graph.ir import Node
 from polytc.graph.plan import Array
 from polytc.graph.user_operators import OWN_TEXTS
 from polytc.program.scalars import DType
-from polytc.program.traced import whole
+from polytc.program.traces.traced import whole
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
                 E609="inputs of a node do not fit")

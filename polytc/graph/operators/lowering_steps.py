@@ -15,7 +15,7 @@ from polytc.graph.plan import Array
 from polytc.lang import signature
 from polytc.program.program import Program
 from polytc.program.scalars import DType
-from polytc.program.traced import named_numbers
+from polytc.program.traces.traced import named_numbers
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from polytc.graph.evaluation.folding import TooLarge, evaluate, foldable
 from polytc.graph.ir import Graph, Node, without_dead_nodes
-from polytc.program.traced import any_traced
+from polytc.program.traces.values import any_traced
 
 _LARGEST = 1 << 26
 """Bytes: a constant that would be larger than this (and than its inputs) is computed in each run instead."""

@@ -28,7 +28,8 @@ from polytc.program.generalise import NotGeneral
 from polytc.program.names import fresh
 from polytc.program.program import Program, reads
 from polytc.program.sizes import Undecided, names
-from polytc.program.traced import Trace, at
+from polytc.program.traces.traced import Trace
+from polytc.program.traces.values import at
 from polytc.rewrite import long_sums
 from polytc.rewrite.tidy.coalesce import coalesce
 from polytc.runtime import packages
@@ -167,10 +168,10 @@ class OpenKernels:
             self._learn_best([at(program, point) for point in points])
         return None
 
-    def leave(self, program: Program) -> None:
-        """Note that a program has no kernel for all sizes."""
+    def leave(self, program: Program, *, alone: bool) -> None:
+        """Note that a program has no kernel for all sizes. alone: is its plan one of no other sizes?"""
         with self._lock:
-            self.fixed[program.name] = self._reason(program)
+            self.fixed[program.name] = "other sizes make other programs" if alone else self._reason(program)
 
     def _reason(self, program: Program) -> str:
         kind = _kind(program)

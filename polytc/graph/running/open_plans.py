@@ -26,7 +26,8 @@ from polytc.graph.running.instance import Instance, Link
 from polytc.graph.running.open_kernels import LARGEST, OpenKernels
 from polytc.options import Licence
 from polytc.program.program import Program
-from polytc.program.traced import Formulas, Guards, Trace, any_traced, at, sizes_in
+from polytc.program.traces.traced import Trace
+from polytc.program.traces.values import Formulas, Guards, any_traced, at, sizes_in
 from polytc.runtime import packages
 from polytc.runtime.sized import Sized, workspace
 
@@ -36,11 +37,11 @@ Sizes = Mapping[str, int]
 @dataclass(frozen=True)
 class Step:
     """The code of a call. program: of traced sizes; code: None where it is made for each set of sizes; sizes: of the kernel, as
-    formulas, None where it has none; workspace: type and elements of the temporaries that it wants, where it does not make itself
-    code for given sizes, as it does if it is `resizable`."""
+    formulas, None where it has none; workspace: type and elements of the temporaries that it wants of its caller. resizable:
+    does it make itself code for given sizes?"""
 
     program: Program
-    code: Any
+    code: Any  # a Bindable, or, with sizes, an Executable of the kernel
     sizes: dict[str, int] | None = None
     workspace: tuple[tuple[np.dtype, int], ...] = ()
     resizable: bool = False
@@ -106,7 +107,8 @@ class OpenPlan:
                      for n, a in self._constants.items()}
         codes = [self._code(*row, sizes) for row in zip(self.steps, values, counts, strict=True)]
         calls = cast("tuple[Call, ...]", Calls(self.plan.calls, sizes))
-        return instance.bind(replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants}), self._links, codes, arena)
+        plan = replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants})
+        return instance.bind(plan, self._links, codes, arena)
 
     def _code(self, step: Step, given: Sequence[int], counts: Sequence[int], sizes: Sizes) -> Any:
         """The code of a step for given sizes."""
@@ -132,11 +134,11 @@ def compiled(plan: Plan, trace: Trace, kernels: OpenKernels, licence: Licence, p
         small = all(t.size <= LARGEST for t in program.tensors)
         made = kernels.traced(program, points, trace) if small else None
         if made is None:
-            kernels.leave(program)
+            kernels.leave(program, alone=not points)
         found.append((program, None, None) if made is None else (program, *made))
     steps = []
     for program, code, sizes in found:
-        ready = code.result() if code is not None else None
+        ready: Any = code.result() if code is not None else None
         resizable = sizes is not None and isinstance(ready, Resizable)
         wanted = () if sizes is None or resizable else workspace(packages.binary(ready).options, sizes)
         steps.append(Step(program, ready, sizes, wanted, resizable))

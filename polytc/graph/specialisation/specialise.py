@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +29,10 @@ from polytc.graph.plan import Array, Call, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
 from polytc.graph.specialisation import control, flow, traced_values
 from polytc.graph.specialisation.declared import Promise, check_outputs, promised
-from polytc.graph.specialisation.part import Part, Types
+from polytc.graph.specialisation.part import ByValue, Part, Types
 from polytc.program.compose import embed, reshaped_input
 from polytc.program.program import Program
 from polytc.program.scalars import DTYPES, DType
-from polytc.program.traced import sizes_in
-
-
-ByValue: TypeAlias = Callable[[str, frozenset[str]], bool]
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
@@ -168,7 +164,7 @@ class Specialisation:
         if node.op in ("Shape", "Size") and self.hosted.intersection(needs):
             return self.defer(node)
         if node.op in ("Shape", "Size") and not self.opaque.intersection(needs):
-            self.known[node.outputs[0]] = self.shape_of(node)
+            self.known[node.outputs[0]] = traced_values.extents(node, self.shape(node.inputs[0]) or ())
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if foldable(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
@@ -311,12 +307,6 @@ class Specialisation:
             return array.size > 0 and traced_values.dtype_of(array) is None
         return name in self.opaque or name in self.hosted
 
-    def shape_of(self, node: Node) -> np.ndarray:
-        shape = self.shape(node.inputs[0]) or ()
-        if node.op == "Size":
-            return traced_values.integers(math.prod(shape))
-        return traced_values.integers(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))])
-
     def shape(self, name: str) -> tuple[int, ...] | None:
         if not name:
             return None
@@ -377,12 +367,8 @@ class Specialisation:
             self.define(name, t, node.label)
             if half is not None:
                 self.halves[name] = half
-        numbers = {t: traced_values.number(self.known[s]) for t, s in zip(program.inputs, sources, strict=True)
-                   if s in self.known and self.known[s].size == 1}
-        extents = [sizes_in(d) for t in program.tensors for d in t.shape]
-        alone = {next(iter(found)) for found in extents if len(found) == 1}  # other sizes are read from memory
-        numbers = {t: n for t, n in numbers.items() if sizes_in(n) <= alone}
-        slim = embed(program, numbers)
+        slim = embed(program, traced_values.embedded(program, {
+            t: self.known[s] for t, s in zip(program.inputs, sources, strict=True) if s in self.known}))
         inputs = tuple(s for t, s in zip(program.inputs, sources, strict=True) if t in slim.inputs)
         for s in inputs:
             if s in self.known:

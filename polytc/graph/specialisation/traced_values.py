@@ -1,4 +1,4 @@
-"""Known integers that follow from traced sizes (program/traced.py), as arrays of objects: what Shape gives, and what is made of it.
+"""Known integers that follow from traced sizes (program/traces), as arrays of objects: results of Shape, and what follows.
 
     x: f32[n, 12, 64];  Shape(x) -> [n, 12, 64];  Gather(., 0) -> n;  Mul(., 2) -> 2*n
 
@@ -8,15 +8,18 @@ Nodes of a few operators are computed with them. What no row here has is bound l
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from polytc.graph.ir import Node
+from polytc.program.program import Program
 from polytc.program.scalars import DTYPES, I64, DType, from_numpy
-from polytc.program.traced import any_traced as any_traced_in
-from polytc.program.traced import traced
+from polytc.program.traces.traced import traced
+from polytc.program.traces.values import any_traced as any_traced_in
+from polytc.program.traces.values import sizes_in
 
 Values: TypeAlias = "Sequence[np.ndarray | None]"
 
@@ -29,6 +32,13 @@ def integers(numbers: Any) -> np.ndarray:
     found = np.empty(len(several), object)
     found[:] = several
     return found if several is numbers else found.reshape(())
+
+
+def extents(node: Node, shape: tuple[int, ...]) -> np.ndarray:
+    """The result of Shape or Size, of a value of this shape."""
+    if node.op == "Size":
+        return integers(math.prod(shape))
+    return integers(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))])
 
 
 def of_input(array: np.ndarray, sizes: Sequence[Any]) -> np.ndarray:
@@ -66,6 +76,15 @@ def number(array: np.ndarray) -> Any:
     """The one element of an array, as a Python number or a traced one."""
     first = array.reshape(-1)[0]
     return first.item() if isinstance(first, np.generic) else first
+
+
+def embedded(program: Program, known: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The inputs of a program that become numbers in it: those of one element, by name. Numbers that do not follow from extents
+    of its arrays stay in memory, so that one kernel serves them all. known: inputs that are known."""
+    extents = [sizes_in(d) for t in program.tensors for d in t.shape]
+    own = {next(iter(found)) for found in extents if len(found) == 1}
+    numbers = {t: number(a) for t, a in known.items() if a.size == 1}
+    return {t: n for t, n in numbers.items() if sizes_in(n) <= own}
 
 
 def fold(node: Node, values: Values) -> np.ndarray | None:
@@ -175,7 +194,8 @@ INT64 = 7
 """ONNX's number for the type."""
 
 ROWS: dict[str, Callable[[Node, Values], np.ndarray | None]] = {
-    "Constant": lambda node, values: integers(tuple(node.attributes["value_ints"])), "Identity": lambda node, values: values[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
+    "Constant": lambda node, values: integers(tuple(node.attributes["value_ints"])),
+    "Identity": lambda node, values: values[0], "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat,
     "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Reshape": _reshape,
     "Add": _elementwise(lambda a, b: a + b), "Sub": _elementwise(lambda a, b: a - b), "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_divided), "Neg": _elementwise(lambda a: -a), "Abs": _elementwise(abs),

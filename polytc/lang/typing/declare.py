@@ -12,7 +12,7 @@ from polytc.lang.definitions.signatures import accesses, bare_inputs, implied_ou
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.program.scalars import DTYPES, F32, DType
-from polytc.program.traced import whole
+from polytc.program.traces.traced import whole
 from polytc.program.typenames import ALIASES, dtype_of
 
 errors.register(

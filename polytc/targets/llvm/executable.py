@@ -151,8 +151,9 @@ class _Bound:
 
     def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
         """See codegen.target.Native."""
-        self._frame.use(memory)
-        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, self._frame.table_address, self._frame.arena_address, self._team
+        frame = self._frame
+        frame.use(memory)
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, frame.table_address, frame.arena_address, self._team
 
     def slot(self, position: int) -> ctypes.c_int64:
         """See codegen.target.Native."""

@@ -21,7 +21,7 @@ from polytc.graph.onnx.contrib.table import CONTRIB, Contrib
 from polytc.graph.onnx.importer import nodes_of
 from polytc.graph.ranks import rank
 from polytc.graph.user_operators import OWN_TEXTS
-from polytc.program.traced import by_number, is_tracing, named_numbers, number_of_word
+from polytc.program.traces.traced import by_number, is_tracing, named_numbers, number_of_word
 
 DOMAIN = "com.microsoft"
 OPSET = 23
@@ -125,8 +125,8 @@ def definition(node: Node, types: Sequence[tuple[np.dtype, tuple[int, ...]] | No
     inputs = tuple(Value(f"given{i}") for i, a in enumerate(node.inputs) if a)
     outputs = {a: f"made{i}" for i, a in enumerate(node.outputs) if a}
     own = {f: outputs.get(a) or given[a] for f, a in names.items()}
-    nodes = _renamed(body, own, node)
-    return Graph(node.op, tuple(map(_decoded, nodes) if is_tracing() else nodes), inputs, tuple(map(Value, outputs.values())), {})
+    nodes = map(_decoded, _renamed(body, own, node)) if is_tracing() else _renamed(body, own, node)
+    return Graph(node.op, tuple(nodes), inputs, tuple(map(Value, outputs.values())), {})
 
 
 def _parsed(node: Node, known: Contrib, shapes: Mapping[str, Shape], types: Mapping[str, np.dtype]

@@ -8,41 +8,45 @@ formulas at these sizes.
 
 Note: why nothing escapes. A Traced is an `int` for `isinstance` and none for the interpreter, so that whoever needs the number
 itself (an index, a range, an array) has to ask for it, and pins it: the guard is then that it stays the number that it is. In a
-text a word stands for it, which is no number. As a key it is hashed as its number, and equality is noted; that two keys of different numbers stay different is not noted.
-Tables by extents are memories of what was computed, for which that does not matter.
+text a word stands for it, which is no number. As a key it meets others of its number, whose equality is noted, and no plain
+number; that two keys are different is not noted: tables by extents are memories of what was computed, for which that does not
+matter.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NoReturn, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import numpy as np
 
-Atom: TypeAlias = "str | tuple[str, Terms, Terms]"
-"""A size, or ('//', a, b): the quotient of two formulas, rounded down."""
-Monomial: TypeAlias = "tuple[Atom, ...]"
-Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
-"""A sum of `coefficient * product of atoms`, no product twice and no coefficient 0, in a fixed order."""
+from polytc.program.traces.formulas import (
+    Atom,
+    Guard,
+    Terms,
+    add,
+    constant,
+    divide,
+    evaluated,
+    holds,
+    multiply,
+    remainder,
+)
 
 WORD = "traced"
 """Words for formulas are this and a number."""
 
-Guard: TypeAlias = "tuple[Terms, str]"
-"""A formula and what it is compared with 0: '==', '!=', '>' or '<='."""
-
 
 @dataclass
 class Trace:
-    """sizes: their values while tracing; least: the smallest value that each may have, None where it may be any integer. guards:
-    what was decided so far; pinned: the formulas whose numbers somebody asked for; words: what stands for formulas in texts;
-    closed: is it over? Nothing can be decided any more then."""
+    """sizes: their values while tracing; least: the smallest value that each may have, None where it may be any integer.
+    guards: what was decided so far; pinned: the formulas whose numbers somebody asked for; words: what stands for formulas in
+    texts; closed: is it over? Nothing can be decided any more then."""
 
     sizes: Mapping[str, int]
     least: Mapping[str, int | None] = field(default_factory=dict)
@@ -62,7 +66,7 @@ class Trace:
         answer = {"==": value == 0, ">": value > 0}[question]
         low, high = self._bounds(terms)
         always = {"==": low == high == 0, ">": low is not None and low > 0}[question]
-        never = {"==": low is not None and low > 0 or high is not None and high < 0, ">": high is not None and high <= 0}[question]
+        never = high is not None and high < (question == ">") or question == "==" and low is not None and low > 0
         if not always and not never:
             self.guards[terms, question if answer else {"==": "!=", ">": "<="}[question]] = None
         return answer
@@ -70,7 +74,7 @@ class Trace:
     def pin(self, terms: Terms) -> int:
         """The number that a formula is, and stays."""
         value = evaluated(terms, self.sizes)
-        if self.decide(_sum(terms, _constant(-value)), "=="):
+        if self.decide(add(terms, constant(-value)), "=="):
             self.pinned[terms] = None
         return value
 
@@ -113,7 +117,7 @@ class Trace:
         (low, _), (divisor, _) = self._bounds(atom[1]), self._bounds(atom[2])
         if low is None or divisor is None or low < 0 or divisor <= 0:
             return None
-        return low // divisor if atom[2] == _constant(divisor) else 0
+        return low // divisor if atom[2] == constant(divisor) else 0
 
 
 class Traced:
@@ -125,9 +129,7 @@ class Traced:
     def __init__(self, trace: Trace, terms: Terms) -> None:
         self.trace, self.terms = trace, terms
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        return int
+    __class__ = property(lambda self: int)
 
     # ---- arithmetic
 
@@ -136,32 +138,32 @@ class Traced:
         return NotImplemented if theirs is None else made(self.trace, combine(self.terms, theirs))
 
     def __add__(self, other: Any) -> Any:
-        return self._with(other, _sum)
+        return self._with(other, add)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: _sum(a, b, -1))
+        return self._with(other, lambda a, b: add(a, b, -1))
 
     def __rsub__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: _sum(b, a, -1))
+        return self._with(other, lambda a, b: add(b, a, -1))
 
     def __mul__(self, other: Any) -> Any:
-        return self._with(other, _product)
+        return self._with(other, multiply)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        return self._with(other, _quotient)
+        return self._with(_divisor(other), divide)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: _quotient(b, a))
+        return _divisor(self)._with(other, lambda a, b: divide(b, a))
 
     def __mod__(self, other: Any) -> Any:
-        return self._with(other, _remainder)
+        return self._with(_divisor(other), remainder)
 
     def __rmod__(self, other: Any) -> Any:
-        return self._with(other, lambda a, b: _remainder(b, a))
+        return _divisor(self)._with(other, lambda a, b: remainder(b, a))
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -170,7 +172,7 @@ class Traced:
         return other // self, other % self
 
     def __neg__(self) -> Any:
-        return made(self.trace, _sum((), self.terms, -1))
+        return made(self.trace, add((), self.terms, -1))
 
     def __pos__(self) -> Traced:
         return self
@@ -250,12 +252,19 @@ class Traced:
         raise TypeError("a traced integer stays in its process")
 
 
-def whole(n: Any) -> int:
+def _divisor(n: Any) -> Any:
+    """A number that is not 0, which is noted. Raises ZeroDivisionError."""
+    if not n:
+        raise ZeroDivisionError("division of a size by zero")
+    return n
+
+
+def whole(n: Any) -> Any:
     """An integer of any kind as Python's, a traced one as it is."""
     return n if type(n) is Traced else int(n)
 
 
-def formula_text(n: int) -> str:
+def formula_text(n: Any) -> str:
     """The formula of a traced integer as a text, which pins nothing: equal formulas have equal texts."""
     return repr(n.terms) if type(n) is Traced else repr(n)
 
@@ -263,11 +272,6 @@ def formula_text(n: int) -> str:
 def traced(n: object) -> bool:
     """Does a number follow from traced sizes?"""
     return type(n) is Traced
-
-
-def any_traced(thing: Any) -> bool:
-    """Is there a traced integer in a value made of tuples and dataclasses?"""
-    return bool(sizes_in(thing))
 
 
 # ---- the trace of now
@@ -304,10 +308,11 @@ def number_of_word(word: str) -> int:
 def by_number(number: int) -> int:
     """The formula that the word of this number stands for, while something is traced. Raises LookupError."""
     word = f"{WORD}{number}"
-    return named_numbers(word)[word]  # type: ignore[no-any-return]
+    found: int = named_numbers(word)[word]
+    return found
 
 
-# ---- formulas
+# ---- numbers and formulas
 
 def made(trace: Trace, terms: Terms) -> Any:
     """The integer that a formula is: a plain one where it is constant."""
@@ -321,170 +326,5 @@ def terms_of(n: object, trace: Trace) -> Terms | None:
     if type(n) is Traced:
         return n.terms if n.trace is trace else None
     if isinstance(n, bool | int):
-        return _constant(int(n))
-    return _constant(int(n)) if isinstance(n, np.integer) else None
-
-
-def _constant(n: int) -> Terms:
-    return (((), n),) if n else ()
-
-
-def _ordered(total: Mapping[Monomial, int]) -> Terms:
-    return tuple(sorted(((p, c) for p, c in total.items() if c), key=lambda t: (len(t[0]), repr(t[0]))))
-
-
-def _sum(a: Terms, b: Terms, factor: int = 1) -> Terms:
-    total = dict(a)
-    for product, c in b:
-        total[product] = total.get(product, 0) + factor * c
-    return _ordered(total)
-
-
-def _product(a: Terms, b: Terms) -> Terms:
-    total: dict[Monomial, int] = {}
-    for p, c in a:
-        for q, d in b:
-            both = tuple(sorted((*p, *q), key=repr))
-            total[both] = total.get(both, 0) + c * d
-    return _ordered(total)
-
-
-def _quotient(a: Terms, b: Terms) -> Terms:
-    """a // b: whole multiples of a divisor of one term are taken out. (2*n*m + n + 4) // n = 2*m + 1 + 4 // n."""
-    if not b:
-        raise ZeroDivisionError("division of a size by zero")
-    outside: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for product, c in a:
-        left = _without(product, b[0][0]) if len(b) == 1 and c % b[0][1] == 0 else None
-        if left is None:
-            rest[product] = c
-        else:
-            outside[left] = outside.get(left, 0) + c // b[0][1]
-    constant = rest.get((), 0)
-    if len(b) == 1 and not b[0][0] and constant:  # (n + 7) // 4 = (n + 3) // 4 + 1
-        outside[()] = outside.get((), 0) + constant // b[0][1]
-        rest[()] = constant % b[0][1]
-    inner = _ordered(rest)
-    if not inner:
-        return _ordered(outside)
-    if all(not p for p, _ in (*inner, *b)):
-        return _sum(_ordered(outside), _constant(inner[0][1] // b[0][1]))
-    atom: Atom = ("//", inner, b)
-    return _sum(_ordered(outside), (((atom,), 1),))
-
-
-def _remainder(a: Terms, b: Terms) -> Terms:
-    return _sum(a, _product(_quotient(a, b), b), -1)
-
-
-def _without(product: Monomial, factor: Monomial) -> Monomial | None:
-    """A product without some of its atoms; None if it has them not all."""
-    left = list(product)
-    for atom in factor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def evaluated(terms: Terms, sizes: Mapping[str, int]) -> int:
-    """The number that a formula is for given sizes."""
-    return sum(c * math.prod(_atom(a, sizes) for a in product) for product, c in terms)
-
-
-def sizes_in(thing: Any) -> set[str]:
-    """The sizes that occur in a value made of tuples and dataclasses."""
-    if type(thing) is Traced:
-        return size_names([thing.terms])
-    if isinstance(thing, tuple):
-        return set().union(*map(sizes_in, thing))
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return set().union(*(sizes_in(getattr(thing, f.name)) for f in fields(thing)))
-    return set()
-
-
-def size_names(formulas: Iterable[Terms]) -> set[str]:
-    """The sizes in some formulas."""
-    return {n for terms in formulas for product, _ in terms for atom in product
-            for n in ([atom] if isinstance(atom, str) else size_names(atom[1:]))}
-
-
-def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
-    """Do these sizes meet a guard?"""
-    terms, question = guard
-    try:
-        value = evaluated(terms, sizes)
-    except ZeroDivisionError:
-        return False
-    return {"==": value == 0, "!=": value != 0, ">": value > 0, "<=": value <= 0}[question]
-
-
-def _atom(atom: Atom, sizes: Mapping[str, int]) -> int:
-    return sizes[atom] if isinstance(atom, str) else evaluated(atom[1], sizes) // evaluated(atom[2], sizes)
-
-
-# ---- values made of traced integers
-
-def at(thing: Any, sizes: Mapping[str, int]) -> Any:
-    """A value made of tuples and dataclasses for given sizes."""
-    if type(thing) is Traced:
-        return evaluated(thing.terms, sizes)
-    if isinstance(thing, tuple):
-        items = tuple(at(x, sizes) for x in thing)
-        return items if any(a is not b for a, b in zip(items, thing, strict=True)) else thing
-    if is_dataclass(thing) and not isinstance(thing, type):
-        old = {f.name: getattr(thing, f.name) for f in fields(thing)}
-        new = {n: at(x, sizes) for n, x in old.items()}
-        return type(thing)(**new) if any(new[n] is not old[n] for n in old) else thing
-    return thing
-
-
-class Formulas:
-    """Formulas as a function of sizes, compiled once. names: of the sizes that they follow from."""
-
-    def __init__(self, names: Iterable[str], formulas: Iterable[int]) -> None:
-        self.names = tuple(names)
-        place = _places(self.names)
-        values = [_source(n.terms, place) if type(n) is Traced else str(int(n)) for n in formulas]
-        self._values = _function(", ".join(place.values()), f"({''.join(f'{v}, ' for v in values)})")
-
-    def values(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The formulas for these sizes."""
-        found: tuple[int, ...] = self._values(*(sizes[n] for n in self.names))
-        return found
-
-
-class Guards:
-    """The guards of a trace as a function of sizes, compiled once."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.names = tuple(trace.sizes)
-        place = _places(self.names)
-        tests = [f"{place[n]} >= {low}" for n, low in trace.least.items() if low is not None]
-        tests += [f"{_source(terms, place)} {question} 0" for terms, question in trace.guards]
-        self._met = _function(", ".join(place.values()), " and ".join(tests) or "True")
-
-    def met(self, sizes: Mapping[str, int]) -> bool:
-        """Do these sizes meet all of them?"""
-        try:
-            return bool(self._met(*(sizes[n] for n in self.names)))
-        except ZeroDivisionError:
-            return False
-
-
-def _places(names: Iterable[str]) -> dict[str, str]:
-    return {n: f"s{k}" for k, n in enumerate(names)}
-
-
-@functools.lru_cache(maxsize=256)
-def _function(arguments: str, body: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = eval(f"lambda {arguments}: {body}")
-    return found
-
-
-def _source(terms: Terms, place: Mapping[str, str]) -> str:
-    """A formula in Python's notation."""
-    def atom(a: Atom) -> str:
-        return place[a] if isinstance(a, str) else f"({_source(a[1], place)} // {_source(a[2], place)})"
-    return f"({' + '.join('*'.join([str(c), *map(atom, product)]) for product, c in terms) or '0'})"
+        return constant(int(n))
+    return constant(int(n)) if isinstance(n, np.integer) else None
