@@ -91,7 +91,7 @@ class OpenGraph:
         values = {n: np.asarray(arrays[n]) for n in sorted(own)} if arrays is not None else {}
         elements = {name: n for v, a in values.items() for name, n in zip(_places(v, a), a.reshape(-1).tolist())}
         sizes = {**extents, **elements}
-        if not sizes or len(values) < len(own):
+        if len(values) < len(own):
             return None
         subject = (tuple(size_samples.types_at(self.graph.inputs, types, {n: n for n in extents}).items()),  # type: ignore
                    tuple((n, a.shape, a.tobytes()) for n, a in fixed.items()))
@@ -128,9 +128,11 @@ class OpenGraph:
                 if part.rest is not None or part.hosts or part.known or not part.plan.lasting:
                     return None
                 plan = share_numbers(fuse(part.plan)) if o.fusion else part.plan
-                points = size_samples.points(trace.sizes, o.typical, trace.met)
-                if extents and (not points or size_names(trace.pinned) & extents.keys()):
+                if not trace.sizes or size_names(trace.pinned) & extents.keys():
                     return None  # no other extents have it
+                points = size_samples.points(trace.sizes, o.typical, trace.met)
+                # programs may be the same for others where the plan is one of few sizes
+                points = points or size_samples.points(trace.sizes, o.typical, trace.admits)
                 return open_plans.compiled(plan, trace, o.kernels, o.licence, points, self._tell(plan))
         except NeedsValue:
             raise

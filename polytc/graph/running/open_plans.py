@@ -113,7 +113,7 @@ class OpenPlan:
     def _code(self, step: Step, given: Sequence[int], counts: Sequence[int], sizes: Sizes) -> Any:
         """The code of a step for given sizes."""
         if step.code is None:
-            return self.kernels.start(at(step.program, sizes)).result()
+            return self.kernels.settled(at(step.program, sizes)).result()
         if step.sizes is None:
             return step.code
         if step.resizable:
@@ -129,7 +129,7 @@ def compiled(plan: Plan, trace: Trace, kernels: OpenKernels, licence: Licence, p
     for k, program in enumerate(instance.compiled_programs(plan, licence)):
         tell(k)
         if not any_traced(program):
-            found.append((program, kernels.start(program), None))
+            found.append((program, kernels.settled(program), None))
             continue
         small = all(t.size <= LARGEST for t in program.tensors)
         made = kernels.traced(program, points, trace) if small else None

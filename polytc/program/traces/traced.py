@@ -80,8 +80,11 @@ class Trace:
 
     def met(self, sizes: Mapping[str, int]) -> bool:
         """Do these sizes meet the guards so far?"""
-        return all(holds(guard, sizes) for guard in self.guards) and all(
-            sizes[n] >= least for n, least in self.least.items() if least is not None)
+        return self.admits(sizes) and all(holds(guard, sizes) for guard in self.guards)
+
+    def admits(self, sizes: Mapping[str, int]) -> bool:
+        """May sizes be as small as these?"""
+        return all(sizes[n] >= least for n, least in self.least.items() if least is not None)
 
     def word(self, terms: Terms) -> str:
         """What stands for a formula in a text of the language, see `numbers_in`."""

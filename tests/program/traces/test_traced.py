@@ -76,8 +76,9 @@ def test_comparisons_become_guards_unless_all_sizes_answer_alike() -> None:
     assert [t.met({"n": k}) for k in (7, 8, 9, 10)] == [False, False, True, True]
 
 
-@pytest.mark.parametrize("ask", [int, float, range, lambda n: np.zeros((n, 2)), lambda n: np.arange(4)[n % 3:], lambda n: [0] * n,
-                                 lambda n: n ** 2, lambda n: np.array([n], np.int64), lambda n: format(n, "d")])
+@pytest.mark.parametrize("ask", [int, float, range, lambda n: np.zeros((n, 2)), lambda n: np.arange(4)[n % 3:],
+                                 lambda n: [0] * n, lambda n: n ** 2, lambda n: np.array([n], np.int64),
+                                 lambda n: format(n, "d")])
 def test_whoever_asks_for_the_number_pins_it(ask: Callable[[Any], object]) -> None:
     t = trace(n=5)
     ask(t.size("n"))
