@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from polytc.graph.ir import Node
+from polytc.program import type_promotion
 from polytc.program.program import Program
-from polytc.program.scalars import DTYPES, I64, DType, from_numpy
+from polytc.program.scalars import DTYPES, I32, I64, DType, from_numpy
 from polytc.program.traces.traced import traced
 from polytc.program.traces.values import any_traced as any_traced_in
 from polytc.program.traces.values import sizes_in
@@ -45,9 +46,15 @@ def of_input(array: np.ndarray, sizes: Sequence[Any]) -> np.ndarray:
     """The elements of an input of integers as sizes. An array of objects says what other integers than i64 they are."""
     dtype = from_numpy(array.dtype)
     assert dtype is not None, "sizes of no type"
-    found = np.empty(array.size, np.dtype("O", metadata={"of": dtype.name}) if dtype != I64 else object)
+    found = np.empty(array.size, object)
     found[:] = sizes
-    return found.reshape(array.shape)
+    return _of_type(found.reshape(array.shape), dtype)
+
+
+def _of_type(array: np.ndarray, dtype: DType) -> np.ndarray:
+    found = np.empty(array.shape, object if dtype == I64 else np.dtype("O", metadata={"of": dtype.name}))
+    found.reshape(-1)[:] = list(array.reshape(-1))
+    return found
 
 
 def is_traced(array: np.ndarray | None) -> bool:
@@ -90,13 +97,16 @@ def embedded(program: Program, known: Mapping[str, np.ndarray]) -> dict[str, Any
 def fold(node: Node, values: Values) -> np.ndarray | None:
     """The result of a node with traced integers among its inputs; None where no row has it."""
     row = ROWS.get(node.op)
-    narrow = any(v is not None and v.dtype.metadata for v in values)
-    if row is None or len([n for n in node.outputs if n]) != 1 or narrow and node.op not in ("Cast", "Identity"):
+    if row is None or len([n for n in node.outputs if n]) != 1:
         return None
     found = row(node, [None if v is None else v.astype(object) if v.dtype.kind in "iu" else v for v in values])
     if found is None or found.dtype != object:
         return found
-    return found if is_traced(found) else found.astype(np.int64)
+    dtype = CASTS[node.attributes["to"]] if node.op == "Cast" else next(
+        (d for v in values if v is not None and is_traced(v) for d in [dtype_of(v)] if d is not None), I64)
+    if not is_traced(found):
+        return found.astype(dtype.numpy)
+    return _of_type(found, dtype) if all(type_promotion.holds(n, dtype) for n in found.reshape(-1)) else None
 
 
 def _elementwise(f: Callable[..., Any], result: type = object) -> Callable[[Node, Values], np.ndarray | None]:
@@ -172,11 +182,7 @@ def _reshape(node: Node, values: Values) -> np.ndarray | None:
 
 
 def _cast(node: Node, values: Values) -> np.ndarray | None:
-    if values[0] is None or node.attributes.get("to") != INT64 or values[0].dtype != object:
-        return None
-    found = np.empty(values[0].shape, object)
-    found.reshape(-1)[:] = list(values[0].reshape(-1))
-    return found
+    return values[0] if values[0] is not None and values[0].dtype == object and node.attributes.get("to") in CASTS else None
 
 
 def _reduced(f: Callable[[Any, Any], Any], start: int) -> Callable[[Node, Values], np.ndarray | None]:
@@ -190,8 +196,8 @@ def _reduced(f: Callable[[Any, Any], Any], start: int) -> Callable[[Node, Values
     return row
 
 
-INT64 = 7
-"""ONNX's number for the type."""
+CASTS = {6: I32, 7: I64}
+"""The types that sizes are cast to, by ONNX's numbers."""
 
 ROWS: dict[str, Callable[[Node, Values], np.ndarray | None]] = {
     "Constant": lambda node, values: integers(tuple(node.attributes["value_ints"])),

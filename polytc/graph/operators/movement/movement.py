@@ -34,8 +34,8 @@ def transpose(site: Site) -> Lowering:
 def concat(site: Site) -> Lowering:
     shapes = [site.shape(i) for i in range(len(site.shapes))]
     axis = site.axis(site.attr("axis", 1), len(shapes[0]))
-    others = {(*s[:axis], *s[axis + 1:]) for s in shapes}
-    if len(others) != 1:
+    first, *others = ((*s[:axis], *s[axis + 1:]) for s in shapes)
+    if any(other != first for other in others):
         raise site.misfit(f"the inputs differ in another axis than {axis}")
     full = [i for i, s in enumerate(shapes) if s[axis]]
     if len(full) == 1:
