@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -22,6 +23,9 @@ FAR = (960, 240, 96, 32)
 
 NEAR = (3, 5, 7, 11, 13)
 """What all sizes are moved by at once, each by another number, or else by the same times 32."""
+
+NEAREST = (1, 3)
+"""What each size is moved by besides, where that is allowed."""
 
 SMALL = (12, 5, 3, 2, 1, -1, -2, -3)
 """Moves that are tried last, where a size is confined to a few numbers."""
@@ -100,8 +104,14 @@ def plans(sizes: Mapping[str, int], typical: Mapping[str, int], build: Build) ->
 
 def points(sizes: Mapping[str, int], typical: Mapping[str, int], allowed: Callable[[Mapping[str, int]], bool]
            ) -> list[Mapping[str, int]]:
-    """Sizes around these in a region of them, the first ones those that code should be fast for; [] as in `plans`."""
-    return samples(sizes, typical, lambda point: dict(point) if allowed(point) else None, (*FAR, *SMALL))
+    """Sizes around these in a region of them, the first ones those that code should be fast for; [] as in `plans`. Multiples
+    tell little of quotients: some are odd."""
+    found: list[Mapping[str, int]] = samples(
+        sizes, typical, lambda point: dict(point) if allowed(point) else None, (*FAR, *SMALL))
+    for n, step in itertools.product(found[0] if found else (), NEAREST):
+        point = {**found[0], n: found[0][n] + step}
+        found += [point] if point not in found and allowed(point) else []
+    return found
 
 
 def samples(sizes: Mapping[str, int], typical: Mapping[str, int], build: Callable[[Mapping[str, int]], T | None],

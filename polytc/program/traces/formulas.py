@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
-Atom: TypeAlias = "str | tuple[str, Terms, Terms]"
-"""A size, or ('//', a, b): the quotient of two formulas, rounded down."""
+
+class Quotient:
+    """The quotient of two formulas, rounded down. There is one object for equal ones, see `quotient`. name: unlike those of all
+    others, and of sizes."""
+
+    __slots__ = ("__weakref__", "a", "b", "name")
+
+    def __init__(self, a: Terms, b: Terms, name: str) -> None:
+        self.a, self.b, self.name = a, b, name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_QUOTIENTS: WeakValueDictionary[tuple[Terms, Terms], Quotient] = WeakValueDictionary()
+_COUNT = itertools.count()
+
+
+def quotient(a: Terms, b: Terms) -> Quotient:
+    """The object for the quotient of two formulas."""
+    found = _QUOTIENTS.get((a, b))
+    return _QUOTIENTS.setdefault((a, b), Quotient(a, b, f"//{next(_COUNT)}")) if found is None else found
+
+
+Atom: TypeAlias = "str | Quotient"
+"""A size or a quotient."""
 Monomial: TypeAlias = "tuple[Atom, ...]"
 Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 """A sum of `coefficient * product of atoms`, no product twice and no coefficient 0, in a fixed order."""
@@ -22,7 +48,16 @@ def constant(n: int) -> Terms:
 
 
 def _ordered(total: Mapping[Monomial, int]) -> Terms:
-    return tuple(sorted(((p, c) for p, c in total.items() if c), key=lambda t: (len(t[0]), repr(t[0]))))
+    return tuple(sorted(((p, c) for p, c in total.items() if c), key=_place))
+
+
+def _place(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
+    """Where a term stands in a formula."""
+    return len(term[0]), [_name(atom) for atom in term[0]]
+
+
+def _name(atom: Atom) -> str:
+    return atom if isinstance(atom, str) else atom.name
 
 
 def add(a: Terms, b: Terms, factor: int = 1) -> Terms:
@@ -38,7 +73,7 @@ def multiply(a: Terms, b: Terms) -> Terms:
     total: dict[Monomial, int] = {}
     for p, c in a:
         for q, d in b:
-            both = tuple(sorted((*p, *q), key=repr))
+            both = tuple(sorted((*p, *q), key=_name))
             total[both] = total.get(both, 0) + c * d
     return _ordered(total)
 
@@ -65,8 +100,7 @@ def divide(a: Terms, b: Terms) -> Terms:
         return _ordered(outside)
     if all(not p for p, _ in (*inner, *b)):
         return add(_ordered(outside), constant(inner[0][1] // b[0][1]))
-    atom: Atom = ("//", inner, b)
-    return add(_ordered(outside), (((atom,), 1),))
+    return add(_ordered(outside), (((quotient(inner, b),), 1),))
 
 
 def remainder(a: Terms, b: Terms) -> Terms:
@@ -92,7 +126,7 @@ def evaluated(terms: Terms, sizes: Mapping[str, int]) -> int:
 def size_names(formulas: Iterable[Terms]) -> set[str]:
     """The sizes in some formulas."""
     return {n for terms in formulas for product, _ in terms for atom in product
-            for n in ([atom] if isinstance(atom, str) else size_names(atom[1:]))}
+            for n in ([atom] if isinstance(atom, str) else size_names((atom.a, atom.b)))}
 
 
 def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
@@ -106,11 +140,11 @@ def holds(guard: Guard, sizes: Mapping[str, int]) -> bool:
 
 
 def _atom(atom: Atom, sizes: Mapping[str, int]) -> int:
-    return sizes[atom] if isinstance(atom, str) else evaluated(atom[1], sizes) // evaluated(atom[2], sizes)
+    return sizes[atom] if isinstance(atom, str) else evaluated(atom.a, sizes) // evaluated(atom.b, sizes)
 
 
 def source(terms: Terms, place: Mapping[str, str]) -> str:
     """A formula in Python's notation."""
     def atom(a: Atom) -> str:
-        return place[a] if isinstance(a, str) else f"({source(a[1], place)} // {source(a[2], place)})"
+        return place[a] if isinstance(a, str) else f"({source(a.a, place)} // {source(a.b, place)})"
     return f"({' + '.join('*'.join([str(c), *map(atom, product)]) for product, c in terms) or '0'})"

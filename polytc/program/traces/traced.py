@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,13 +26,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from polytc.program.traces.formulas import (
-    Atom,
     Guard,
+    Quotient,
     Terms,
     add,
     constant,
     divide,
-    evaluated,
     holds,
     multiply,
     remainder,
@@ -55,6 +54,10 @@ class Trace:
     words: dict[Terms, str] = field(default_factory=dict)
     closed: bool = False
 
+    def __post_init__(self) -> None:
+        self._answers: dict[Guard, tuple[bool, Guard | None]] = {}
+        self._numbers: dict[Quotient, tuple[int, int | None]] = {}
+
     def size(self, name: str) -> Any:
         """The size as a traced integer."""
         return Traced(self, (((name,), 1),))
@@ -62,18 +65,28 @@ class Trace:
     def decide(self, terms: Terms, question: str) -> bool:
         """Is `terms question 0` so, at the sizes of the trace? Noted unless it is so for all sizes."""
         assert not self.closed, f"a size was looked at after its trace: {terms} {question} 0"
-        value = evaluated(terms, self.sizes)
+        known = self._answers.get((terms, question))
+        answer, guard = self._answers.setdefault((terms, question), self._answer(terms, question)) if known is None else known
+        if guard is not None:
+            self.guards[guard] = None
+        return answer
+
+    def _answer(self, terms: Terms, question: str) -> tuple[bool, Guard | None]:
+        """What is so at the sizes of the trace, and what it depends on; None where it is so for all sizes."""
+        value = self.value(terms)
         answer = {"==": value == 0, ">": value > 0}[question]
         low, high = self._bounds(terms)
         always = {"==": low == high == 0, ">": low is not None and low > 0}[question]
         never = high is not None and high < (question == ">") or question == "==" and low is not None and low > 0
-        if not always and not never:
-            self.guards[terms, question if answer else {"==": "!=", ">": "<="}[question]] = None
-        return answer
+        return answer, None if always or never else (terms, question if answer else {"==": "!=", ">": "<="}[question])
+
+    def value(self, terms: Terms) -> int:
+        """The number that a formula is at the sizes of the trace."""
+        return sum(c * math.prod(self.sizes[a] if isinstance(a, str) else self._quotient(a)[0] for a in p) for p, c in terms)
 
     def pin(self, terms: Terms) -> int:
         """The number that a formula is, and stays."""
-        value = evaluated(terms, self.sizes)
+        value = self.value(terms)
         if self.decide(add(terms, constant(-value)), "=="):
             self.pinned[terms] = None
         return value
@@ -108,19 +121,20 @@ class Trace:
         low: int | None = 0
         high: int | None = 0
         for product, c in terms:
-            least = math.prod(n if n is not None and n >= 0 else -1 for n in map(self._least, product)) if all(
-                (n := self._least(a)) is not None and n >= 0 for a in product) else None
+            factors = [self.least.get(a) if isinstance(a, str) else self._quotient(a)[1] for a in product]
+            least = math.prod(n for n in factors if n is not None) if all(n is not None and n >= 0 for n in factors) else None
             low = None if low is None or least is None or c < 0 and product else low + c * least
             high = None if high is None or least is None or c > 0 and product else high + c * least
         return low, high
 
-    def _least(self, atom: Atom) -> int | None:
-        if isinstance(atom, str):
-            return self.least.get(atom)
-        (low, _), (divisor, _) = self._bounds(atom[1]), self._bounds(atom[2])
-        if low is None or divisor is None or low < 0 or divisor <= 0:
-            return None
-        return low // divisor if atom[2] == constant(divisor) else 0
+    def _quotient(self, q: Quotient) -> tuple[int, int | None]:
+        """The number that a quotient is at the sizes of the trace, and the smallest that it may be; None: it is not known."""
+        if q not in self._numbers:
+            (low, _), (divisor, _) = self._bounds(q.a), self._bounds(q.b)
+            least = None if low is None or divisor is None or low < 0 or divisor <= 0 else \
+                low // divisor if q.b == constant(divisor) else 0
+            self._numbers[q] = self.value(q.a) // self.value(q.b), least
+        return self._numbers[q]
 
 
 class Traced:
@@ -217,7 +231,7 @@ class Traced:
         return not self.trace.decide(self.terms, "==")
 
     def __hash__(self) -> int:
-        return hash((WORD, evaluated(self.terms, self.trace.sizes)))  # no plain number's: memories of programs keep them apart
+        return hash((WORD, self.trace.value(self.terms)))  # no plain number's: memories of programs keep them apart
 
     # ---- the number itself
 
@@ -265,6 +279,13 @@ def _divisor(n: Any) -> Any:
 def whole(n: Any) -> Any:
     """An integer of any kind as Python's, a traced one as it is."""
     return n if type(n) is Traced else int(n)
+
+
+def same_extents(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Are these the same numbers? Plain ones are looked at first, so that nothing is noted where they tell."""
+    pairs = list(zip(a, b))
+    plain = [(x, y) for x, y in pairs if not traced(x) and not traced(y)]
+    return len(a) == len(b) and all(x == y for x, y in plain) and all(x == y for x, y in pairs)
 
 
 def formula_text(n: Any) -> str:
