@@ -231,3 +231,13 @@ def test_indices_are_checked_without_open_plans(counts: Counts) -> None:
     with pytest.raises(IndexError, match="E418"):
         model.run(None, {"ids": np.full((2, 21), 9)})
     assert counts.traced == 0
+
+
+def test_a_target_of_another_kind_has_open_plans(counts: Counts, runtime: Runtime) -> None:
+    case = MODELS["recogniser"]
+    made = case.make()
+    model = polytc.load_onnx(made).compile(target="interp", symbolic=True)
+    for size in case.sizes[:3]:
+        feeds = case.feeds(size)
+        agree(model.run(None, feeds), runtime(made, feeds))
+    assert (counts.traced, counts.specialised) == (1, 0)
