@@ -54,6 +54,10 @@ def check_request(text: str) -> None:
             "another one is the text or the file that polytc.schedule makes, or isl's YAML"])
 
 
+KEPT = 16
+"""Sets of shapes and values that a model keeps code and memory for, unless it is told another number."""
+
+
 def check_threads(threads: int | None) -> int | None:
     """`threads` if it is None or an int from 1 to THREADS; E410 else."""
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -61,6 +65,13 @@ def check_threads(threads: int | None) -> int | None:
     if threads is not None and threads > THREADS:
         raise _refused(f"threads={threads} is more than {THREADS}", "one for each of the machine's cores is most useful")
     return None if threads is None else int(threads)
+
+
+def check_kept(kept: int) -> int:
+    """`kept` if it is an int from 1 on; E410 else."""
+    if isinstance(kept, bool) or not isinstance(kept, (int, np.integer)) or kept < 1:
+        raise _refused(f"kept must be a positive integer, not {kept!r}")
+    return int(kept)
 
 
 def check_algebra(algebra: str | None) -> str:

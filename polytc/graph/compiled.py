@@ -15,7 +15,8 @@ from polytc import processors
 from polytc.arguments import check_target
 from polytc.graph.ir import Graph
 from polytc.graph.operators.binding import NeedsValue
-from polytc.graph.parts import Options, PartitionedModel, Ready
+from polytc.graph.part_options import Options
+from polytc.graph.parts import PartitionedModel, Ready
 from polytc.graph.plan import Array
 from polytc.graph.running import profiling
 from polytc.graph.running.executables import compiler_for, machine_for, tests_on_host
@@ -36,14 +37,14 @@ class Compiled:
         self.kernels = OpenKernels(start) if c.symbolic and c.target != "evaluate" else None
         self.options = Options(start if self.kernels is None else self.kernels.compile, c.licence, c.fusion,
                                c.strict, c.progress, machine_for(c.target) if c.layouts else None, self.kernels, c.typical,
-                               guards=tests_on_host(c.target), checked=c.checked)
+                               guards=tests_on_host(c.target), checked=c.checked, kept=c.kept)
         self.partitioned = PartitionedModel(graph, self.options)
 
     def again(self) -> Compiled:
         """The same with memory of its own."""
         other = object.__new__(Compiled)
         other.__dict__.update(self.__dict__)
-        other.partitioned = PartitionedModel(self.graph, self.options)
+        other.partitioned = PartitionedModel(self.graph, self.options, opened=self.partitioned.opened)
         return other
 
     def prepare(self, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, np.ndarray] | None = None) -> Ready:

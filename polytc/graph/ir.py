@@ -189,9 +189,14 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
     return found
 
 
-def sources(graph: Graph, name: str) -> set[str]:
-    """The inputs of the graph that a value is computed from; reading only the shape of a value needs none."""
-    makers = {output: node for node in graph.nodes for output in node.outputs}
+def makers(graph: Graph) -> dict[str, Node]:
+    """The node that makes each value."""
+    return {output: node for node in graph.nodes for output in node.outputs}
+
+
+def sources(makers: Mapping[str, Node], name: str) -> set[str]:
+    """The values that a value is computed from, itself included; reading only the shape of a value needs none. makers: the
+    nodes, by their outputs."""
     seen: set[str] = set()
     todo = [name]
     while todo:
@@ -200,7 +205,7 @@ def sources(graph: Graph, name: str) -> set[str]:
             seen.add(each)
             node = makers.get(each)
             todo += reads(node) if node is not None and node.op not in ("Shape", "Size") else ()
-    return seen & {v.name for v in graph.inputs}
+    return seen
 
 
 def without_dead_nodes(graph: Graph) -> Graph:

@@ -19,7 +19,7 @@ from polytc.graph.running.instance import Progress
 from polytc.graph.storing import stored
 from polytc.graph.storing.stored import Choices, Start
 from polytc.native import forks
-from polytc.options import check_checked, check_licence, check_threads, check_typical
+from polytc.options import KEPT, check_checked, check_kept, check_licence, check_threads, check_typical
 
 if TYPE_CHECKING:
     from polytc.codegen.target import Target
@@ -275,8 +275,8 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
                   shapes: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None = None,
                   fusion: bool = True, progress: Progress | None = None, algebra: str | None = None, strict: bool = False,
                   layouts: bool = True, symbolic: bool = False, typical: Mapping[str, int] | None = None,
-                  fast: bool = False, checked: bool | None = None, machine: str | os.PathLike[str] | Machine | None = None
-                  ) -> Model:
+                  fast: bool = False, checked: bool | None = None, machine: str | os.PathLike[str] | Machine | None = None,
+                  kept: int = KEPT) -> Model:
     """A Model for `graph`.
 
     target: 'cpu', 'opencl', 'c', 'interp', 'evaluate' (the slow reference), or a Target (see polytc.compile).
@@ -290,14 +290,15 @@ def compile_graph(graph: Graph, target: str | Target = "cpu", threads: int | Non
     refuse, with E605 or E608, whatever onnx's evaluator would have to run. layouts: False stores inner values as the model
     says, with channels first, too. checked: indices that leave the axis they are for raise IndexOutOfBounds, an IndexError that
     names node, input and element, when the run is over; None is what POLYTC_CHECK_INDICES says (see docs/onnx.md).
-    machine: what kernels are made for, as in polytc.compile.
+    machine: what kernels are made for, as in polytc.compile. kept: how many sets of shapes, and of values that decide shapes,
+    the model keeps code and memory for; of more, those not met for the longest time are made again.
     """
     if machine is not None:
         from polytc.arguments import check_machine  # the compiler is large, as above
 
         target = check_machine(target, machine)
     choices = Choices(target, check_threads(threads), fusion, check_licence(algebra, fast), strict, layouts, symbolic,
-                      check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress)
+                      check_typical(typical or {}, _sizes(graph)), check_checked(checked), progress, check_kept(kept))
     model = Model(graph, choices)
     sets = shapes if isinstance(shapes, list | tuple) and shapes else [shapes]
     for each in sets:

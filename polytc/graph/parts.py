@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,50 +17,32 @@ from polytc import errors, garbage
 from polytc.disk.mapped import changed
 from polytc.errors import CompileError, ModelError, fail
 from polytc.graph.hosts import Host, Repeat, Work
-from polytc.graph.ir import Graph, sources
+from polytc.graph.ir import Graph, makers, sources
+from polytc.graph.open_graph import OpenGraph
 from polytc.graph.operators.binding import NeedsValue
+from polytc.graph.part_options import Options
 from polytc.graph.plan import Array, Plan, type_of
 from polytc.graph.planning import banded_constants, layouts, size_samples
 from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.planning.shared_numbers import share_numbers
 from polytc.graph.running import instance
-from polytc.graph.running.executables import Compile, compiler_for
-from polytc.graph.running.instance import Instance, Progress
+from polytc.graph.running.executables import compiler_for
+from polytc.graph.running.instance import Instance
 from polytc.graph.running.loop_operators import loop_work
-from polytc.graph.running.open_kernels import OpenKernels
+from polytc.graph.running.open_plans import OpenPlan
 from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.specialisation.part import Part
 from polytc.graph.specialisation.specialise import specialise
 from polytc.machine import Machine
-from polytc.options import NONE, Licence
 from polytc.runtime.lru_cache import LRUCache
 
 errors.register(E614="model file that was written to")
 
 INSTANCES = 16
-"""Sets of types and values that a graph keeps code and memory for; of more, the least recently used are made again."""
+"""Sets of types and values that the body of a loop is compiled for."""
 
 LARGEST_DERIVED = 8
 """Elements of each input that a value which decides shapes may be computed from, if that is to be done while specialising."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How parts become code. compile: programs to code; licence: what it may do to digits; strict: nothing is left to onnx's
-    evaluator; machine: whose vectors decide how inner values are stored, None where they are stored as the model says.
-    kernels: those for all sizes, where sizes stay open; typical: sizes for which these should be fast. guards: may calls have
-    some? checked: are indices looked at?"""
-
-    compile: Compile
-    licence: Licence = NONE
-    fusion: bool = True
-    strict: bool = False
-    progress: Progress | None = None
-    machine: Machine | None = None
-    kernels: OpenKernels | None = None
-    typical: Mapping[str, int] = field(default_factory=dict)
-    guards: bool = True
-    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,22 +74,29 @@ class Ready:
             yield from known[-1][1].chain()
 
 
+def _ready_at(plan: OpenPlan, sizes: Sequence[tuple[str, int]]) -> Ready:
+    """A plan for all sizes with its code for some."""
+    return Ready(Part(plan.plan), plan.instance(sizes), (), (), None)
+
+
 class PartitionedModel:
     """A graph for any inputs. Not to be used by two threads at once."""
 
     def __init__(self, graph: Graph, options: Options, late: frozenset[str] = frozenset(), *, derived: bool = True,
-                 most: int | None = None) -> None:
+                 most: int | None = None, opened: OpenGraph | None = None) -> None:
         """late: inputs that are compiled in by value; others are added when they turn out to decide shapes. derived: may inputs
         be compiled in from which such values are computed? most: how many sets of types and values are compiled; what comes
-        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end."""
+        after runs on the language's evaluator, so that a loop whose shapes change does not compile without end. opened: the
+        plans for all sizes of another model of the graph."""
         self.graph, self.options = graph, options
-        self.known: LRUCache[object, Ready] = LRUCache(INSTANCES)
-        self._recent: LRUCache[object, Ready] = LRUCache(INSTANCES)
+        self.known: LRUCache[object, Ready] = LRUCache(options.kept)
+        self._recent: LRUCache[object, Ready] = LRUCache(options.kept)
         self._last: RunFastPath | None = None
         self._inputs = [v.name for v in graph.inputs]
         self._fixed = set(late)
         self._derived = derived
         self._left = most
+        self.opened = OpenGraph(graph, options, derived) if opened is None else opened
 
     def ready(self, values: Mapping[str, Any]) -> Ready:
         """Code for these inputs."""
@@ -116,13 +105,18 @@ class PartitionedModel:
         found = self._recent.get(key)
         if found is not None:
             return found
-        fixed = len(self._fixed)
+        fixed = len(self._by_contents)
         found = self.prepare({n: type_of(a) for n, a in zip(self._inputs, arrays, strict=True)}, values)
-        return self._recent.put(key, found) if fixed == len(self._fixed) else found
+        return self._recent.put(key, found) if fixed == len(self._by_contents) else found
+
+    @property
+    def _by_contents(self) -> set[str]:
+        """The inputs whose contents decide which code runs."""
+        return self._fixed | self.opened.values
 
     def _key(self, arrays: Sequence[Any], values: Mapping[str, Any]) -> object:
         return (*[(a.dtype, a.shape) if type(a) is np.ndarray else None for a in arrays],
-                *[np.asarray(values[n]).tobytes() for n in sorted(self._fixed)])
+                *[np.asarray(values[n]).tobytes() for n in sorted(self._by_contents)])
 
     @garbage.seldom_collected()
     def prepare(self, types: Mapping[str, Array | None], values: Mapping[str, Any] | None = None) -> Ready:
@@ -136,6 +130,9 @@ class PartitionedModel:
                 return found
             self._check_files()
             try:
+                opened = self.opened.find(types, fixed, values)
+                if opened is not None:
+                    return self.known.get(opened) or self.known.put(opened, _ready_at(*opened))
                 part = specialise(self.graph, types, {n: a.copy() for n, a in fixed.items()}, by_value=self._by_value(types),
                                   strict=self.options.strict, guards=self.options.guards,
                                   checked=self.options.checked)
@@ -175,15 +172,15 @@ class PartitionedModel:
         o.kernels.learn((nodes, size_samples.pattern(inputs, types), values),
                         lambda: size_samples.plans(size_samples.sizes_of(inputs, types), o.typical, plan))
 
-    def _by_value(self, types: Mapping[str, Array | None]) -> Callable[[str], bool]:
+    def _by_value(self, types: Mapping[str, Array | None]) -> Callable[[str, frozenset[str]], bool]:
         """Is it good to compile in the inputs that a value follows from?"""
-        return lambda name: bool(self._sources(name, types))
+        return lambda name, _: bool(self._sources(name, types))
 
     def _sources(self, name: str, types: Mapping[str, Array | None]) -> set[str]:
         """The inputs to compile in so that `name` is known; empty if it is better to compute `name` in a run first."""
         if name in types:
             return {name} - self._fixed
-        found = sources(self.graph, name) if self._derived else set()
+        found = sources(makers(self.graph), name) & {*self._inputs} if self._derived else set()
         given = [types[n] for n in found]
         small = all(t is not None and np.prod(t.shape) <= LARGEST_DERIVED for t in given)
         return found - self._fixed if small else set()
@@ -220,7 +217,7 @@ class PartitionedModel:
         names = self._names() if wanted is None else wanted
         ready = self.ready(values)
         if whole(ready) and ready.instance is not None:
-            self._last = ready.fast_path if not self._fixed else None
+            self._last = ready.fast_path if not self._by_contents else None
             return ready.instance.run(values, names)
         self._last = None
         return _run(ready, dict(values), names)
@@ -233,7 +230,7 @@ class PartitionedModel:
     def compiled(self, arrays: Sequence[Any]) -> Instance | None:
         """The code for such inputs, in order, if there is nothing else to do with them."""
         ready = self.ready(dict(zip(self._inputs, arrays, strict=True)))
-        return ready.instance if whole(ready) and not self._fixed and ready.plan.inputs == tuple(self._inputs) else None
+        return ready.instance if whole(ready) and not self._by_contents and ready.plan.inputs == tuple(self._inputs) else None
 
     def try_fast_path(self, values: Mapping[str, Any]) -> list[Any] | None:
         """All outputs, as `run` gives them; None, with nothing done, where the inputs are not of the types of some earlier run,

@@ -16,6 +16,7 @@ from typing import Any
 from polytc.program import program as pr
 from polytc.program.scalars import DType
 from polytc.program.sizes import Size
+from polytc.program.traces.traced import formula_text, traced
 
 _TENSOR, _INDEX, _LOOP, _NOTHING = "tensor", "index", "loop", "nothing"
 
@@ -85,6 +86,8 @@ class _Writer:
             return f"[{','.join([self.text(v) for v in value])}]"
         if isinstance(value, Size):  # the representative decides how fast code is for which sizes
             return f"{value}~{int(value)}"
+        if isinstance(value, int) and traced(value):
+            return formula_text(value)
         if value is None or isinstance(value, (bool, int, float, str)):
             return repr(value)
         kind: type = type(value)

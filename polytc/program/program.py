@@ -47,6 +47,7 @@ from polytc.program.terms import (
     substitute,
     walk,
 )
+from polytc.program.traces.traced import whole
 
 __all__ = ["Binary", "Call", "Cast", "Const", "Expr", "Index", "Read", "Select", "Unary",
            "children", "factors", "format_expr", "index_names", "levels", "map_expr", "rebuild", "substitute", "walk"]
@@ -68,7 +69,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Elements, of open sizes for the representative ones."""
-        return prod(map(int, self.shape))
+        return prod(map(whole, self.shape))
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class Statement:
     @property
     def points(self) -> int:
         """Instances of the statement's box, of open sizes for the representative ones."""
-        return prod(int(r.extent) for r in self.ranges)
+        return prod(whole(r.extent) for r in self.ranges)
 
     @cached_property
     def _reads(self) -> tuple[Read, ...]:

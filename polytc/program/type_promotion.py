@@ -18,6 +18,7 @@ from polytc.errors import Span
 from polytc.program import program as pr
 from polytc.program import scalars
 from polytc.program.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
+from polytc.program.traces.traced import traced, whole
 
 
 class TypeProblem(Exception):
@@ -95,14 +96,19 @@ def adapt(value: Value, dtype: DType) -> pr.Expr:
 
 def _constant(value: int | float | bool, dtype: DType) -> pr.Expr:
     if dtype.is_float:
-        return pr.Const(float(value), dtype)
+        return pr.Const(_real(value), dtype)
     if dtype.kind == "b" or isinstance(value, float):
         return pr.Cast(pr.Const(value, F64 if isinstance(value, float) else I64), dtype)
     if not holds(value, dtype):
         low, high = _ends(dtype)
         raise TypeProblem("E306", f"{value} does not fit into {dtype}", f"{dtype} holds {low} to {high}",
                           "cast the other operand to a wider type, e.g. `i64(...)`", dtype=dtype)
-    return pr.Const(int(value), dtype)
+    return pr.Const(whole(value), dtype)
+
+
+def _real(value: float | bool) -> float:
+    """A number as a float; what follows from traced sizes stays what it is, as sizes do."""
+    return value if traced(value) else float(value)
 
 
 def _ends(dtype: DType) -> tuple[int, int]:
@@ -120,7 +126,7 @@ def holds(value: int, dtype: DType) -> bool:
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
     """A weak float expression, recomputed in another float type. Elements of lists are rounded to it."""
     if isinstance(e, pr.Const):
-        return pr.Const(float(e.value), dtype)
+        return pr.Const(_real(e.value), dtype)
     if not e.dtype.is_float:
         return e
     if isinstance(e, pr.Read):
@@ -284,7 +290,7 @@ def fold_call(fn: str, args: list[int | float | bool], dtype: DType) -> Value | 
         return None
     if isinstance(result, complex) or (dtype.is_int and not isinstance(result, int)):
         return None
-    return number(float(result) if dtype.is_float else int(result))
+    return number(_real(result) if dtype.is_float else whole(result))
 
 
 def fold(e: pr.Expr) -> pr.Expr:
@@ -304,7 +310,7 @@ def fold_one(e: pr.Expr) -> pr.Expr:
         case pr.Unary(op="-", a=pr.Const(value=value, dtype=scalars.I64)):
             return pr.Const(-value, I64)
         case pr.Cast(a=pr.Const(value=value, dtype=scalars.I64)) if e.dtype.is_float:
-            return pr.Const(float(value), e.dtype)
+            return pr.Const(_real(value), e.dtype)
         case pr.Cast(a=pr.Const(value=int(value), dtype=scalars.I64)) if e.dtype.is_int and holds(value, e.dtype):
             return pr.Const(value, e.dtype)
         case pr.Cast(a=pr.Const(value=float(value), dtype=half), dtype=scalars.F32) if half.is_half:

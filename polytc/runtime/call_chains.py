@@ -14,7 +14,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +36,25 @@ _WALK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
 def _code(flushing: bool) -> tuple[Code, Callable[..., None]]:
     code = scalar_code(chain_walk.text(flushing=flushing))
     return code, _WALK(code.address("walk"))
+
+
+_CONFORMS: dict[tuple[type, type], bool] = {}
+"""Whether objects of a class have what a protocol asks for: finding that out takes longer than a short step."""
+
+
+def _is_native(code: object) -> TypeGuard[Native]:
+    return _conforms(code, Native)
+
+
+def _is_queued(code: object) -> TypeGuard[Queued]:
+    return _conforms(code, Queued)
+
+
+def _conforms(code: object, protocol: type) -> bool:
+    key = (type(code), protocol)
+    if key not in _CONFORMS:
+        _CONFORMS[key] = isinstance(code, protocol)
+    return _CONFORMS[key]
 
 
 class Skip:
@@ -90,16 +109,16 @@ class Chain:
 
     def __init__(self, steps: Sequence[Bound]) -> None:
         parts = [(native(step) or queued(step), step) for step in steps]
-        self.scratch = max((n.needs for n, _ in parts if isinstance(n, Native)), default=0)
+        self.scratch = max((n.needs for n, _ in parts if _is_native(n)), default=0)
         memory = aligned(self.scratch)
         self._parts: list[Callable[[], None]] = []
-        if any(isinstance(s, Skip) for s in steps) and not all(isinstance(n, Native) for n, _ in parts):
+        if any(isinstance(s, Skip) for s in steps) and not all(_is_native(n) for n, _ in parts):
             self._parts = list(steps)  # skips count steps, so that none may be grouped
             return
         for _, members in itertools.groupby(parts, lambda p: _kind(p[0])):
             group = list(members)
-            codes = [n for n, _ in group if isinstance(n, Native)]
-            on_device = [n for n, _ in group if isinstance(n, Queued)]
+            codes = [n for n, _ in group if _is_native(n)]
+            on_device = [n for n, _ in group if _is_queued(n)]
             self._parts += ([_Walk(codes, memory)] if codes else [_device_walk(on_device)] if on_device else
                             [s for _, s in group])
 
@@ -146,7 +165,7 @@ class Chain:
 
 def _kind(code: Native | Queued | None) -> object:
     """What steps that may run in one call have in common."""
-    return code.session if isinstance(code, Queued) else code is not None
+    return code.session if _is_queued(code) else code is not None
 
 
 def _device_walk(steps: Sequence[Queued]) -> _Timed:
@@ -160,21 +179,21 @@ def queued(step: Bound) -> Queued | None:
     """The code of a device behind a step, if it is some."""
     while isinstance(step, packages.Rearranged):
         step = step.bound
-    return step if isinstance(step, Queued) else None
+    return step if _is_queued(step) else None
 
 
 def native(step: Bound) -> Native | None:
     """The native code behind a step, if it is some that can be walked here."""
     while isinstance(step, packages.Rearranged):
         step = step.bound
-    return step if isinstance(step, Native) and pool.available() else None
+    return step if _is_native(step) and pool.available() else None
 
 
 def slots(step: Bound, position: int) -> list[ctypes.c_int64]:
     """Where native code behind a step reads the address of its argument `position`. They are good while the step lives."""
     if isinstance(step, packages.Rearranged):
         return [slot for place in step.places.get(position, ()) for slot in slots(step.bound, place)]
-    assert isinstance(step, Native)
+    assert _is_native(step)
     return [step.slot(position)]
 
 

@@ -40,6 +40,15 @@ class PrologueResults:
 
     def __init__(self, arrays: Sequence[np.ndarray], constants: Sequence[np.ndarray]) -> None:
         self.arrays, self.constants = tuple(arrays), tuple(constants)
+        self._unread: dict[int, np.ndarray] = {}
+
+    def unread(self, position: int, a: np.ndarray) -> np.ndarray:
+        """An array in place of an argument that nobody reads, which need not be kept for that. As nobody touches it, it takes
+        no memory."""
+        known = self._unread.get(position)
+        if known is None or (known.shape, known.dtype) != (a.shape, a.dtype):
+            known = self._unread[position] = np.zeros(a.shape, a.dtype)
+        return known
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class WithPrologue:
         made = self.known.get(key)
         if made is None:
             made = self.known[key] = PrologueResults(self._make(buffers, [lasting(b) for b in self.package.made]), constants)
-        used = [a if n not in once or in_use(self, n) else unread(a) for n, a in enumerate(buffers)]
+        used = [a if n not in once or in_use(self, n) else made.unread(n, a) for n, a in enumerate(buffers)]
         return Rearranged(self.main.bind(self._in_order(used, made.arrays)), places, made)
 
     def _make(self, buffers: Sequence[np.ndarray], made: list[np.ndarray]) -> list[np.ndarray]:
@@ -104,11 +113,6 @@ def in_use(executable: object, position: int) -> bool:
     main = executable.package.main
     read = {name for launch in main.binary.launches for name in launch.args}
     return any(n == position and b.name in read for n, b in zip(main.arrays, main.binary.args, strict=True))
-
-
-def unread(a: np.ndarray) -> np.ndarray:
-    """An array in place of one that nobody reads, which need not be kept for that. As nobody touches it, it takes no memory."""
-    return np.zeros(a.shape, a.dtype)
 
 
 def keep(executable: Executable, fixed: Mapping[int, np.ndarray], count: int) -> Executable:

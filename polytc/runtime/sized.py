@@ -36,9 +36,12 @@ def sized(executable: Executable, options: Mapping[str, str], sizes: Mapping[str
     """The executable for given sizes. options: of its binary."""
     if isinstance(executable, Resizable):
         return executable.at(sizes)
-    rows = json.loads(options["workspace"])
-    parts = [(DTYPES[dtype].numpy, _product(shape, sizes)) for dtype, shape in rows]
-    return Sized(executable, np.array(list(sizes.values()), np.int64), tuple(parts))
+    return Sized(executable, np.array(list(sizes.values()), np.int64), workspace(options, sizes))
+
+
+def workspace(options: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[tuple[np.dtype, int], ...]:
+    """Type and number of elements of each temporary that the code wants of its caller. options: of its binary."""
+    return tuple((DTYPES[dtype].numpy, _product(shape, sizes)) for dtype, shape in json.loads(options["workspace"]))
 
 
 def _product(extents: Sequence[Any], sizes: Mapping[str, int]) -> int:

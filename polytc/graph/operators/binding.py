@@ -24,6 +24,7 @@ from polytc.graph.ir import Node
 from polytc.graph.plan import Array
 from polytc.graph.user_operators import OWN_TEXTS
 from polytc.program.scalars import DType
+from polytc.program.traces.traced import whole
 
 errors.register(E605="operators that polytc does not have", E608="use of an operator that polytc does not support",
                 E609="inputs of a node do not fit")
@@ -90,11 +91,13 @@ class Unsupported(ModelError):
 
 class NeedsValue(Unsupported):
     """A node cannot be bound before the value `name` is known (a shape, an axis). A model answers by specialising on the
-    arrays of the inputs that it comes from, or by computing the value first and the node in a part of its own."""
+    arrays of the inputs that it comes from, or by computing the value first and the node in a part of its own.
 
-    def __init__(self, refusal: ModelError, name: str) -> None:
+    sources: the graph's inputs that the value is computed from, where that is known."""
+
+    def __init__(self, refusal: ModelError, name: str, sources: frozenset[str] = frozenset()) -> None:
         super().__init__(refusal.diagnostics)
-        self.name = name
+        self.name, self.sources = name, sources
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Site:
         return found
 
     def ints(self, i: int, what: str) -> list[int]:
-        return [int(x) for x in self.known(i, what).reshape(-1)]
+        return [whole(x) for x in self.known(i, what).reshape(-1)]
 
     def ints_of(self, attribute: str, i: int) -> list[int] | None:
         """Numbers that older versions of an operator have as an attribute and newer ones as input i."""

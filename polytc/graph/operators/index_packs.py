@@ -32,6 +32,18 @@ def broadcast(names: Sequence[str], extents: Sequence[int]) -> list[str]:
     return [name if extent != 1 else "0" for name, extent in zip(own, extents, strict=True)]
 
 
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which several broadcast. Raises ValueError where they do not."""
+    result: list[int] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for k, extent in enumerate(reversed(shape), 1):
+            if extent != 1:
+                if result[-k] not in (1, extent):
+                    raise ValueError(f"{result[-k]} and {extent}")
+                result[-k] = extent
+    return tuple(result)
+
+
 def fits(shape: Sequence[int], whole: Sequence[int]) -> bool:
     """Does a shape broadcast to another one, which stays as it is?"""
     return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(whole)))

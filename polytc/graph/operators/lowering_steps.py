@@ -15,6 +15,7 @@ from polytc.graph.plan import Array
 from polytc.lang import signature
 from polytc.program.program import Program
 from polytc.program.scalars import DType
+from polytc.program.traces.traced import named_numbers
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class StepProgram:
 def step_program(step: Apply, given: Sequence[Given], local: frozenset[str]) -> StepProgram:
     """local: the outputs that only other steps read. Raises CompileError where the step does not fit its inputs."""
     text = text_of(step)
-    arguments = (text, step.entry, tuple((g.shape, g.dtype.name) for g in given), frozen(step.attrs),
+    sizes = named_numbers(text)  # words for what follows from traced sizes are attributes
+    if sizes:
+        text = _with_attributes(text, sizes)
+    arguments = (text, step.entry, tuple((g.shape, g.dtype.name) for g in given), frozen({**step.attrs, **sizes}),
                  tuple(sorted(step.packs.items())))
     plain = program(*arguments)
     types = [plain.tensor(n).dtype for n in plain.outputs]
@@ -50,6 +54,14 @@ def step_program(step: Apply, given: Sequence[Given], local: frozenset[str]) -> 
     made = program(*arguments, tuple(unrounded)) if unrounded else plain
     results = tuple(Array(made.tensor(n).dtype, made.tensor(n).shape) for n in made.outputs)
     return StepProgram(made, results, tuple(t if r.dtype != t else None for t, r in zip(types, results, strict=True)))
+
+
+def _with_attributes(text: str, names: Iterable[str]) -> str:
+    """The text of an operator with further attributes:  op A<n>(X) -> Y ...   ->   op A<n, traced0>(X) -> Y ..."""
+    head, opened, rest = text.partition("(")
+    name, _, given = head.partition("<")
+    known = given.rstrip().removesuffix(">").strip()
+    return f"{name.rstrip()}<{', '.join([*([known] if known else []), *names])}>{opened}{rest}"
 
 
 def step_temporaries(steps: Iterable[Step]) -> frozenset[str]:

@@ -35,6 +35,11 @@ class Windows:
         return replace(self, kernel=tuple(e - f for f, e in zip(first, end)),
                        before=tuple(b - f * d for b, f, d in zip(self.before, first, self.dilation)))
 
+    def inside(self, axis: int, low: int, high: int) -> bool:
+        """Do all elements of all places of the window along an axis have coordinates in low..high-1?"""
+        reach = (self.out[axis] - 1) * self.stride[axis] + (self.kernel[axis] - 1) * self.dilation[axis]
+        return low <= -self.before[axis] and reach - self.before[axis] < high
+
     def counts(self, axis: int, low: int, high: int) -> np.ndarray:
         """For each place of the window along an axis, how many of its elements have a coordinate in low..high-1."""
         start = self.stride[axis] * np.arange(self.out[axis]) - self.before[axis]

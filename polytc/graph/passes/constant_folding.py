@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from polytc.graph.evaluation.folding import TooLarge, evaluate, known_early
 from polytc.graph.ir import Graph, Node, without_dead_nodes
+from polytc.program.traces.values import any_traced
 
 _LARGEST = 1 << 26
 """Bytes: a constant that would be larger than this (and than its inputs) is computed in each run instead."""
@@ -22,7 +23,8 @@ def fold_constants(graph: Graph) -> Graph:
     kept: list[Node] = []
     for node in graph.nodes:
         arrays = [known.get(n) for n in node.inputs]
-        if not known_early(node) or any(a is None and n for a, n in zip(arrays, node.inputs, strict=True)):
+        if not known_early(node) or any_traced(tuple(node.attributes.get("value_ints") or ())) or any(
+                a is None and n for a, n in zip(arrays, node.inputs, strict=True)):
             kept.append(node)
             continue
         most = max(_LARGEST, sum(a.nbytes for a in arrays if a is not None))

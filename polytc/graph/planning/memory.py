@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from polytc import errors
@@ -47,16 +47,28 @@ class Arena:
 
 def plan(lives: Iterable[Life]) -> Arena:
     """Place values so that no two that are alive together overlap. Largest first, each into the tightest gap that holds it."""
-    placed: list[tuple[int, Life]] = []
-    offsets: dict[str, int] = {}
-    total = 0
-    for life in sorted(lives, key=lambda v: (-v.bytes, v.first, v.name)):
-        busy = sorted((start, start + _rounded(other.bytes)) for start, other in placed if life.meets(other))
-        offset = _tightest(busy, _rounded(life.bytes))
-        placed.append((offset, life))
-        offsets[life.name] = offset
-        total = max(total, offset + _rounded(life.bytes))
-    return Arena(offsets, total)
+    every = sorted(lives, key=lambda v: (-v.bytes, v.first, v.name))
+    sizes = [_rounded(life.bytes) for life in every]
+    together = _alive_together(every)
+    starts = [-1] * len(every)
+    for k, others in enumerate(together):
+        busy = sorted((starts[n], starts[n] + sizes[n]) for n in others if starts[n] >= 0)
+        starts[k] = _tightest(busy, sizes[k])
+    return Arena({life.name: start for life, start in zip(every, starts)},
+                 max((start + size for start, size in zip(starts, sizes)), default=0))
+
+
+def _alive_together(lives: Sequence[Life]) -> list[list[int]]:
+    """For each value, the others that are alive in some step of its life."""
+    found: list[list[int]] = [[] for _ in lives]
+    alive: list[int] = []
+    for k in sorted(range(len(lives)), key=lambda n: lives[n].first):
+        alive = [n for n in alive if lives[n].last >= lives[k].first]
+        for n in alive:
+            found[n].append(k)
+        found[k] += alive
+        alive.append(k)
+    return found
 
 
 def _rounded(size: int) -> int:

@@ -31,6 +31,7 @@ from polytc.graph.planning.call_accesses import (
 from polytc.graph.planning.rematerialisation import recompute
 from polytc.program import program as pr
 from polytc.program.compose import Part, concatenate
+from polytc.program.traces.traced import same_extents
 
 LARGEST_GROUP = 16
 """Statements: beyond this a program takes longer to schedule than fusion saves."""
@@ -140,14 +141,13 @@ class _Fusion:
 
     def same_place(self, call: Call, name: str, group: Group) -> bool:
         """Does the call read `name` exactly where it writes, and was it written index by index?"""
-        if self.plan.types[call.outputs[0]].shape != self.plan.types[name].shape:
-            return False
         maker = next(c for c in group.calls if name in c.outputs)
         written = maker.program.outputs[maker.outputs.index(name)]
         if not all(has_plain_subscripts(s.subscripts) for s in maker.program.statements if s.target == written):
             return False
-        return all(r.subscripts == s.subscripts and r.default is None for t in tensors_of_value(call, name)
-                   for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
+        reads = all(r.subscripts == s.subscripts and r.default is None for t in tensors_of_value(call, name)
+                    for s in call.program.statements for r in pr.reads(s) if r.tensor == t)
+        return reads and same_extents(self.plan.types[call.outputs[0]].shape, self.plan.types[name].shape)
 
     def circular(self, call: Call, group: Group) -> bool:
         """Would the group then need something that needs the group? A view of its own values counts: it must lie in memory."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from polytc.graph.plan import Call, Plan
 from polytc.graph.planning.call_accesses import reads_same_rows, shape_of
 from polytc.program import program as pr
+from polytc.program.traces.traced import same_extents
 
 LARGEST = 16
 """Statements of a program that takes in another one."""
@@ -48,7 +49,7 @@ def _widens(plan: Plan, call: Call) -> bool:
         return False
     result = plan.types[call.outputs[0]]
     read = [plan.types[n] for n in call.inputs if plan.base(n) not in plan.constants]
-    return len(read) == 1 and read[0].shape == result.shape and read[0].bytes < result.bytes
+    return len(read) == 1 and same_extents(read[0].shape, result.shape) and read[0].bytes < result.bytes
 
 
 def _suits(calls: Sequence[Call], value: str) -> bool:

@@ -24,6 +24,7 @@ from polytc.program import program as pr
 from polytc.program.canonical import canonical
 from polytc.program.names import fresh
 from polytc.program.terms import Binary, Cast, Const, Expr, Read, children, rebuild
+from polytc.program.traces.traced import traced
 from polytc.rewrite.tidy.pad import drop_guards
 
 
@@ -104,4 +105,6 @@ def _form(program: pr.Program, kept: Mapping[int, Const]) -> _Form:
 
 def _decides_nothing(e: Const) -> bool:
     value = e.value
-    return e.dtype.is_float and math.isfinite(value) and value != int(value) and abs(math.frexp(value)[0]) != 0.5
+    if traced(value) or not e.dtype.is_float:
+        return False
+    return math.isfinite(value) and value != int(value) and abs(math.frexp(value)[0]) != 0.5

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from polytc.errors import CompileError
 from polytc.graph.ir import Value
@@ -22,11 +24,18 @@ FAR = (960, 240, 96, 32)
 NEAR = (3, 5, 7, 11, 13)
 """What all sizes are moved by at once, each by another number, or else by the same times 32."""
 
+NEAREST = (1, 3)
+"""What each size is moved by besides, where that is allowed."""
+
+SMALL = (12, 5, 3, 2, 1, -1, -2, -3)
+"""Moves that are tried last, where a size is confined to a few numbers."""
+
 UNKNOWN = 24
 """Extents without names that a graph may have, so that its samples do not take long to find."""
 
 Types = Mapping[str, Array | None]
 Build = Callable[[Mapping[str, int]], Plan]
+T = TypeVar("T")
 
 
 def sizes_of(inputs: Sequence[Value], types: Types) -> dict[str, int]:
@@ -80,44 +89,74 @@ def plans(sizes: Mapping[str, int], typical: Mapping[str, int], build: Build) ->
     """Plans for sizes around these, the first for those that code should be fast for. build: the plan for some sizes, which may
     raise CompileError. [] where the sizes are all 1, or no others are allowed.
     """
+    first: list[Plan] = []
+
+    def made(point: Mapping[str, int]) -> Plan | None:
+        """The plan, if it has the calls that the first one has."""
+        try:
+            plan = build(point)
+        except CompileError:
+            return None
+        first.append(plan)
+        return plan if [c.outputs for c in plan.calls] == [c.outputs for c in first[0].calls] else None
+    return samples(sizes, typical, made, FAR)
+
+
+def points(sizes: Mapping[str, int], typical: Mapping[str, int], allowed: Callable[[Mapping[str, int]], bool]
+           ) -> list[Mapping[str, int]]:
+    """Sizes around these in a region of them, the first ones those that code should be fast for; [] as in `plans`. Multiples
+    tell little of quotients: some are odd."""
+    found: list[Mapping[str, int]] = samples(
+        sizes, typical, lambda point: dict(point) if allowed(point) else None, (*FAR, *SMALL))
+    for n, step in itertools.product(found[0] if found else (), NEAREST):
+        point = {**found[0], n: found[0][n] + step}
+        found += [point] if point not in found and allowed(point) else []
+    return found
+
+
+def samples(sizes: Mapping[str, int], typical: Mapping[str, int], build: Callable[[Mapping[str, int]], T | None],
+            far: Sequence[int]) -> list[T]:
+    """What is built for sizes around these. build: None where sizes are not allowed; far: what one size is moved by."""
     free = [n for n, v in sizes.items() if v > 1]
     wanted = {n: typical.get(n, max(v, SMALLEST_TYPICAL)) if n in free else v for n, v in sizes.items()}
     base, start = _start(free, [wanted, sizes], build)
     if start is None:
         return []
-    ways = _ways(free, base, start, build)
+    ways = _ways(free, base, build, far)
     if base != wanted:  # sizes that depend on each other can only be raised together
         wanted = _sum(base, {way: max((typical[n] - base[n] for n in way if n in typical),
                                       default=max(0, SMALLEST_TYPICAL - min(base[n] for n in way))) for way, _ in ways})
-        higher = _built(build, wanted, start) if wanted != base else None
+        higher = build(wanted) if wanted != base else None
         if higher is not None:
-            base, start, ways = wanted, higher, _ways(free, wanted, higher, build)
+            base, start, ways = wanted, higher, _ways(free, wanted, build, far)
     steps = {way: NEAR[k % len(NEAR)] for k, (way, _) in enumerate(ways)}
     together = [_sum(base, {way: step * m for way, step in steps.items()}) for m in (1, 32)]
-    found = [start, *(plan for _, plan in ways), *_first(build, together, start)]
+    found = [start, *(made for _, made in ways), *_first(build, together)]
     return found if len(found) > 2 else []
 
 
-def _start(free: Sequence[str], points: Sequence[Mapping[str, int]], build: Build) -> tuple[Mapping[str, int], Plan | None]:
-    """The first point that is allowed, with its plan; none where nothing is free."""
-    for point in points if free else ():
-        plan = _built(build, point, None)
-        if plan is not None:
-            return point, plan
+def _start(free: Sequence[str], places: Sequence[Mapping[str, int]], build: Callable[[Mapping[str, int]], T | None]
+           ) -> tuple[Mapping[str, int], T | None]:
+    """The first point that is allowed, with what is built for it; none where nothing is free."""
+    for point in places if free else ():
+        made = build(point)
+        if made is not None:
+            return point, made
     return {}, None
 
 
-def _ways(free: Sequence[str], base: Mapping[str, int], start: Plan, build: Build) -> list[tuple[tuple[str, ...], Plan]]:
+def _ways(free: Sequence[str], base: Mapping[str, int], build: Callable[[Mapping[str, int]], T | None], far: Sequence[int]
+          ) -> list[tuple[tuple[str, ...], T]]:
     """How each size can be moved: alone, or, where that is not allowed, with another one, as the extent of a cache is with the
-    extent of a mask. With the plan for that."""
-    found: list[tuple[tuple[str, ...], Plan]] = []
+    extent of a mask. With what is built for that."""
+    found: list[tuple[tuple[str, ...], T]] = []
     for name in free:
         for way in ((name,), *((name, other) for other in free if other != name)):
             if any(set(way) == set(known) for known, _ in found):
                 break
-            plan = _first(build, [_sum(base, {way: far}) for far in FAR], start)
-            if plan:
-                found.append((way, plan[0]))
+            made = _first(build, [_sum(base, {way: step}) for step in far])
+            if made:
+                found.append((way, made[0]))
                 break
     return found
 
@@ -127,19 +166,10 @@ def _sum(base: Mapping[str, int], moves: Mapping[tuple[str, ...], int]) -> dict[
     return {n: v + sum(step for way, step in moves.items() if n in way) for n, v in base.items()}
 
 
-def _first(build: Build, points: Sequence[Mapping[str, int]], like: Plan) -> list[Plan]:
-    """The plan for the first point that is allowed and whose plan has the same calls."""
-    for point in points:
-        plan = _built(build, point, like)
-        if plan is not None:
-            return [plan]
+def _first(build: Callable[[Mapping[str, int]], T | None], places: Sequence[Mapping[str, int]]) -> list[T]:
+    """What is built for the first point that is allowed."""
+    for point in places:
+        made = build(point)
+        if made is not None:
+            return [made]
     return []
-
-
-def _built(build: Build, point: Mapping[str, int], like: Plan | None) -> Plan | None:
-    try:
-        plan = build(point)
-    except CompileError:
-        return None
-    same = like is None or [c.outputs for c in plan.calls] == [c.outputs for c in like.calls]
-    return plan if same else None

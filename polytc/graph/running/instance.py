@@ -158,8 +158,10 @@ def _compiled(plan: Plan, compile_: Compile, licence: Licence, progress: Progres
 
 def compiled_programs(plan: Plan, licence: Licence) -> list[Program]:
     """What is compiled of a plan: the programs of its calls, which know their constant inputs."""
+    fixed = {n for n, a in plan.constants.items() if a.dtype != object}  # others follow from sizes
+
     def constant(call: Call) -> tuple[str, ...]:
-        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in plan.constants)
+        return tuple(own for own, value in zip(call.program.inputs, call.inputs) if plan.base(value) in fixed)
     return [replace(c.program, constants=constant(c)).licensed(licence) for c in plan.calls]
 
 
@@ -234,8 +236,8 @@ def _places(plan: Plan, links: Sequence[Link], steps: Sequence[Bound]) -> dict[s
     return {name: tuple(places) for name, places in found.items()}
 
 
-def lifetimes(plan: Plan) -> list[memory.Life]:
-    """Of each value that lies in the arena: neither input, constant nor the base of an output."""
+def lifetimes(plan: Plan, size: Callable[[Array], int] = operator.attrgetter("bytes")) -> list[memory.Life]:
+    """Of each value that lies in the arena: neither input, constant nor the base of an output. size: its bytes."""
     outside = {*plan.inputs, *plan.constants, *(plan.base(n) for n in plan.lasting)}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -244,7 +246,7 @@ def lifetimes(plan: Plan) -> list[memory.Life]:
             base = plan.base(name)
             first.setdefault(base, k)
             last[base] = k
-    return [memory.Life(n, plan.types[n].bytes, k, last[n]) for n, k in first.items() if n not in outside]
+    return [memory.Life(n, size(plan.types[n]), k, last[n]) for n, k in first.items() if n not in outside]
 
 
 def aligned_array(t: Array) -> np.ndarray:

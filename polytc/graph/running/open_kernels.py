@@ -28,13 +28,19 @@ from polytc.program.generalise import NotGeneral
 from polytc.program.names import fresh
 from polytc.program.program import Program, reads
 from polytc.program.sizes import Undecided, names
+from polytc.program.traces.traced import Trace
+from polytc.program.traces.values import at
 from polytc.rewrite import long_sums
 from polytc.rewrite.tidy.coalesce import coalesce
 from polytc.runtime import packages
+from polytc.runtime.lru_cache import LRUCache
 from polytc.runtime.sized import sized, terms
 
 LARGEST = 1 << 30
 """Elements of an array beyond which code is made for its sizes: some targets count in 32 bits."""
+
+SETTLED = 1024
+"""Programs without open sizes whose code is kept for further plans."""
 
 
 Place: TypeAlias = tuple[int, int]
@@ -76,6 +82,7 @@ class OpenKernels:
         self._learned: set[object] = set()
         self._reasons: dict[object, str] = {}
         self._same: set[str] = set()
+        self._settled: LRUCache[Program, Future[Any]] = LRUCache(SETTLED)
         self._lock = forks.Lock()
 
     @property
@@ -144,6 +151,37 @@ class OpenKernels:
             if self._learned and self._same.isdisjoint(canonical(replace(p, constants=())) for p in forms):
                 self.fixed[program.name] = self._reason(program)
         return self.start(program)
+
+    def traced(self, program: Program, points: Sequence[Mapping[str, int]], trace: Trace
+               ) -> tuple[Future[Any], dict[str, int]] | None:
+        """A kernel for all sizes that is a program of traced sizes wherever the guards of the trace are met, with its sizes as
+        formulas; None where there is none. points: some such sizes, those that it should be fast for first."""
+        forms = (_shortened(program), program)
+        for attempt in range(2):
+            for form in forms:
+                with self._lock:
+                    known = tuple(self._known.get(_kind(form), ()))
+                for kernel in known:
+                    with trace.tentative() as keep:
+                        code = self._begun(kernel) if not kernel.refused and kernel.serves(form) else None
+                        sizes = kernel.sizes(form)
+                        if code is not None and all(n >= 1 for n in sizes.values()) and _short(form, code, sizes):
+                            keep()
+                            return code, sizes
+            if attempt or not points:
+                return None
+            self._learn_best([at(program, point) for point in points])
+        return None
+
+    def settled(self, program: Program) -> Future[Any]:
+        """The code of a program in which no size is open, the same for equal programs."""
+        found = self._settled.get(program)
+        return self._settled.put(program, self.start(program)) if found is None else found
+
+    def leave(self, program: Program, *, alone: bool) -> None:
+        """Note that a program has no kernel for all sizes. alone: is its plan one of no other sizes?"""
+        with self._lock:
+            self.fixed[program.name] = "other sizes make other programs" if alone else self._reason(program)
 
     def _reason(self, program: Program) -> str:
         kind = _kind(program)
@@ -245,8 +283,8 @@ def _follows(extents: tuple[int, ...], points: Sequence[Mapping[str, int]]) -> b
 def _short(program: Program, code: Future[Any], sizes: Mapping[str, int]) -> bool:
     """Does no accumulator of the code add up too many terms for these sizes (rewrite.long_sums)? Waits for the code only where
     that is not clear from the program."""
-    most = max((math.prod(r.extent for r in long_sums.summed(program, s)) for s in program.statements), default=0)
-    return most <= long_sums.LIMIT or terms(packages.binary(code.result()).options, sizes) <= long_sums.LIMIT
+    sums = (math.prod(r.extent for r in long_sums.summed(program, s)) for s in program.statements)
+    return all(n <= long_sums.LIMIT for n in sums) or terms(packages.binary(code.result()).options, sizes) <= long_sums.LIMIT
 
 
 def _at(code: Future[Any], sizes: Mapping[str, int]) -> Future[Any]:

@@ -46,8 +46,9 @@ def control(walk: Specialisation, node: Node) -> Sequence[Node]:
         return walk.placed(bodies.branch(node, bool(walk.known[condition].item())))
     if walk.guards and condition in walk.types and _tried(walk, lambda: _guarded(walk, node)):
         return ()
-    if condition not in walk.hosted and walk.by_value(condition):
-        raise NeedsValue(refusal("E608", f"{node.label}: its condition is computed from the data"), condition)
+    if condition not in walk.hosted and walk.by_value(condition, walk.sources(condition)):
+        raise NeedsValue(refusal("E608", f"{node.label}: its condition is computed from the data"), condition,
+                         walk.sources(condition))
     walk.late.add(condition)
     return walk.defer(node)
 

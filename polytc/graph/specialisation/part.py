@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from polytc.graph.plan import Array, Plan
 
 Types = Mapping[str, Array | None]
 """Of the inputs of a graph; None for what is no tensor of polytc's types."""
+
+ByValue: TypeAlias = "Callable[[str, frozenset[str]], bool]"
+"""May one be asked for a value, which is computed from these inputs of the graph?"""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,26 +21,27 @@ from polytc.graph import passes
 from polytc.graph.evaluation import fallback, value_hosts
 from polytc.graph.evaluation.folding import evaluate, known_early
 from polytc.graph.hosts import Host
-from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, without_dead_nodes
+from polytc.graph.ir import CONTROL, Graph, Node, Value, captured, foreign, reads, sources, without_dead_nodes
 from polytc.graph.operators import binding, empty_tensors, index_checks, lowering_steps, refusals, registry
 from polytc.graph.operators.index_checks import inner_name
 from polytc.graph.operators.table import TABLE
 from polytc.graph.plan import Array, Call, Guard, IndexCheck, Plan
 from polytc.graph.planning import memory
-from polytc.graph.specialisation import control, flow
+from polytc.graph.specialisation import control, flow, traced_values
 from polytc.graph.specialisation.declared import Promise, check_outputs, promised
-from polytc.graph.specialisation.part import Part, Types
+from polytc.graph.specialisation.part import ByValue, Part, Types
 from polytc.program.compose import embed, reshaped_input
 from polytc.program.program import Program
-from polytc.program.scalars import DTYPES, DType, from_numpy
+from polytc.program.scalars import DTYPES, DType
 
 
 def specialise(graph: Graph, types: Types, values: Mapping[str, np.ndarray] | None = None, *,
-               by_value: Callable[[str], bool] = lambda name: True, strict: bool = False, guards: bool = True,
+               by_value: ByValue = lambda name, inputs: True, strict: bool = False, guards: bool = True,
                checked: bool = False) -> Part:
     """The part for inputs of these types, and of exactly these values where some are given.
 
-    by_value: may the caller be asked for the value `name`, by NeedsValue? If not, the node that needs it remains for later.
+    by_value: may the caller be asked for the value `name`, which is computed from these inputs, by NeedsValue? If not, the node
+    that needs it remains for later.
     strict: refuse what onnx's evaluator would have to run. guards: may calls have some? checked: are indices looked at? Raises
     ModelError (E605, E608, E609) where a node cannot be bound.
     """
@@ -53,7 +54,7 @@ class Specialisation:
     halves: types of the values between steps of a node that are held in f32; index_checks: indices that are looked at, by what
     is looked at."""
 
-    def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: Callable[[str], bool],
+    def __init__(self, graph: Graph, types: Types, values: Mapping[str, np.ndarray], by_value: ByValue,
                  strict: bool, guards: bool, checked: bool) -> None:
         self.graph, self.by_value, self.strict, self.guards, self.checked = graph, by_value, strict, guards, checked
         self.index_checks: dict[object, IndexCheck] = {}
@@ -70,6 +71,7 @@ class Specialisation:
         self.deferred: list[Node] = []
         self.late: set[str] = set()
         self.promises: list[Promise] = []
+        self.makers: dict[str, Node] = {}
         self.wanted = {v.name for v in graph.outputs} | {n for node in graph.nodes for n in reads(node)}
         for v in graph.inputs:
             t = types[v.name]
@@ -154,6 +156,7 @@ class Specialisation:
     def node(self, node: Node) -> Sequence[Node]:
         """Deal with one node; the result is what takes its place."""
         needs = reads(node)
+        self.makers |= dict.fromkeys(node.outputs, node)
         if self.waiting.intersection(needs):
             return self.defer(node)
         if node.op in CONTROL:
@@ -161,14 +164,20 @@ class Specialisation:
         if node.op in ("Shape", "Size") and self.hosted.intersection(needs):
             return self.defer(node)
         if node.op in ("Shape", "Size") and not self.opaque.intersection(needs):
-            self.known[node.outputs[0]] = self.shape_of(node)
+            self.known[node.outputs[0]] = traced_values.extents(node, self.shape(node.inputs[0]) or ())
             return ()
         values = [self.known.get(n) for n in node.inputs]
         if known_early(node) and all(v is not None or not n for n, v in zip(node.inputs, values, strict=True)):
-            if registry.known(node.op):
-                empty_tensors.vet(TABLE[node.op], self.site(node, values))
-            self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
-            return ()
+            if traced_values.concern(node, values):
+                found = traced_values.fold(node, values)
+                if found is not None:
+                    self.known[node.outputs[0]] = found
+                    return ()
+            else:
+                if registry.known(node.op):
+                    empty_tensors.vet(TABLE[node.op], self.site(node, values))
+                self.known |= {n: a for n, a in zip(node.outputs, evaluate(node, values), strict=True) if n}
+                return ()
         opaque = [n for n in needs if self.is_opaque(n)]
         if node.op in value_hosts.VALUE_HOSTS or node.op in fallback.OPTIONAL and (opaque or node.op != "Identity"):
             self.add(value_hosts.host(node))
@@ -188,6 +197,10 @@ class Specialisation:
             return self.bound(node, values)
         return ()
 
+    def sources(self, name: str) -> frozenset[str]:
+        """The inputs of the graph that a value is computed from, by the nodes so far."""
+        return frozenset(sources(self.makers, name) & {v.name for v in self.graph.inputs})
+
     def site(self, node: Node, values: Sequence[np.ndarray | None]) -> binding.Site:
         return binding.Site(node, tuple(map(self.shape, node.inputs)), tuple(map(self.dtype, node.inputs)), tuple(values))
 
@@ -198,8 +211,8 @@ class Specialisation:
             lowering = empty_tensors.bind(TABLE[node.op], site)
             self.complete(node, lowering)
         except binding.NeedsValue as need:
-            if self.by_value(need.name):
-                raise
+            if self.by_value(need.name, self.sources(need.name)):
+                raise binding.NeedsValue(need, need.name, self.sources(need.name)) from None
             self.late.add(need.name)
             return self.defer(node)
         except binding.Unsupported as refusal:
@@ -291,14 +304,8 @@ class Specialisation:
         """Is a value no tensor of polytc's types?"""
         if name in self.known:
             array = self.known[name]
-            return from_numpy(array.dtype) is None and array.size > 0
+            return array.size > 0 and traced_values.dtype_of(array) is None
         return name in self.opaque or name in self.hosted
-
-    def shape_of(self, node: Node) -> np.ndarray:
-        shape = self.shape(node.inputs[0]) or ()
-        if node.op == "Size":
-            return np.array(math.prod(shape), np.int64)
-        return np.array(shape[slice(node.attributes.get("start", 0), node.attributes.get("end"))], np.int64)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         if not name:
@@ -308,7 +315,7 @@ class Specialisation:
     def dtype(self, name: str) -> Any:
         if not name:
             return None
-        return from_numpy(self.known[name].dtype) if name in self.known else self.types[name].dtype
+        return traced_values.dtype_of(self.known[name]) if name in self.known else self.types[name].dtype
 
     # ---- one step of a lowering
 
@@ -338,7 +345,7 @@ class Specialisation:
         if source in self.known:
             self.known[name] = self.known[source].reshape(shape)
             return
-        if math.prod(self.types[source].shape) != math.prod(shape) or min(shape, default=0) < 0:
+        if math.prod(self.types[source].shape) != math.prod(shape) or any(d < 0 for d in shape):
             raise ValueError(f"{self.types[source]} has not the elements of {list(shape)}")
         self.aliases[name] = source
         self.types[name] = Array(self.types[source].dtype, shape)
@@ -360,9 +367,8 @@ class Specialisation:
             self.define(name, t, node.label)
             if half is not None:
                 self.halves[name] = half
-        numbers = {t: self.known[s].reshape(-1)[0].item() for t, s in zip(program.inputs, sources, strict=True)
-                   if s in self.known and self.known[s].size == 1}
-        slim = embed(program, numbers)
+        slim = embed(program, traced_values.embedded(program, {
+            t: self.known[s] for t, s in zip(program.inputs, sources, strict=True) if s in self.known}))
         inputs = tuple(s for t, s in zip(program.inputs, sources, strict=True) if t in slim.inputs)
         for s in inputs:
             if s in self.known:
@@ -388,7 +394,7 @@ class Specialisation:
         return program, tuple(names)
 
     def store(self, name: str, array: np.ndarray, label: str) -> None:
-        dtype = from_numpy(array.dtype)
+        dtype = traced_values.dtype_of(array)
         if dtype is None:
             raise fail("E608", f"{label}: the constant {name!r} has the element type {array.dtype}", kind=ModelError)
         self.types[name] = Array(dtype, array.shape)

@@ -35,7 +35,7 @@ from polytc.graph.running.run_fast_path import RunFastPath, fast_path
 from polytc.graph.weight_sources import Places
 from polytc.native.aligned import aligned_copy
 from polytc.native.threads import default_threads
-from polytc.options import NONE, Licence
+from polytc.options import KEPT, NONE, Licence
 from polytc.program.scalars import DTYPES
 from polytc.runtime import packages
 from polytc.targets.llvm.executable import Loader
@@ -58,6 +58,7 @@ class Choices:
     typical: Mapping[str, int] = field(default_factory=dict)
     checked: bool = False
     progress: Progress | None = None
+    kept: int = KEPT
 
 
 @dataclass(frozen=True)

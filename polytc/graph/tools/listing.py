@@ -22,7 +22,7 @@ def kernels(graph: Graph, shapes: Mapping[str, Sequence[int]], target: str, lice
     compile."""
     types = {v.name: None if v.dtype is None else Array(v.dtype, tuple(shapes.get(v.name) or v.static_shape or ()))
              for v in graph.inputs}
-    part = specialise(graph, types, by_value=lambda name: False, guards=tests_on_host(target))
+    part = specialise(graph, types, by_value=lambda name, inputs: False, guards=tests_on_host(target))
     machine, plan = machine_for(target), banded_constants.compute_bands(part.plan)
     plan = fuse(layouts.choose(plan, machine) if machine is not None else plan)
     programs = instance.compiled_programs(plan, licence)

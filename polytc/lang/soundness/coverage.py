@@ -10,7 +10,7 @@ import numpy as np
 
 from polytc.lang.typing.ranges import Hull
 from polytc.program import program as pr
-from polytc.program.affine import QuasiAffine, indices, interval, values
+from polytc.program.affine import QuasiAffine, exact, indices, interval, values
 from polytc.program.domain import Domain
 
 RASTER_LIMIT = 1 << 27
@@ -81,8 +81,10 @@ def image(forms: Sequence[QuasiAffine], domain: Domain) -> Image | None:
 def bounding_box(forms: Sequence[QuasiAffine], domain: Domain) -> Hull | None:
     """The hull of `forms` over `domain` where corners of the box attain it; None where only the points could tell."""
     own = frozenset().union(*(indices(f) for f in forms))
-    corners = domain.corners(own)
     hull = tuple(interval(f, domain.box) for f in forms)
+    if all(map(exact, forms)) and not domain.connected(own)[1] and all(low <= high for low, high in domain.box.values()):
+        return hull
+    corners = domain.corners(own)
     if any(len(a) == 0 for a in corners.values()):
         return None
     reached = [values(f, corners.__getitem__) for f in forms]
@@ -126,6 +128,11 @@ class Coverage:
         names = tuple(f.index or "" for f in forms)
         if all(names) and len(set(names)) == len(names) and domain.conditions:
             self.domains.append((names, domain))
+
+    @property
+    def whole(self) -> bool:
+        """Does one writer reach every element of the tensor?"""
+        return any(inside(self.hull, b) for b in self.boxes)
 
     def matches(self, forms: Sequence[QuasiAffine | None], domain: Domain) -> bool:
         """Does a reader with plain subscripts stay inside one writer, condition by condition?"""

@@ -12,6 +12,7 @@ from polytc.lang.definitions.signatures import accesses, bare_inputs, implied_ou
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.program.scalars import DTYPES, F32, DType
+from polytc.program.traces.traced import whole
 from polytc.program.typenames import ALIASES, dtype_of
 
 errors.register(
@@ -100,7 +101,7 @@ def _input(name: str, shapes: Mapping[str, tuple[int, ...]], span: Span, d: Decl
         report.add("E208", f"no shape is given for the input `{name}`", span, closest(name, shapes),
                    f"nothing in the program writes it, so it is an input: `shapes={{\"{name}\": (...)}}` states its shape")
         return False
-    d.shapes[name] = tuple(int(n) for n in shapes[name])
+    d.shapes[name] = tuple(whole(n) for n in shapes[name])
     return True
 
 
@@ -190,9 +191,9 @@ def evaluate_size(e: sx.Expr, numbers: Mapping[str, int | float | bool]) -> int 
     """The value of a size formula, e.g. `2*N + 1`; None if a name in it is unknown."""
     match e:
         case sx.Number(value=int() as n):
-            return int(n)
+            return whole(n)
         case sx.Name() if e.id in numbers:
-            return int(numbers[e.id])
+            return whole(numbers[e.id])
         case sx.Binary(op="+" | "-" | "*" | "//" | "%"):
             a, b = evaluate_size(e.a, numbers), evaluate_size(e.b, numbers)
             if a is None or b is None or (e.op in ("//", "%") and b == 0):

@@ -38,7 +38,13 @@ class _Frame:
         self.table_address = ctypes.addressof(self.table)
         self.table_argument = ctypes.c_void_p(self.table_address)
         self._first, self._sizes = len(m.args), sizes
-        self.use(aligned(self.needs))
+        self.memory: np.ndarray | None = None
+
+    def ready(self) -> _Frame:
+        """With memory of its own, where nobody has lent it some."""
+        if self.memory is None:
+            self.use(aligned(self.needs))
+        return self
 
     def use(self, memory: np.ndarray) -> None:
         """Have the scratch buffers and the arenas there."""
@@ -67,7 +73,7 @@ class Executable:
         try:
             return self._frames.pop()
         except IndexError:
-            return _Frame(self.binary, self._arena_bytes, self._team)
+            return _Frame(self.binary, self._arena_bytes, self._team).ready()
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays for `binary.args`: C-contiguous, of the right types and numbers of elements."""
@@ -136,17 +142,18 @@ class _Bound:
         self._frame, self._table, self.needs = frame, frame.table, frame.needs
         for i, array in enumerate(buffers):
             frame.table[i] = array.ctypes.data
-        self._entry, self._team, self._addresses = entry, team, (frame.table_address, frame.arena_address)
+        self._entry, self._team = entry, team
 
     def __call__(self) -> None:
         launch, state = pool.team(self._team) if self._team > 1 else (0, 0)
-        self._entry(*self._addresses, launch, state, self._team)
+        frame = self._frame.ready()
+        self._entry(frame.table_address, frame.arena_address, launch, state, self._team)
 
     def lend(self, memory: np.ndarray) -> tuple[int, int, int, int]:
         """See codegen.target.Native."""
-        self._frame.use(memory)
-        self._addresses = (self._frame.table_address, self._frame.arena_address)
-        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, *self._addresses, self._team
+        frame = self._frame
+        frame.use(memory)
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0, frame.table_address, frame.arena_address, self._team
 
     def slot(self, position: int) -> ctypes.c_int64:
         """See codegen.target.Native."""

@@ -6,8 +6,10 @@ depends on shapes or types that the file does not tell is written when these are
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -19,6 +21,7 @@ from polytc.graph.onnx.contrib.table import CONTRIB, Contrib
 from polytc.graph.onnx.importer import nodes_of
 from polytc.graph.ranks import rank
 from polytc.graph.user_operators import OWN_TEXTS
+from polytc.program.traces.traced import by_number, is_tracing, named_numbers, number_of_word
 
 DOMAIN = "com.microsoft"
 OPSET = 23
@@ -122,7 +125,8 @@ def definition(node: Node, types: Sequence[tuple[np.dtype, tuple[int, ...]] | No
     inputs = tuple(Value(f"given{i}") for i, a in enumerate(node.inputs) if a)
     outputs = {a: f"made{i}" for i, a in enumerate(node.outputs) if a}
     own = {f: outputs.get(a) or given[a] for f, a in names.items()}
-    return Graph(node.op, tuple(_renamed(body, own, node)), inputs, tuple(map(Value, outputs.values())), {})
+    nodes = map(_decoded, _renamed(body, own, node)) if is_tracing() else _renamed(body, own, node)
+    return Graph(node.op, tuple(nodes), inputs, tuple(map(Value, outputs.values())), {})
 
 
 def _parsed(node: Node, known: Contrib, shapes: Mapping[str, Shape], types: Mapping[str, np.dtype]
@@ -141,7 +145,26 @@ def _parsed(node: Node, known: Contrib, shapes: Mapping[str, Shape], types: Mapp
         raise NoText(f"it has no {missing!r}")
     imports = f'<opset_import: ["" : {OPSET}, "{DOMAIN}" : 1], domain: "{DOMAIN}">'
     text = f'{imports} F ({", ".join(actual)}) => ({", ".join(results)}) {{\n{known.text(site)}\n}}'
-    return onnx.parser.parse_function(text), actual | results
+    return onnx.parser.parse_function(_coded(text)), actual | results
+
+
+TRACED = 0x51C0_DE00_0000_0000
+"""An integer from here on stands for a traced size in a text of onnx's, whose attributes can be numbers alone."""
+
+
+def _coded(text: str) -> str:
+    """The text with integers in place of the words for traced sizes."""
+    for word in named_numbers(text):
+        text = re.sub(rf"\b{word}\b", str(TRACED + number_of_word(word)), text)
+    return text
+
+
+def _decoded(node: Node) -> Node:
+    """The node with traced sizes in place of the integers for them."""
+    def number(n: Any) -> Any:
+        return n if not isinstance(n, int) or abs(n) < TRACED else by_number(n - TRACED) if n > 0 else -by_number(-n - TRACED)
+    return replace(node, attributes={k: [number(n) for n in v] if isinstance(v, list) else number(v)
+                                     for k, v in node.attributes.items()})
 
 
 def _renamed(body: onnx.FunctionProto, names: Mapping[str, str], node: Node) -> Iterator[Node]:

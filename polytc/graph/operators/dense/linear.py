@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step
-from polytc.graph.operators.index_packs import broadcast, fits, indices, spell
+from polytc.graph.operators.index_packs import broadcast, broadcast_shapes, fits, indices, spell
 
 
 def leading(site: Site, a: tuple[int, ...], b: tuple[int, ...]) -> list[str]:
@@ -13,7 +13,7 @@ def leading(site: Site, a: tuple[int, ...], b: tuple[int, ...]) -> list[str]:
     if not a or not b or a[-1] != b[-2 if len(b) > 1 else 0]:
         raise site.misfit("the inner extents of a product differ")
     try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        batch = broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise site.misfit("the leading extents of a product do not broadcast") from None
     return ["0" if extent == 1 else name for name, extent in zip(indices(len(batch), "b"), batch)]

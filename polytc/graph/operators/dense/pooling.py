@@ -73,10 +73,12 @@ def average(site: Site) -> Lowering:
     """A sum, and a weight for each place if windows at the border count fewer elements."""
     w = _windows(site)
     included = bool(site.attr("count_include_pad", 0))
-    counts = np.ones((), np.int64)
-    for a, extent in enumerate(site.shape(0)[2:]):
-        low, high = (-w.before[a], extent + w.after[a]) if included else (0, extent)
-        counts = np.multiply.outer(counts, w.counts(a, low, high))
+    spans = [(-w.before[a], extent + w.after[a]) if included else (0, extent) for a, extent in enumerate(site.shape(0)[2:])]
+    counts = np.full((1,) * len(spans), math.prod(w.kernel))
+    if not all(w.inside(a, low, high) for a, (low, high) in enumerate(spans)):
+        counts = np.ones((), np.int64)
+        for a, (low, high) in enumerate(spans):
+            counts = np.multiply.outer(counts, w.counts(a, low, high))
     w = w.clipped(site.shape(0)[2:])
     if site.dtype(0).bytes >= 4:
         total = _axis_by_axis("pooling.SumPool", w, site.shape(0)[2:], "t")

@@ -130,10 +130,10 @@ def _seen(steps: list[Step], source: int, shape: Sequence[int], wanted: tuple[in
 def feature_vectorizer(site: Site) -> Lowering:
     """Inputs side by side, each cut or filled with 0 to its width."""
     widths = site.attr("inputdimensions") or []
-    rows = {s[0] if len(s or ()) == 2 else 1 for s in site.shapes if s is not None}
-    if len(widths) != len(site.shapes) or len(rows) != 1:
+    rows = [s[0] if len(s or ()) == 2 else 1 for s in site.shapes if s is not None]
+    if len(widths) != len(site.shapes) or not rows or any(n != rows[0] for n in rows):
         raise site.misfit("its inputs do not have as many rows, or inputdimensions is no list of their widths")
-    count, at = rows.pop(), 0
+    count, at = rows[0], 0
     steps, names, writes = list[Step](), list[str](), list[str]()
     for k, width in enumerate(widths):
         shape = site.shape(k)

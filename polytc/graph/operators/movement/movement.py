@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from polytc.graph.operators.binding import Apply, Binder, Known, Lowering, Ref, Site, Step, View
-from polytc.graph.operators.index_packs import broadcast, indices, ranges, scaled, spell
+from polytc.graph.operators.index_packs import broadcast, broadcast_shapes, indices, ranges, scaled, spell
 from polytc.program.scalars import DType
 
 
@@ -34,8 +34,8 @@ def transpose(site: Site) -> Lowering:
 def concat(site: Site) -> Lowering:
     shapes = [site.shape(i) for i in range(len(site.shapes))]
     axis = site.axis(site.attr("axis", 1), len(shapes[0]))
-    others = {(*s[:axis], *s[axis + 1:]) for s in shapes}
-    if len(others) != 1:
+    first, *others = ((*s[:axis], *s[axis + 1:]) for s in shapes)
+    if any(other != first for other in others):
         raise site.misfit(f"the inputs differ in another axis than {axis}")
     full = [i for i, s in enumerate(shapes) if s[axis]]
     if len(full) == 1:
@@ -105,14 +105,15 @@ def _taken(start: int, end: int, step: int, extent: int) -> tuple[int, int, int]
     where numpy takes nothing."""
     if step < 0 and start < -extent and extent:
         start = -extent
-    taken = range(*slice(start, end, step).indices(extent))
-    return taken.start, taken.step, len(taken)
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+    first, last = (min(max(n + extent if n < 0 else n, low), high) for n in (start, end))
+    return first, step, max((last - first + step - 1) // step if step > 0 else (first - last - step - 1) // -step, 0)
 
 
 def expand(site: Site) -> Lowering:
     old = site.shape(0)
     try:
-        new = np.broadcast_shapes(old, tuple(site.ints(1, "shape")))
+        new = broadcast_shapes(old, tuple(site.ints(1, "shape")))
     except ValueError:
         raise site.misfit("the shapes do not broadcast") from None
     if len(new) == len(old) and new == old or np.prod(new) == np.prod(old):

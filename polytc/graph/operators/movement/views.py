@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from polytc.graph.operators.binding import Binder, Lowering, Site, View
+import numpy as np
+
+from polytc.graph.operators.binding import Apply, Binder, Lowering, Site, View
+from polytc.graph.operators.index_packs import indices, ranges
+from polytc.graph.operators.movement.movement import move
+from polytc.program.scalars import I64
 
 
 def same(site: Site) -> Lowering:
@@ -50,6 +55,22 @@ def unsqueeze(site: Site) -> Lowering:
     return View(0, tuple(1 if i in axes else next(old) for i in range(rank)))
 
 
+def filled(site: Site) -> Lowering:
+    """A value everywhere. Where the shape is known the result is, but for one that follows from traced sizes."""
+    shape = site.ints(0, "shape")
+    value = np.asarray(site.attr("value", np.zeros(1, np.float32))).reshape(-1)[:1].reshape(())
+    names = indices(len(shape))
+    return move(value, names, [], ranges(names, shape))
+
+
+def steps(site: Site) -> Lowering:
+    """Integers at equal distances, as many as traced sizes say."""
+    start, limit, delta = (site.ints(i, name)[0] for i, name in enumerate(("start", "limit", "delta")))
+    if site.dtype(0) != I64:
+        raise site.unsupported("no range of integers, between sizes")
+    return Apply("movement.Steps", (0, 2), attrs={"n": max(-((start - limit) // delta), 0)})
+
+
 def by_value(site: Site) -> Lowering:
     """Shapes and ranges: onnx's own evaluator computes the result as soon as all inputs are known."""
     for i, name in enumerate(site.node.inputs):
@@ -58,6 +79,6 @@ def by_value(site: Site) -> Lowering:
 
 
 ROWS: dict[str, Binder] = {
-    "ConstantOfShape": by_value, "Range": by_value, "HannWindow": by_value, "HammingWindow": by_value,
+    "ConstantOfShape": filled, "Range": steps, "HannWindow": by_value, "HammingWindow": by_value,
     "BlackmanWindow": by_value, "MelWeightMatrix": by_value,
     "Identity": same, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze}

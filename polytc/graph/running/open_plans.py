@@ -1,0 +1,145 @@
+"""Plans for all sizes that meet some conditions, made once; for given sizes their formulas are evaluated, and code is bound.
+
+    x: f32[n, 64], n of 16       ->  plan  y: f32[n, 64] = Relu(x), with the guards  64*n <= memory, ...
+    a run with n of 30           ->  y: f32[30, 64], the same code, with 30 for its size
+
+A graph is walked once with traced sizes (program/traced.py), which makes formulas of all extents and notes what was decided by
+them. Other sizes that meet these guards have the same calls, so that nothing is looked at again: neither texts nor programs nor
+what is fused. Sizes that do not meet them are traced in their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from polytc.codegen.target import Resizable
+from polytc.errors import ModelError, fail
+from polytc.graph.plan import Array, Call, Plan
+from polytc.graph.planning import memory
+from polytc.graph.running import instance
+from polytc.graph.running.instance import Instance, Link
+from polytc.graph.running.open_kernels import LARGEST, OpenKernels
+from polytc.options import Licence
+from polytc.program.program import Program
+from polytc.program.traces.traced import Trace
+from polytc.program.traces.values import Formulas, Guards, any_traced, at, sizes_in
+from polytc.runtime import packages
+from polytc.runtime.sized import Sized, workspace
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The code of a call. program: of traced sizes; code: None where it is made for each set of sizes; sizes: of the kernel, as
+    formulas, None where it has none; workspace: type and elements of the temporaries that it wants of its caller. resizable:
+    does it make itself code for given sizes?"""
+
+    program: Program
+    code: Any  # a Bindable, or, with sizes, an Executable of the kernel
+    sizes: dict[str, int] | None = None
+    workspace: tuple[tuple[np.dtype, int], ...] = ()
+    resizable: bool = False
+
+
+class Calls(Sequence[Call]):
+    """The calls of a plan for given sizes. Their programs are made when somebody asks for them."""
+
+    def __init__(self, calls: Sequence[Call], sizes: Sizes) -> None:
+        self._calls, self._sizes = calls, sizes
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __getitem__(self, k: Any) -> Any:
+        found = self._calls[k]
+        return Calls(found, self._sizes) if isinstance(k, slice) else replace(found, program=at(found.program, self._sizes))
+
+    def __iter__(self) -> Iterator[Call]:
+        return (self[k] for k in range(len(self)))
+
+
+class OpenPlan:
+    """A plan of traced sizes with its code. kernels: makes what has no code for all sizes."""
+
+    def __init__(self, plan: Plan, steps: Sequence[Step], trace: Trace, kernels: OpenKernels) -> None:
+        self.plan, self.steps, self.kernels = plan, tuple(steps), kernels
+        named = dict.fromkeys((*plan.inputs, *plan.lasting, *(n for c in plan.calls for n in (*c.inputs, *c.outputs)),
+                               *(g.value for c in plan.calls for g in c.guards)))
+        named |= dict.fromkeys(plan.base(n) for n in tuple(named))
+        self._types = {n: plan.types[n] for n in named}
+        self._links = [Link(c.inputs, c.outputs, c.guards) for c in plan.calls]
+        self._lives = instance.lifetimes(plan, lambda t: 0)
+        numbers = [*(d for t in self._types.values() for d in t.shape), *(n for s in steps for n in (s.sizes or {}).values()),
+                   *(n for s in steps for _, n in s.workspace)]
+        self._constants = {n: a for n, a in plan.constants.items() if a.dtype == object}
+        numbers += [n for a in self._constants.values() for n in a.reshape(-1)]
+        found = sizes_in((tuple(numbers), tuple(s.program for s in steps)))
+        self._used = tuple(n for n in trace.sizes if n in found)
+        self._guards = Guards(trace)
+        self._formulas = Formulas(self._used, numbers)
+
+    def fits(self, sizes: Sizes) -> bool:
+        """Is it the plan for these sizes?"""
+        return self._guards.met(sizes)
+
+    def used(self, sizes: Sizes) -> tuple[tuple[str, int], ...]:
+        """The sizes that extents and programs follow from: where these are equal, code and memory are the same."""
+        return tuple((n, sizes[n]) for n in self._used)
+
+    def instance(self, used: Iterable[tuple[str, int]]) -> Instance:
+        """Code and memory for these sizes. Raises ModelError E612 if they do not fit this machine."""
+        sizes = dict(used)
+        numbers = iter(self._formulas.values(sizes))
+        types = {n: Array(t.dtype, tuple(next(numbers) for _ in t.shape)) for n, t in self._types.items()}
+        arena = memory.plan(memory.Life(v.name, types[v.name].bytes, v.first, v.last) for v in self._lives)
+        if arena.bytes > memory.LARGEST:
+            raise fail("E612", f"the intermediate values of {self.plan.name} need {arena.bytes / 1e9:,.1f} GB", kind=ModelError,
+                       notes=[f"this machine has {memory.LARGEST / 1e9:,.1f} GB; give the model smaller shapes"])
+        values = [tuple(next(numbers) for _ in s.sizes or ()) for s in self.steps]
+        counts = [tuple(next(numbers) for _ in s.workspace) for s in self.steps]
+        constants = {n: np.array([next(numbers) for _ in range(a.size)], self.plan.types[n].dtype.numpy).reshape(a.shape)
+                     for n, a in self._constants.items()}
+        codes = [self._code(*row, sizes) for row in zip(self.steps, values, counts, strict=True)]
+        calls = cast("tuple[Call, ...]", Calls(self.plan.calls, sizes))
+        plan = replace(self.plan, calls=calls, types=types, constants={**self.plan.constants, **constants})
+        return instance.bind(plan, self._links, codes, arena)
+
+    def _code(self, step: Step, given: Sequence[int], counts: Sequence[int], sizes: Sizes) -> Any:
+        """The code of a step for given sizes."""
+        if step.code is None:
+            return self.kernels.settled(at(step.program, sizes)).result()
+        if step.sizes is None:
+            return step.code
+        if step.resizable:
+            return step.code.at(dict(zip(step.sizes, given, strict=True)))
+        temporaries = tuple((dtype, n) for (dtype, _), n in zip(step.workspace, counts, strict=True))
+        return Sized(step.code, np.array(given, np.int64), temporaries)
+
+
+def compiled(plan: Plan, trace: Trace, kernels: OpenKernels, licence: Licence, points: Sequence[Sizes],
+             tell: Callable[[int], None]) -> OpenPlan:
+    """A plan of traced sizes with its code. points: sizes that meet its guards, see OpenKernels.traced."""
+    found: list[tuple[Program, Future[Any] | None, dict[str, int] | None]] = []
+    for k, program in enumerate(instance.compiled_programs(plan, licence)):
+        tell(k)
+        if not any_traced(program):
+            found.append((program, kernels.settled(program), None))
+            continue
+        small = all(t.size <= LARGEST for t in program.tensors)
+        made = kernels.traced(program, points, trace) if small else None
+        if made is None:
+            kernels.leave(program, alone=not points)
+        found.append((program, None, None) if made is None else (program, *made))
+    steps = []
+    for program, code, sizes in found:
+        ready: Any = code.result() if code is not None else None
+        resizable = sizes is not None and isinstance(ready, Resizable)
+        wanted = () if sizes is None or resizable else workspace(packages.binary(ready).options, sizes)
+        steps.append(Step(program, ready, sizes, wanted, resizable))
+    return OpenPlan(plan, steps, trace, kernels)

@@ -1,0 +1,1 @@
+"""Computing with sizes that stay open: formulas, and what was decided by them."""
