@@ -23,9 +23,9 @@ class Node:
 
 @node
 class Const(Node):
-    """A number of type `dtype`: Python int, float or bool (never numpy)."""
+    """A number of type `dtype`: Python int, float, bool or complex (never numpy). Of a complex type, a float is a real number."""
 
-    value: int | float | bool
+    value: Any
     dtype: DType
 
 
@@ -233,4 +233,6 @@ def number_text(c: Const) -> str:
     if c.dtype.kind == "b":
         return "true" if c.value else "false"
     text = repr(c.value)
+    if isinstance(c.value, complex):  # Python writes the sign of a part that is 0
+        return f"{c.value.imag!r}j" if c.value.real == 0 else text
     return f"({text})" if " " in text or "//" in text or "*" in text else text

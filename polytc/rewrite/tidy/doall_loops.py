@@ -16,7 +16,7 @@ from itertools import groupby
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, add, affine
-from polytc.program.bounds import at_least
+from polytc.rewrite.bounds import at_least
 from polytc.program.names import fresh
 
 
