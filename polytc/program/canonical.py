@@ -85,7 +85,7 @@ class _Writer:
             return f"[{','.join([self.text(v) for v in value])}]"
         if isinstance(value, Size):  # the representative decides how fast code is for which sizes
             return f"{value}~{int(value)}"
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or isinstance(value, (bool, int, float, complex, str)):
             return repr(value)
         kind: type = type(value)
         return f"{kind.__name__}({' '.join([self.field(getattr(value, n), k) for n, k in _layout(kind)])})"
