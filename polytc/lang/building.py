@@ -45,7 +45,7 @@ ADDRESSES = 1 << 47
 
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
-          scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None,
+          scalars: Mapping[str, complex] | None = None, name: str | None = None, entry: str | None = None,
           prover: Prover | None = None, unrounded: frozenset[str] = frozenset()) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
@@ -63,7 +63,7 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
 
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
-           packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None,
+           packs: Mapping[str, int], scalars: Mapping[str, complex], name: str | None, entry: str | None,
            prover: Prover | None, unrounded: frozenset[str]) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)

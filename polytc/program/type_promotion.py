@@ -257,7 +257,8 @@ def cast(a: Value, dtype: DType) -> Value:
     """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
     cast of integers alone is that of an index or a byte that meets halves."""
     if a.dtype.is_complex and not dtype.is_complex:
-        raise TypeProblem("E312", f"`{dtype}(...)` of a complex number", f"take a part of it: `{dtype}(real(...))`, `imag`, `abs`")
+        raise TypeProblem("E312", f"`{dtype}(...)` of a complex number",
+                          f"take a part of it: `{dtype}(real(z))`, `{dtype}(imag(z))`, `{dtype}(abs(z))`")
     if a.number is not None and a.weak_type and dtype.is_float:
         return Value(_constant(scalars.rounded(a.number, dtype), dtype))
     if isinstance(a.number, int) and a.weak_type and dtype.is_int and holds(a.number, dtype):
@@ -310,7 +311,8 @@ def pair(dtype: DType, real: Value, imag: Value) -> Value:
     """`c64(real, imag)`: real + imag*1j, neither of which touches the other."""
     for a in (real, imag):
         if a.dtype.is_complex:
-            raise TypeProblem("E312", f"a part of `{dtype}(...)` that is complex itself", "parts are real: `real(z)`, `imag(z)`")
+            raise TypeProblem("E312", f"a part of `{dtype}(...)` that is complex itself",
+                              "parts are real: `real(z)`, `imag(z)`")
     unit = Value(complex_arithmetic.constant(1j, dtype))
     return binary("+", cast(cast(real, dtype.part), dtype), binary("*", cast(cast(imag, dtype.part), dtype), unit))
 

@@ -20,7 +20,7 @@ from math import prod
 
 from polytc.program import program as pr
 from polytc.program.names import Names
-from polytc.program.scalars import I64, DType
+from polytc.program.scalars import I64
 from polytc.rewrite.complex_numbers.parts import both, negative, uniform
 
 REUSED = 8
@@ -42,16 +42,17 @@ class Product:
     summed: frozenset[str]
 
 
-def product(s: pr.Statement, types: Mapping[str, DType]) -> Product | None:
+def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> Product | None:
     """How a statement is a sum of products of a row and a matrix; None if it is none, or if the matrix would be used too
     seldom."""
-    if s.op != "+" or s.loops or s.bounds or s.where or pr.scatters(s):
+    if s.op != "+" or s.loops or s.bounds or pr.scatters(s):
         return None
     e = s.value
     if not (isinstance(e, pr.Binary) and e.op == "*") or any(r.tensor == s.target for r in pr.reads(s)):
         return None
     kept = [i for sub in s.subscripts for i in pr.index_names(sub)]
-    found = [p for a, b in ((e.a, e.b), (e.b, e.a)) if (p := _product(s, a, b, kept)) is not None]
+    found = [p for a, b in ((e.a, e.b), (e.b, e.a)) if (p := _product(s, a, b, kept)) is not None
+             and (not s.where or all(_inside(r, s, tensors) for r in pr.walk(b) if isinstance(r, pr.Read)))]
     last = kept[-1] if kept else None
     return max(found, key=lambda p: (last in {r.index for r in p.over}, _reuse(s, p, kept)), default=None)
 
@@ -67,6 +68,14 @@ def _product(s: pr.Statement, a: pr.Expr, b: pr.Expr, kept: list[str]) -> Produc
         return None
     few = 4 * prod(int(r.extent) for r in over) <= LARGEST
     return made if few and _reuse(s, made, kept) >= REUSED else None
+
+
+def _inside(read: pr.Read, s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> bool:
+    """Is a read in bounds for all values of each index, where the statement has conditions that the matrix has not?"""
+    t = tensors[read.tensor]
+    ends = [s.box[e.name] if isinstance(e, pr.Index) else None for e in read.subscripts]
+    return all(end is not None and low <= end[0] and end[1] < low + extent
+               for end, low, extent in zip(ends, t.lower, t.shape, strict=False))
 
 
 def _two_parts(e: pr.Expr) -> bool:
@@ -97,14 +106,14 @@ def statements(s: pr.Statement, p: Product, names: Names, part: str, row: str) -
     for (n, m), value in _entries(p).items():
         at = {part: pr.Const(m, I64), row: pr.Const(n, I64)}
         made.append(replace(s, name=names.label(f"{s.name}_matrix"), target=tensor.name, op=None, value=value, ranges=p.over,
-                            subscripts=tuple(at.get(r.index, pr.Index(r.index)) for r in axes)))
+                            subscripts=tuple(at.get(r.index, pr.Index(r.index)) for r in axes), where=()))
     taken = uniform(p.row, pr.Index(row))
     assert taken is not None, "complex_numbers: a row whose parts are not alike"
     entry = pr.Read(tensor.name, tuple(pr.Index(r.index) for r in axes), part_type)
     outer = [r for r in s.ranges if r.index not in p.summed]
     ranges = (*outer, pair[0], *(r for r in s.ranges if r.index in p.summed), pair[1])
-    made.append(replace(s, subscripts=(*s.subscripts, pr.Index(part)), value=pr.Binary("*", taken, entry, part_type), ranges=ranges))
-    return made, tensor
+    value = pr.Binary("*", taken, entry, part_type)
+    return [*made, replace(s, subscripts=(*s.subscripts, pr.Index(part)), value=value, ranges=ranges)], tensor
 
 
 def _entries(p: Product) -> dict[tuple[int, int], pr.Expr]:

@@ -1,8 +1,8 @@
 """Complex expressions as real ones: their real and imaginary parts.
 
 A part that is 0 whatever the data are, as that of a real number, is None, and nothing is computed of it: `2*z` is two products,
-`c64(x)*z` too. Quotients are Smith's (Algorithm 116, Communications of the ACM 5(8), 1962), which overflow only where the result
-does, or nearly does; docs/accuracy.md has the bounds.
+`c64(x)*z` too. Quotients are Smith's (Algorithm 116, Communications of the ACM 5(8), 1962), which overflow only where the
+result does, or nearly does; docs/accuracy.md has the bounds.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def _root(a: pr.Expr | None, b: pr.Expr | None) -> Parts:
     zero, half = pr.Const(0.0, dtype), pr.Const(0.5, dtype)
     a = a if a is not None else zero
     size = call("abs", b) if a == zero else _magnitude(a, b)
-    scaled = (pr.Binary("*", x, half, dtype) for x in (call("abs", a), size))
-    main = call("sqrt", pr.Binary("+", *scaled, dtype))
+    first, second = (pr.Binary("*", x, half, dtype) for x in (call("abs", a), size))
+    main = call("sqrt", pr.Binary("+", first, second, dtype))
     other = pr.Select(pr.Binary("==", main, zero, BOOL), call("abs", b),
                       pr.Binary("/", pr.Binary("*", call("abs", b), half, dtype), main, dtype), dtype)
     right = pr.Binary(">=", a, zero, BOOL)

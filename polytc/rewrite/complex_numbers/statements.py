@@ -56,7 +56,7 @@ class _Lowering:
     def __init__(self, program: pr.Program) -> None:
         self.program, self.names = program, Names.of(program)
         self.tensors = [as_pairs(t) for t in program.tensors]
-        self.types = {t.name: t.dtype for t in program.tensors}
+        self.whole = {t.name: t for t in program.tensors}
         self.part, self.row = self.names.index("part"), self.names.index("row")
 
     def run(self) -> pr.Program:
@@ -68,7 +68,7 @@ class _Lowering:
         before, value = self.shortened(s)
         s = replace(s, value=value, subscripts=tuple(map(real, s.subscripts)),
                     bounds=tuple(replace(b, lower=real(b.lower), upper=real(b.upper)) for b in s.bounds))
-        if not self.types[s.target].is_complex:
+        if not self.whole[s.target].dtype.is_complex:
             return [*before, replace(s, value=fold(real(s.value)))]
         if self.touches_itself(s):
             made, copy = self.through(s)
@@ -77,7 +77,7 @@ class _Lowering:
 
     def in_parts(self, s: pr.Statement) -> list[pr.Statement]:
         """One statement for both parts, or one for each."""
-        product = matrix.product(s, self.types)
+        product = matrix.product(s, self.whole) if not self.program.precise else None
         if product is not None:
             made, tensor = matrix.statements(s, product, self.names, self.part, self.row)
             self.tensors.append(tensor)
@@ -89,15 +89,16 @@ class _Lowering:
             place = max(place, s.depth)
             ranges = (*s.ranges[:place], pr.Range(self.part, 0, 2), *s.ranges[place:])
             return [replace(s, subscripts=(*s.subscripts, pr.Index(self.part)), value=alike, ranges=ranges)]
-        return [replace(s, name=self.names.label(f"{s.name}_{word}"), subscripts=(*s.subscripts, pr.Const(n, I64)), value=fold(value))
-                for n, (word, value) in enumerate(zip(("re", "im"), both(s.value), strict=True))]
+        values = enumerate(zip(("re", "im"), both(s.value), strict=True))
+        return [replace(s, name=self.names.label(f"{s.name}_{word}"), subscripts=(*s.subscripts, pr.Const(n, I64)),
+                        value=fold(value)) for n, (word, value) in values]
 
     def touches_itself(self, s: pr.Statement) -> bool:
         """Would the second part be made of the first part that has been written already?"""
         if uniform(s.value, pr.Index(self.part)) is not None:
             return False
-        _, im = both(s.value)
-        return any(isinstance(e, pr.Read) and e.tensor == s.target and e.subscripts[-1] == pr.Const(0, I64) for e in pr.walk(im))
+        reads = (e for e in pr.walk(both(s.value)[1]) if isinstance(e, pr.Read))
+        return any(e.tensor == s.target and e.subscripts[-1] == pr.Const(0, I64) for e in reads)
 
     # ---- values that are stored before
 
@@ -110,7 +111,7 @@ class _Lowering:
         """A statement that stores part of the value of another, over some of its ranges, and the read of that."""
         tensor = pr.Tensor(self.names.label(name), value.dtype, tuple(r.extent for r in over), tuple(r.lower for r in over))
         self.tensors.append(as_pairs(tensor))
-        self.types[tensor.name] = tensor.dtype
+        self.whole[tensor.name] = tensor
         at = tuple(pr.Index(r.index) for r in over)
         made = replace(s, name=self.names.label(f"{s.name}_value"), target=tensor.name, subscripts=at, op=None, value=value)
         return made, pr.Read(tensor.name, at, tensor.dtype)
