@@ -27,7 +27,7 @@ PROGRAMS: list[tuple[str, dict[str, Any]]] = [
     ("O[i] = X[i]*U[i] + 3/Y[i] - 0.5j", {"X": X, "U": U, "Y": Y}),
     ("O[i] = c64(U[i], real(X[i]))*(X[i-1] else 1j)", {"U": U, "X": X}),
     ("O[i] = H[i]*2j; P[i] = abs(O[i])*N[i]", {"H": H, "N": N}),
-    ("O[i] = N[i]*1j*X[i]; P[i] = O[i] == O[i] ? sqrt(O[i]) : 0", {"N": N, "X": X}),
+    ("O[i] = N[i]*1j*X[i]; P[i] = X[i] == X[i] ? sqrt(O[i]) : 0", {"N": N, "X": X}),
     ("O[i] = (X[i-1] else U[i]) + (U[i+1] else X[i]) where i in 0:9", {"X": X, "U": U}),
     ("O[i] = exp(1j*i/9) + angle(U[i])*imag(X[i])", {"U": U, "X": X}),
     ("O[N[i]] += X[i]*X[i] -> (c64[9] O)", {"N": N, "X": X}),

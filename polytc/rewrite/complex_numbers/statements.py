@@ -133,8 +133,9 @@ class _Lowering:
             e = pr.rebuild(e, tuple(map(visit, pr.children(e))))
             while length(e) > LONGEST:
                 operands = pr.children(e)
-                longest = max((x for x in operands if x.dtype.is_complex), key=length, default=None)
-                if longest is None or length(longest) <= 1:
+                longest = max((x for x in operands if x.dtype.is_complex and not isinstance(x, pr.Const | pr.Read)), key=length,
+                              default=None)
+                if longest is None:
                     return e
                 e = pr.rebuild(e, tuple(store(x) if x == longest else x for x in operands))
             return e
@@ -148,7 +149,7 @@ def as_pairs(t: pr.Tensor) -> pr.Tensor:
 
 def length(e: pr.Expr) -> int:
     """How many operations and operands there are, about, in one part of a complex expression."""
-    if not e.dtype.is_complex and not any(c.dtype.is_complex for c in pr.children(e)):
+    if isinstance(e, pr.Read) or not e.dtype.is_complex and not any(c.dtype.is_complex for c in pr.children(e)):
         return 1
     match e:
         case pr.Cast() if not e.a.dtype.is_complex:
