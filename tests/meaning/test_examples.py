@@ -190,7 +190,8 @@ def example(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.
     if shape == (21,):
         return np.sort(rng.integers(0, 95, shape)).astype(types.stored(dtype))
     if types.is_complex(dtype):
-        return (rng.integers(-3, 4, shape) + 1j * rng.integers(-3, 4, shape)).astype(types.stored(dtype))
+        parts = rng.integers(-3, 4, (2, *shape)) * 0.37  # whole numbers would be on the borders of conditions
+        return (parts[0] + 1j * parts[1]).astype(types.stored(dtype))
     return rng.integers(1 if dtype[0] in "iu" else -3, 4, shape).astype(types.stored(dtype))
 
 

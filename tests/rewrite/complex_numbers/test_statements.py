@@ -40,7 +40,8 @@ def same(program: Program) -> Program:
 @pytest.mark.parametrize("text", [
     "Y[i] = x[i] + 2*x[i]", "Y[i] = x[i]*x[i]", "Y[i] = x[i]; Y[i] = Y[i]*Y[i]",
     "Y[i] = x[i]; Y[i] = conj(Y[i]) where abs(Y[i]) < 1",
-    "s += x[i]*conj(x[i])", "Y[i] = x[i]*x[i]/(x[0]+3)", "Y[i] = abs(x[i])/2", "Y[i+1] = x[i]/x[0]; Z[i] = Y[i]*1j", "Y[i] = sqrt(exp(x[i]))",
+    "s += x[i]*conj(x[i])", "Y[i] = x[i]*x[i]/(x[0]+3)", "Y[i] = abs(x[i])/2",
+    "Y[i+1] = x[i]/x[0]; Z[i] = Y[i]*1j", "Y[i] = sqrt(exp(x[i]))",
     "Y[i] = x[i]; for t in 0:3 { Y[i] = Y[i]*Y[i]*0.5 + x[i] }", "for t in 1:6 { Y[t] = (Y[t-1] else 1)*x[t] }",
     "(m, v) argmax= (abs(x[i]), x[i]*1j)"])
 def test_meaning(text: str) -> None:
