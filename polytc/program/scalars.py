@@ -8,6 +8,7 @@ the program is `precise`.
 from __future__ import annotations
 
 import functools
+from collections import ChainMap
 from dataclasses import dataclass
 from functools import cache
 
@@ -201,7 +202,7 @@ COMPLEX: dict[str, Intrinsic] = {row.name: row for row in (
 """What there is of complex numbers; result 'part' is the type of their parts. `rewrite.complex_numbers` writes them with the
 intrinsics of real numbers, so that no target knows them."""
 
-FUNCTIONS = INTRINSICS | COMPLEX
+FUNCTIONS = ChainMap(COMPLEX, INTRINSICS)
 """All functions by their names; those of both tables with the row of complex numbers, which has the same arity."""
 
 C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round"}
