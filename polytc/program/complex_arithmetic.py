@@ -29,7 +29,8 @@ def cures_of_call(fn: str) -> tuple[str, ...]:
 
 
 def constant(value: complex, dtype: DType) -> pr.Const:
-    """A number of a complex type; a real one is a float, whose imaginary part nothing computes. A real part of 0 has no sign."""
+    """A number of a complex type; a real one is a float, whose imaginary part nothing computes. A real part of 0 has no sign.
+    """
     if isinstance(value, complex):
         value = value.real if value.imag == 0 else complex(value.real or 0.0, value.imag)
     return pr.Const(value, dtype)
