@@ -48,6 +48,8 @@ def product(s: pr.Statement, tensors: Mapping[str, pr.Tensor]) -> Product | None
     if s.op != "+" or s.loops or s.bounds or pr.scatters(s):
         return None
     e = s.value
+    if isinstance(e, pr.Unary) and isinstance(e.a, pr.Binary):  # `-=`: the matrix is negated
+        e = replace(e.a, b=pr.Unary("-", e.a.b, e.dtype))
     if not (isinstance(e, pr.Binary) and e.op == "*") or any(r.tensor == s.target for r in pr.reads(s)):
         return None
     kept = [i for sub in s.subscripts for i in pr.index_names(sub)]

@@ -22,7 +22,8 @@ def factor(program: Program) -> str | None:
 
 @pytest.mark.parametrize(("text", "a", "b", "matrix"), [
     ("C[i,j] += A[i,k]*B[k,j]", (16, 20), (20, 24), "B"), ("C[j,i] += A[i,k]*B[k,j]", (16, 20), (20, 24), "A"),
-    ("C[i,j] += conj(A[i,k])*B[k,j]", (16, 20), (20, 24), "B"), ("C[i,j] += A[k,i]*conj(B[j,k])", (20, 16), (24, 20), "B"),
+    ("C[i,j] += conj(A[i,k])*B[k,j]", (16, 20), (20, 24), "B"), ("C[i,j] -= A[i,k]*B[k,j]", (16, 20), (20, 24), "B"),
+    ("C[i,j] -= conj(A[i,k])*B[k,j]", (16, 20), (20, 24), "B"), ("C[i,j] += A[k,i]*conj(B[j,k])", (20, 16), (24, 20), "B"),
     ("C[i] += A[i,k]*B[k]", (16, 20), (20,), "B"), ("C[i,j] += A[i,j+k]*B[k]", (9, 20), (5,), "B"),
     ("C[n,i,j] += A[n,i,k]*B[n,k,j]", (2, 16, 20), (2, 20, 24), "B"),
     ("C[i,j] += A[i,k]*B[k,j] where k <= i", (16, 20), (20, 24), "B"),
