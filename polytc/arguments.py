@@ -328,8 +328,9 @@ def check_declared(name: str, array: np.ndarray, shape: tuple[int, ...] | None, 
 
 
 def in_order(name: str, inputs: Sequence[str], args: Sequence[Any], named: Mapping[str, Any], text: str,
-             entry: str | None) -> tuple[Any, ...]:
-    """The arguments of a call of an Op of that name, text and entry, in the order of its inputs. Raises E401."""
+             entry: str | None, defaults: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call of an Op of that name, text and entry, in the order of its inputs; defaults: of those that may be
+    left out. Raises E401."""
     if len(args) > len(inputs):
         raise argument_error("E401", f"{name} takes {len(inputs)} arrays, {len(args)} were given", usage(inputs))
     if len(args) == 1 != len(inputs) and isinstance(args[0], Mapping | list | tuple) and not named:
@@ -344,7 +345,7 @@ def in_order(name: str, inputs: Sequence[str], args: Sequence[Any], named: Mappi
             if n in Options.__annotations__:
                 raise argument_error("E401", f"{name} has no input {n}", f"{n}= is an option of polytc.compile(text, {n}=...)")
             raise lang.unknown(text, entry, name, n, inputs, getattr(named[n], "ndim", 0))
-    given.update(named)
+    given = {**defaults, **given, **named}
     missing = [n for n in inputs if n not in given]
     if missing:
         notes = ["out= is where the result goes; give an input called out by position"] * ("out" in missing)

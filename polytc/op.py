@@ -89,6 +89,7 @@ class Op(Shown):
         self._fixed = dict(scalars or {})
         params = [p for p in signature.inputs if p.name not in self._fixed]
         self.inputs = tuple(p.name for p in params)
+        self._defaults = {p.name: p.default for p in params if p.default is not None}
         self.outputs, self.inouts = signature.outputs, signature.inouts
         self._attrs, self._threads = dict(attrs or {}), check_threads(options.get("threads"))
         self._schedule = check_schedule(options.get("schedule"), options.get("fusion"), options.get("decisions"))
@@ -158,7 +159,7 @@ class Op(Shown):
             if loose:
                 rest = {n: v for n, v in named.items() if n not in loose}
                 return self._bound(loose)(*args, out=out, **rest)
-            args = in_order(self.name, self.inputs, args, named, self.text, self._entry)
+            args = in_order(self.name, self.inputs, args, named, self.text, self._entry, self._defaults)
         key: list[Any] = []
         for a in args:
             if type(a) is not np.ndarray or not (a.flags.c_contiguous and a.flags.aligned):
@@ -180,7 +181,7 @@ class Op(Shown):
         """Compile for these shapes now, or take it from the cache. dtypes: f32 where nothing is said."""
         fitting = {n: tuple(shapes[n]) for n in self.inputs if n in shapes}
         types = dict.fromkeys(fitting, DTYPES["f32"]) | check_dtypes(dtypes or {}, self.inputs)
-        numbers = dict(scalars or {})
+        numbers = {**self._defaults, **(scalars or {})}
         missing = [n for n in self.inputs if n not in fitting and n not in numbers]
         if missing:
             raise argument_error("E401", f"the shape of {', '.join(missing)} is not given", usage(self.inputs))
@@ -201,7 +202,8 @@ class Op(Shown):
         from polytc import enqueued, loading
 
         enqueued.check_queue(queue)
-        given = dict(zip(self.inputs, in_order(self.name, self.inputs, args, named, self.text, self._entry), strict=True))
+        found = in_order(self.name, self.inputs, args, named, self.text, self._entry, self._defaults)
+        given = dict(zip(self.inputs, found, strict=True))
         if self._numbers:
             raise argument_error("E409", f"{', '.join(self._numbers)}: enqueue() takes arrays only",
                                  "give numbers in compile(scalars=...)")
@@ -211,17 +213,17 @@ class Op(Shown):
             types[n] = enqueued.type_of(n, a, known)
         key = (queue.context.int_ptr, queue.device.int_ptr, *types.values())
         with self._lock:
-            found = self._queued.get(key) or self._queued.put(key, enqueued.load(
+            made = self._queued.get(key) or self._queued.put(key, enqueued.load(
                 self.program({n: s for n, (s, _) in types.items()}, {n: t for n, (_, t) in types.items()}), queue,
                 lambda machine: loading.request(self._schedule, machine)))
         results = given_outputs(out, self.outputs) if out is not None else ()
-        return found(queue, given, dict(zip(self.outputs, results)), wait_for)
+        return made(queue, given, dict(zip(self.outputs, results)), wait_for)
 
     def profile(self, *args: Any, **named: Any) -> list[tuple[str, float]]:
         """Run once on numpy arrays; each kernel's name and its seconds on the device, in order. Only for OpenCL: E412 else."""
         from polytc.targets.opencl.executable import OpenCLExecutable
 
-        given = in_order(self.name, self.inputs, args, named, self.text, self._entry)
+        given = in_order(self.name, self.inputs, args, named, self.text, self._entry, self._defaults)
         arrays = [as_input(n, a) for n, a in zip(self.inputs, given, strict=True)]
         found = self.specialise({n: a.shape for n, a in zip(self.inputs, arrays)},
                                 {n: dtype_of(n, a.dtype) for n, a in zip(self.inputs, arrays)})

@@ -95,7 +95,8 @@ def keep(key: str, program: Program, text: str, entry: str | None, schedule: Any
                  "outputs": outputs})
     made = lang.signature(text, entry)
     _write(_key("signature", text, entry),
-           [made.name, [[p.name, p.kind, p.dtype, p.rank] for p in made.inputs], made.outputs, made.attrs, made.inouts])
+           [made.name, [[p.name, p.kind, p.dtype, p.rank, p.default] for p in made.inputs], made.outputs, made.attrs,
+            made.inouts])
 
 
 def _key(*parts: Any) -> str | None:

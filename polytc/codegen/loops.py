@@ -66,7 +66,8 @@ class Binary(Node):
 
 @node
 class Call(Node):
-    """An intrinsic of scalars.INTRINSICS, a call of program.words, or 'fma' (a*b + c in one rounding, floats)."""
+    """An intrinsic of scalars.INTRINSICS, a call of program.words, or 'muladd' (a*b + c of floats, in one
+    rounding where that is cheap)."""
 
     fn: str
     args: tuple[Expr, ...]

@@ -173,7 +173,7 @@ def _call(e: loops.Call) -> None:
         _word_call(e)
         return
     row = scalars.INTRINSICS.get(e.fn)
-    _need(row is not None or e.fn == "fma", f"no intrinsic {e.fn}", e)
+    _need(row is not None or e.fn == "muladd", f"no intrinsic {e.fn}", e)
     _need(len(e.args) == (row.arity if row else 3), "the number of arguments", e)
     dtype = e.args[0].dtype
     _need(all(a.dtype == dtype for a in e.args), "arguments of several types", e)

@@ -10,7 +10,7 @@ from typing import Any
 
 from polytc import errors
 from polytc.errors import Span
-from polytc.lang import assemble, halves
+from polytc.lang import assemble, constant_types, halves
 from polytc.lang.definitions.calls import resolve
 from polytc.lang.definitions.expand import expand
 from polytc.lang.definitions.signatures import choose, targets, writers
@@ -79,6 +79,7 @@ def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str
         report.found += prover.refusals(program, _places(placed), made.declarations.sizes)
         report.stop()
     program = replace(program, statements=tuple(s for s in program.statements if program.tensor(s.target).size))
+    program = constant_types.narrow(program, made.declarations.temporaries)
     program = halves.widen(program, assemble.accumulators(placed, made.types),
                            made.declarations.results | {*made.declarations.temporaries}, unrounded)
     return replace(program, statements=_named(program.statements), direct=f.direct)
@@ -253,8 +254,7 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
     if s.op in ("+", "*") and dtype.kind == "b":
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
     if s.op in UPDATE_CURES and dtype.is_complex and s.source.member == 0:
-        name = f"arg{s.op}" if s.source.components else s.op
-        report.add("E312", f"`{name}=` of complex numbers", span, *UPDATE_CURES[s.op])
+        report.add("E312", f"`{'arg' * bool(s.source.components)}{s.op}=` of complex numbers", span, *UPDATE_CURES[s.op])
     if s.op in ("&", "|", "^") and dtype.is_float:
         report.add("E304", f"`{s.op}=` needs integers, the value is {dtype}", span, "cast the value, e.g. `i32(...)`")
     if s.source.accumulator is not None:

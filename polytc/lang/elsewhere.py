@@ -27,7 +27,7 @@ CURES = {
     "argmin": "`(M[i], P[i]) argmin= (A[i,j], j)` gives value and place",
     "relu": "write `max(x, 0)`", "sigmoid": "write `1 / (1 + exp(-x))`", "square": "write `x * x`",
     "norm": "a norm is a sum and a root: `S += A[i] * A[i]; N = sqrt(S)`",
-    "fma": "write `x * x + 1`: on CPUs it becomes one instruction", "mod": "write `x % 3`",
+    "mod": "write `x % 3`",
     "where": "a conditional value is written `c ? a : b`",
     "softmax": "in statements: `M max= A[i]; E[i] = exp(A[i] - M); S += E[i]; Y[i] = E[i] / S`",
 }
@@ -37,7 +37,7 @@ CURES |= {same: CURES[of] for of, others in {
     "sum": ("nansum", "reduce_sum", "add_reduce"), "mean": ("average", "reduce_mean"), "prod": ("product",),
     "matmul": ("bmm", "gemm"), "dot": ("vdot", "inner"), "concatenate": ("concat", "cat", "hstack", "vstack"),
     "where": ("select", "if_then_else", "ifelse", "cond"), "conv2d": ("conv", "convolve", "convolution"),
-    "mod": ("remainder",), "range": ("arange", "linspace"), "transpose": ("permute", "swapaxes"),
+    "range": ("arange", "linspace"), "transpose": ("permute", "swapaxes"),
 }.items() for same in others}
 
 MODULES = tuple("np numpy math torch jnp jax tf F nn te tvm topi tir std cmath scipy cp cupy lp hl Halide".split())

@@ -18,6 +18,7 @@ from polytc import errors
 from polytc.errors import CompileError, Span
 from polytc.lang import splice
 from polytc.lang.definitions import calls, signatures
+from polytc.lang.definitions.defaults import count
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
 from polytc.lang.soundness.proof import Prover
@@ -213,8 +214,7 @@ def _arguments(s: sx.CallStatement, callee: sx.Function, d: Declarations, hulls:
     before = len(report.found)
     args, outputs = s.call.args, callee.outputs or ()
     if len(args) != len(callee.params):
-        count = len(callee.params)
-        report.add("E103", f"`{callee.name}` takes {count} argument{'s' * (count != 1)}, {len(args)} given", s.call.span, where)
+        report.add("E103", f"`{callee.name}` takes {count(callee.params)}, {len(args)} given", s.call.span, where)
         return None
     if len(s.targets) != len(outputs) and (s.targets or not s.written):
         report.add("E103", f"`{callee.name}` gives {len(outputs)} tensor{'s' * (len(outputs) != 1)}, {len(s.targets)} "

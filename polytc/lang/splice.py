@@ -198,7 +198,7 @@ class _Renaming:
             case sx.Name():
                 return self.name(e)
             case sx.Access():
-                return self.access(e.tensor, e.subscripts, e.span)
+                return self.access(e.tensor, e.subscripts, e.span, e.literal)
             case sx.Extent():
                 return sx.Number(self.own.shapes[e.tensor][e.axis], e.span)
             case sx.Call() if e.fn in self.places and (self.style or e.fn not in scalars.FUNCTIONS):
@@ -216,10 +216,10 @@ class _Renaming:
             return replace(e, id=self.places[e.id].name)
         return e
 
-    def access(self, tensor: str, subscripts: tuple[sx.Expr, ...], span: Span) -> sx.Expr:
+    def access(self, tensor: str, subscripts: tuple[sx.Expr, ...], span: Span, literal: bool = False) -> sx.Expr:
         place = self.places[tensor]
         moved = tuple(_plus(self.rewrite(e), k) for e, k in zip(subscripts, place.shift, strict=True))
-        return sx.Access(place.name, moved, span)
+        return sx.Access(place.name, moved, span, literal)
 
 
 def _plus(e: sx.Expr, shift: int) -> sx.Expr:

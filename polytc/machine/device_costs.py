@@ -17,6 +17,7 @@ class Launches:
     barrier: float = cost(0.3e-6, "seconds", "until all items of a group have met", guess(_BY_HAND))
     step: float = cost(0.4e-6, "seconds", "an instance that waits for memory, and those of other items beside it", guess(
         _BY_HAND))
+    test: float = cost(4.0e-9, "seconds", "an instance that only tells that it has nothing to do", guess(_BY_HAND))
     group_step: float = cost(0.5e-6, "seconds", "an instance for all items of a group at once", guess(_BY_HAND))
     items: int = cost(2048, "work-items", "of a compute unit that are under way at once", documented(
         "NVIDIA, CUDA C++ Programming Guide, table of compute capabilities: threads of a multiprocessor"))
@@ -35,6 +36,7 @@ class Groups:
     banks: int = cost(32, "banks", "of local memory, each of words of four bytes", documented(
         "NVIDIA, CUDA C++ Programming Guide, shared memory; AMD, CDNA 2 ISA, LDS"))
     copy: int = cost(2, "multiply-adds", "copying an element to local memory", guess(_BY_HAND))
+    cached: int = cost(4, "multiply-adds", "an operand's element from the caches; from local memory 1", guess(_BY_HAND))
     division: int = cost(5, "multiply-adds", "a division that finds an element's place", guess(_BY_HAND))
     partial: int = cost(40, "multiply-adds", "of a unit in the time of an element of a partial result, written and read", guess(
         "some 12 bytes of memory in a cycle of a unit, beside 128 multiply-adds"))

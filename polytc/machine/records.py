@@ -31,8 +31,8 @@ class Machine:
     masked: loads and stores of the first lanes of a vector cost no more than whole ones (AVX-512, SVE).
     max_work_group, local_bytes: limits of an OpenCL device (0 for the LLVM target). warp: work-items that run in lockstep;
     item_registers: 32-bit registers of a work-item where a group of 256 still fits; fast_local_memory: local memory is faster
-    than the caches, so that tiles of operands are worth copying there. cpu, features: LLVM's names, '' for a device that LLVM
-    does not see. faults: what the device's driver compiles wrongly (see targets/opencl/driver/conformance.py). clock: cycles a
+    than the caches, so that operands of several items are worth copying there. cpu, features: LLVM's names, '' for a device
+    that LLVM does not see. faults: what the device's driver compiles wrongly, see targets/opencl/driver. clock: cycles a
     second. costs: what things take, see costs.py. origins: where fields come from whose values are not the described ones, e.g.
     ("costs.threads.region", "measured: on this machine").
     """

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from polytc.functions.numbers import FUNCTIONS
 from polytc.program import program as pr
 from polytc.program import scalars, words
 
@@ -207,7 +208,7 @@ def compute(e: pr.Expr, grid: Grid, tensors: Mapping[str, np.ndarray], lower: Ma
             return words.apply(e.fn, [sub(a) for a in e.args])
         case pr.Call():
             names = dict(zip("abc", (sub(a) for a in e.args), strict=False))
-            known = {"np": np, "erf": _erf, "power": power, **names}
+            known = {"np": np, "erf": _erf, "power": power, **FUNCTIONS, **names}
             return np.asarray(eval(_reference(e.fn), known)).astype(e.dtype.numpy, copy=False)
         case pr.Cast():
             return np.asarray(sub(e.a)).astype(e.dtype.numpy)

@@ -137,13 +137,15 @@ class Intrinsic:
     """A row of the intrinsic table.
 
     result: 'float' (arguments are promoted to a float type, result the same), 'same' (arguments promoted together, result the
-    same type), 'bool' (predicate on floats).  reference: numpy's, as an expression over `np` and the arguments a, b, c.
+    same type), 'bool' (predicate on floats). reference: an expression over `np`, polytc.functions.numbers.FUNCTIONS, `erf`,
+    `power` and the arguments a, b, c. deciding: arguments that make the type, to which the others are cast; 0: all.
     """
 
     name: str
     arity: int
     result: str
     reference: str
+    deciding: int = 0
 
 
 INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
@@ -172,6 +174,13 @@ INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
     Intrinsic("atanh", 1, "float", "np.arctanh(a)"),
     Intrinsic("erf", 1, "float", "erf(a)"),
     Intrinsic("sigmoid", 1, "float", "1 / (1 + np.exp(-a))"),
+    *(Intrinsic(name, 1, "float", f"{name}(a)") for name in (
+        "exp10", "rcbrt", "sinpi", "cospi", "erfc", "erfcx", "erfinv", "erfcinv", "normcdf", "normcdfinv", "lgamma", "tgamma",
+        "logb")),
+    *(Intrinsic(name, 2, "float", f"{name}(a, b)") for name in ("hypot", "fdim", "remainder", "nextafter")),
+    Intrinsic("copysign", 2, "float", "np.copysign(a, b)"),
+    Intrinsic("ldexp", 2, "float", "ldexp(a, b)", deciding=1),
+    Intrinsic("fma", 3, "float", "fma(a, b, c)"),
     Intrinsic("pow", 2, "same", "power(a, b)"),
     Intrinsic("fmod", 2, "same", "np.fmod(a, b)"),
     Intrinsic("min", 2, "same", "np.minimum(a, b)"),
@@ -185,6 +194,8 @@ INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
     Intrinsic("round", 1, "same", "np.round(a)"),
     Intrinsic("isnan", 1, "bool", "np.isnan(a)"),
     Intrinsic("isinf", 1, "bool", "np.isinf(a)"),
+    Intrinsic("isfinite", 1, "bool", "np.isfinite(a)"),
+    Intrinsic("signbit", 1, "bool", "np.signbit(a)"),
 )}
 """name -> row. `round` rounds halves to even. Adding an intrinsic: one row here, one in each target's name table."""
 
@@ -205,7 +216,7 @@ intrinsics of real numbers, so that no target knows them."""
 FUNCTIONS = ChainMap(COMPLEX, INTRINSICS)
 """All functions by their names; those of both tables with the row of complex numbers, which has the same arity."""
 
-C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round"}
+C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round", "nearbyint": "round", "scalbn": "ldexp"}
 """C's spellings of intrinsics, which Tensor Comprehensions' source uses; NaN propagates here."""
 
 UNARY = ("-", "!", "~")

@@ -130,7 +130,7 @@ def holds(value: int, dtype: DType) -> bool:
 
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
     """A weak float expression, recomputed in another float type: complex numbers in the complex type whose parts that is. (What
-    halves cannot have is computed in f32.)"""
+    halves cannot have is computed in f32.) Elements of lists are rounded to it."""
     if dtype.is_half and any(x.dtype.is_complex for x in pr.walk(e)):
         return pr.Cast(_retype(e, F32), dtype)
     own = scalars.complex_of(dtype) if e.dtype.is_complex else dtype
@@ -138,6 +138,8 @@ def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
         return _constant(e.value, own) if e.dtype.is_float or not own.is_complex else pr.Const(float(e.value), own)
     if not e.dtype.is_float:
         return e
+    if isinstance(e, pr.Read):
+        return pr.Cast(e, dtype)
     if isinstance(e, pr.Cast):
         inner = _retype(e.a, dtype) if e.a.dtype.is_float and e.dtype.is_complex else e.a
         return pr.Cast(inner, own) if inner.dtype != own else inner
@@ -274,7 +276,7 @@ def call(fn: str, args: list[Value]) -> Value:
     row = scalars.INTRINSICS[fn]
     dtype = args[0].dtype
     weak = args[0].weak_type
-    for i in range(1, len(args)):
+    for i in range(1, row.deciding or len(args)):
         merged = Value(pr.Const(0, dtype), weak)
         dtype, weak = common(merged, args[i]), weak and args[i].weak_type
     if row.result in ("float", "bool") and not dtype.is_float:

@@ -9,7 +9,8 @@
 
 Those meet in one element for which a*h + r = a*at + phase, with r = a*tap + phase and h = at - tap: one for each tap. No loop
 over elements carries anything then, so that they run in vectors and in parallel, and what is left is a convolution like any
-other. h leaves its range where a factor is 0 then, as in the padding of a convolution. Where a does not divide the values of r,
+other. h leaves its range where a factor is 0 then, as in the padding of a convolution; where none
+is, and for other operators, a condition keeps it there, for GPUs. Where a does not divide the values of r,
 the sums lie in a tensor of their own, one for each at and phase, before they go to their places; that is done for GPUs, where
 nothing else lets items share the work. Sums into quotients, `D[h//2] += G[h]`, are gathered, too (digit_sums).
 
@@ -25,7 +26,7 @@ from polytc.machine import Machine
 from polytc.program import program as pr
 from polytc.program.linear import linear, normalise
 from polytc.program.names import Names, initialisation
-from polytc.program.scalars import BOOL, I64
+from polytc.program.scalars import BOOL, I64, identity
 from polytc.rewrite import digit_sums
 from polytc.rewrite.step import Decision, Option, Reasons
 
@@ -39,7 +40,8 @@ class Gathered:
 
 @dataclass(frozen=True)
 class _Meeting:
-    """A subscript `step*outer + sign*inner + constant` of the target."""
+    """A subscript `step*outer + sign*inner + constant` of the target. tested: conditions tell where outer leaves its range, as
+    no factor is 0 there."""
 
     dimension: int
     outer: pr.Range
@@ -47,6 +49,7 @@ class _Meeting:
     step: int
     sign: int
     constant: int
+    tested: bool = False
 
     @property
     def taps(self) -> int:
@@ -114,7 +117,8 @@ def options(program: pr.Program, machine: Machine) -> list[list[Option]]:
 
 def _meetings(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_Meeting]:
     """The subscripts of a statement in which two indices meet, if all of it can be gathered; none if it cannot."""
-    if s.op != "+" or s.where or s.bounds or s.value.dtype.kind == "b" or any(r.tensor == s.target for r in pr.reads(s)):
+    own, gpu = any(r.tensor == s.target for r in pr.reads(s)), machine.kind == "gpu"
+    if s.op is None or s.op != "+" and not gpu or own or s.where or s.bounds or s.value.dtype.kind == "b":
         return []
     found = list[_Meeting]()
     for dimension, sub in enumerate(s.subscripts):
@@ -124,9 +128,12 @@ def _meetings(program: pr.Program, s: pr.Statement, machine: Machine) -> list[_M
         if len(form.terms) < 2:
             continue
         meeting = _meeting(s, dimension, dict(form.terms), form.constant)
-        if meeting is None or not _vanishes(program, s, meeting) or meeting.ragged and machine.kind != "gpu":
+        if meeting is None or meeting.ragged and not gpu:
             return []
-        found.append(meeting)
+        vanishes = s.op == "+" and _vanishes(program, s, meeting)
+        if not vanishes and not gpu:
+            return []
+        found.append(replace(meeting, tested=not vanishes))
     named = [i for sub in s.subscripts for i in pr.index_names(sub)]
     return found if len(named) == len(set(named)) else []
 
@@ -195,11 +202,14 @@ def _gathered(program: pr.Program, s: pr.Statement, meetings: list[_Meeting], na
         for r in s.ranges:
             ranges += [at, *phase] if r.index == m.outer.index else \
                 [tap] if r.index == m.inner.index else [r]
-        padded = m.ragged and _padded(program, s, m)
+        padded = m.ragged and s.op == "+" and _padded(program, s, m)
         beyond = pr.Binary("<", within, pr.Const(m.inner.extent, I64), BOOL) if m.ragged and not padded else None
+        at_most = pr.Const(m.outer.extent, I64)
+        inside = [pr.Binary(">=", _sum([(1, at.index), (-1, tap.index)], 0), pr.Const(0, I64), BOOL),
+                  pr.Binary("<", _sum([(1, at.index), (-1, tap.index)], 0), at_most, BOOL)] if m.tested else []
         s = replace(s, subscripts=tuple(normalise(place) if d == m.dimension else sub for d, sub in enumerate(s.subscripts)),
                     value=_guarded(s.value, m, values, padded), ranges=tuple(ranges),
-                    where=(*s.where, *((normalise(beyond),) if beyond is not None else ())))
+                    where=(*s.where, *map(normalise, inside), *((normalise(beyond),) if beyond is not None else ())))
     return s, cell
 
 
@@ -222,8 +232,8 @@ def _apart(program: pr.Program, s: pr.Statement, cell: dict[int, tuple[pr.Range,
     tensor = pr.Tensor(names.label(f"{s.target}_gathered"), target.dtype, tuple(r.extent for r in mine),
                        tuple(r.lower for r in mine))
     own, label = tuple(pr.Index(r.index) for r in mine), names.label(f"{s.name}_gathered")
-    zero = pr.Const(0.0 if target.dtype.is_float else 0, target.dtype)
-    made = [pr.Statement(names.label(initialisation(label)), tensor.name, own, None, zero, mine, span=s.span),
+    neutral = pr.Const(identity(s.op, target.dtype), target.dtype)
+    made = [pr.Statement(names.label(initialisation(label)), tensor.name, own, None, neutral, mine, span=s.span),
             replace(s, name=label, target=tensor.name, subscripts=own)]
     places, found, around = list[pr.Expr](), list[pr.Expr](), list[pr.Range]()
     for d, (part, sub) in enumerate(zip(kept, s.subscripts, strict=True)):
@@ -245,7 +255,7 @@ def _apart(program: pr.Program, s: pr.Statement, cell: dict[int, tuple[pr.Range,
 def _guarded(value: pr.Expr, m: _Meeting, values: dict[str, pr.Expr], padded: bool) -> pr.Expr:
     """The value in the new indices, whose reads are 0 where the outer one is not in its range; padded: nor the inner one."""
     def guarded(e: pr.Expr) -> pr.Expr:
-        if not isinstance(e, pr.Read) or not (_names(e, m.outer) or padded and _names(e, m.inner)):
+        if not isinstance(e, pr.Read) or not (_names(e, m.outer) and not m.tested or padded and _names(e, m.inner)):
             return e
         return replace(e, default=e.default or pr.Const(0.0 if e.dtype.is_float else 0, e.dtype))
     return normalise(pr.substitute(pr.map_expr(value, guarded), values))

@@ -55,7 +55,7 @@ CONSTANTS = {
     "rewrite/cpu/winograd/choice.py": {"RESULTS": SEARCH, "SHORTEST": SEARCH, "LONGEST": SEARCH, "GAIN": MARGIN},
     "rewrite/cpu/winograd/convolution.py": {"TAPS": EXACT},
     "rewrite/cpu/winograd/cook_toom.py": {"POINTS": EXACT},
-    "rewrite/gpu/contraction_tiles.py": {"DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
+    "rewrite/gpu/contraction_tiles.py": {"ADDRESSES": SHAPE, "DEPTHS": SEARCH, "MOST": SEARCH, "SMALL": SEARCH, "WINDOW": TEXT},
     "rewrite/gpu/local_transpose.py": {"TILE": SHAPE, "ITEMS": SHAPE, "SMALL": SEARCH},
     "rewrite/parallel_scans.py": {"BLOCK": SHAPE, "THREADED": SHAPE, "FEW": SEARCH, "AHEAD": SHAPE, "CORES": SEARCH},
     "rewrite/gpu/scattered_parts.py": {"AHEAD": SHAPE},

@@ -52,6 +52,12 @@ def of_numbers(f: sx.Function) -> bool:
                and not any(isinstance(n, sx.Access) for n in walk(s.value)) for s in f.body)
 
 
+def given(f: sx.Function, call: sx.Call) -> tuple[sx.Expr, ...]:
+    """The arguments of a call; those that it leaves out are numbers of the definition's own."""
+    rest = [p.default for p in f.params[len(call.args):]]
+    return call.args + tuple(sx.Number(n, call.span) for n in rest if n is not None)
+
+
 def written_out(parsed: tuple[sx.Function, ...]) -> tuple[sx.Function, ...]:
     """The functions with their calls of functions of numbers written out, and without those that were."""
     own = {f.name: f for f in parsed if of_numbers(f)}
@@ -65,7 +71,7 @@ def written_out(parsed: tuple[sx.Function, ...]) -> tuple[sx.Function, ...]:
             return e
         f = own[e.fn]
         called.add(e.fn)
-        pairs = zip(f.params, e.args, strict=True)
+        pairs = zip(f.params, given(f, e), strict=True)
         inside = {p.name: a if p.dtype is None else sx.Call(p.dtype, (a,), e.span) for p, a in pairs}
         for s in f.body:
             inside[s.target] = put(s.value, inside)
@@ -142,7 +148,7 @@ class Body:
         """The call, behind those that its arguments make."""
         args: list[sx.Expr] = []
         callee = self.definition(call.fn)
-        for p, a in zip(callee.params, call.args, strict=True):
+        for p, a in zip(callee.params, given(callee, call), strict=True):
             if isinstance(a, sx.Call) and self.defined(a.fn) and not is_number(callee, p):
                 self.made += 1
                 name = f"{a.fn} {self.made}"

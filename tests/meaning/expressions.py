@@ -91,9 +91,11 @@ class Expressions:
             case sx.Name(id=name):
                 return self.name(name)
             case sx.Access():
-                return self.read(e.tensor, e.subscripts)
+                found = self.read(e.tensor, e.subscripts)
+                return replace(found, weak=True) if e.literal else found
             case sx.Guarded(access=sx.Access() as access):
-                return self.guarded(access, e.default)
+                found = self.guarded(access, e.default)
+                return replace(found, weak=True) if access.literal else found
             case sx.Guarded(access=sx.Name(id=name)):
                 return self.read(name, ())
             case sx.Extent(tensor=t, axis=axis):
@@ -237,7 +239,7 @@ class Expressions:
         if fn not in intrinsics.NAMES:
             raise Refused(f"there is no function `{fn}`")
         kind = args[0].kind
-        for a in args[1:]:
+        for a in args[1:] if fn != "ldexp" else ():
             kind = types.common(kind, a.kind)
         to, weak = kind
         if fn in intrinsics.NEEDS_FLOAT and not types.is_float(to) and to != types.UNKNOWN:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.functions import exact
 from tests.meaning import types, values
 from tests.meaning.values import Value
 
@@ -22,14 +23,20 @@ SMOOTH: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda a: 1 / np.sqrt(a), "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": _erf, "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
-    "pow": np.power}
+    "pow": np.power, **{n: exact.DOUBLE[n] for n in (
+        "exp10", "rcbrt", "sinpi", "cospi", "erfc", "erfcx", "erfinv", "erfcinv", "normcdf", "normcdfinv", "lgamma", "tgamma",
+        "hypot", "fma", "fdim")}}
 EXACT: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt, "fmod": np.fmod, "min": np.minimum, "max": np.maximum, "abs": np.abs, "sign": np.sign, "floor": np.floor,
-    "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "clamp": lambda a, b, c: np.minimum(np.maximum(a, b), c)}
-PREDICATES = {"isnan": np.isnan, "isinf": np.isinf}
-NEEDS_FLOAT = frozenset({*SMOOTH, "sqrt", *PREDICATES}) - {"pow"}
+    "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "clamp": lambda a, b, c: np.minimum(np.maximum(a, b), c),
+    "copysign": np.copysign, "nextafter": np.nextafter, "remainder": exact.DOUBLE["remainder"], "logb": exact.DOUBLE["logb"],
+    "ldexp": lambda a, n: np.where(np.isnan(n), n, np.ldexp(a, np.clip(np.nan_to_num(n), -9999, 9999).astype(np.int32)))}
+PREDICATES = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit}
+BROKEN = frozenset(("fmod", "remainder", "copysign", "nextafter", "ldexp", "logb"))
+"""What an inexact argument makes of them is not known."""
+NEEDS_FLOAT = frozenset({*SMOOTH, *BROKEN, "sqrt", *PREDICATES}) - {"pow", "fmod"}
 NAMES = frozenset((*SMOOTH, *EXACT, *PREDICATES))
-C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round"}
+C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round", "nearbyint": "round", "scalbn": "ldexp"}
 
 _STEPS = frozenset(("floor", "ceil", "trunc", "round", "sign"))
 
@@ -55,7 +62,8 @@ def applied(fn: str, args: list[Value], to: str) -> Value:
         wide = [d.astype(np.float64) for d in data]
         exact = np.asarray(SMOOTH[fn](*wide))
         v = exact.astype(types.computed(to))
-        error = PLACES * np.maximum(values.spacing(v, v.dtype), np.finfo(v.dtype).tiny)
+        near = np.maximum(np.abs(v), 1 + np.abs(wide[0]) * np.log1p(np.abs(wide[0]))).astype(v.dtype) if fn == "lgamma" else v
+        error = PLACES * np.maximum(values.spacing(near, v.dtype), np.finfo(v.dtype).tiny)
         error = np.where(np.isfinite(v), error, 0.0) + _reach(SMOOTH[fn], wide, bounds, exact)
         error = np.where(np.isnan(v) & (values.added(*bounds) is None), 0.0, error)
     return Value(v, to, error=values.some(error))
@@ -68,7 +76,7 @@ def _exact(fn: str, args: list[Value], to: str) -> Value:
     error = values.largest(*bounds)
     if error is None:
         return Value(v, to)
-    if fn == "fmod":
+    if fn in BROKEN:
         return Value(v, to, error=values._unknown(*bounds))
     if fn in ("sqrt", *_STEPS):
         apart = _reach(EXACT[fn], [d.astype(np.float64) for d in data], bounds, v.astype(np.float64))

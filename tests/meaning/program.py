@@ -31,6 +31,7 @@ class Program:
         self.own, self.precise = own, f.precise
         self.shapes = {n: t.data.shape for n, t in given.items()}
         self.f = f = Packs(f, self.shapes, attributes).run() if f.kind == "op" else f
+        numbers = {p.name: p.default for p in f.params if p.default is not None} | dict(numbers)
         self.numbers = {n: values.constant(v) for n, v in numbers.items()}
         self.fixed = {n: t.type for n, t in given.items()}
         self.declare()

@@ -9,6 +9,7 @@ import pytest
 
 from polytc import lang
 from polytc.program import scalars
+from tests.functions import exact
 
 SEED = np.random.default_rng(7)
 
@@ -171,7 +172,9 @@ def test_program(name):
 
 
 GRIDS = {"acosh": np.linspace(1, 9, 33), "atanh": np.linspace(-0.9, 0.9, 33), "asin": np.linspace(-1, 1, 33),
-         "acos": np.linspace(-1, 1, 33), "fmod": np.linspace(-4, 4, 32)}
+         "acos": np.linspace(-1, 1, 33), "erfinv": np.linspace(-1, 1, 33), "erfcinv": np.linspace(0, 2, 33),
+         "normcdfinv": np.linspace(0, 1, 33), "tgamma": np.linspace(-3.9, 9, 33), "lgamma": np.linspace(-0.2, 9, 33),
+         "fmod": np.linspace(-4, 4, 32)}
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow"}
 
 
@@ -189,11 +192,12 @@ def test_intrinsic(name, dtype):
     np.testing.assert_allclose(got, np.asarray(expected), **tolerance)
 
 
-MATH = {n: getattr(math, n) for n in (
+MATH = exact.DOUBLE | {n: getattr(math, n) for n in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan",
     "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "fmod", "floor", "ceil", "trunc", "isnan",
-    "isinf")
-} | {"rsqrt": lambda a: 1 / math.sqrt(a), "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "min": min, "max": max, "abs": abs,
+    "isinf", "isfinite", "copysign")
+} | {"signbit": lambda a: math.copysign(1, a) < 0, "rsqrt": lambda a: 1 / math.sqrt(a),
+     "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "min": min, "max": max, "abs": abs,
      "sign": lambda a: (a > 0) - (a < 0), "round": round, "clamp": lambda a, low, high: min(max(a, low), high)}
 
 

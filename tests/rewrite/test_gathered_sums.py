@@ -55,8 +55,17 @@ ON_GPUS: dict[str, Shapes] = {
     "D[n,c,2*h+r,2*w+s] += W[m,c,r,s]*G[n,m,h,w]": {"W": (5, 4, 3, 5), "G": (2, 5, 8, 9)},
     "D[2*h+r] += (W[r]+1)*G[h]": {"W": (3,), "G": (30,)},           # no factor is 0 beside the values of r
     "D[2*h+r] += W[r]*G[h] where r in 0:3": {"W": (5,), "G": (30,)},
-    "D[2*h+r,w+s] += W[r,s]*G[h,w]": {"W": (3, 4), "G": (9, 10)}}
-"""Where the step does not divide the values of the shorter index."""
+    "D[2*h+r,w+s] += W[r,s]*G[h,w]": {"W": (3, 4), "G": (9, 10)},
+    "D[h+r] += W[r] + G[h]": {"W": (3,), "G": (30,)},
+    "D[h+r] += abs(G[h])*W[r]": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*G[h] where h in 2:20": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*G[h]*h": {"W": (3,), "G": (30,)},
+    "D[h+r] += W[r]*(G[h] else 1)": {"W": (3,), "G": (30,)},
+    "D[h+r] max= W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[2*h-r+3] min= W[r]*G[h]": {"W": (3,), "G": (30,)},
+    "D[c,h+r,w+s] += X[3*c+r,2*s+h,w] where h in 0:12, r in 0:3, s in 0:4": {"X": (12, 20, 15)},
+    "D[h+r] += G[5*h+r] where h in 0:30, r in 0:4": {"G": (153,)}}
+"""Where the step does not divide the values of the shorter index, and where no factor is 0 beside those of the longer one."""
 
 DIGITS: dict[str, Shapes] = {
     "D[h//2] += G[h]": {"G": (30,)},

@@ -21,6 +21,7 @@ from tests.sketches import Sketch, arrows, difference, of, sketches
 
 MACHINES: dict[str, Machine] = {
     "avx2": AVX2, "avx512": AVX512, "neon": NEON, "gpu": DEVICES["nvidia-sm90"],
+    "mali": DEVICES["mali"],
     "amx": replace(AVX512, features="+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"),
     "vnni": replace(AVX512, features="+avx512vnni,+avx512vl,+avx512bw"),
 }
@@ -29,7 +30,7 @@ STEP_OF = {"polytc.rewrite.cpu.masked_blocks": "row_blocks", "polytc.rewrite.cpu
            "polytc.rewrite.complex_numbers.matrix": "complex_numbers",
            "polytc.rewrite.digit_sums": "gathered_sums"} | {
     f"polytc.rewrite.gpu.{name}": "local_tiles"
-    for name in ("local_tiles", "work_group_reductions", "tile_conditions", "local_transpose")}
+    for name in ("local_tiles", "tiled_contraction", "work_group_reductions", "tile_conditions", "local_transpose")}
 """Modules that are parts of a step, and the step that shows what they do."""
 NO_STEPS: dict[str, Callable[[Program], Program]] = {
     "polytc.rewrite.tidy.axes": lambda p: axes.exchanged(p, {"O": (0, 2, 3, 1), "X": (0, 2, 3, 1)}),

@@ -3,9 +3,10 @@
     for p in 0:90 { if p >= r[0] && p < r[1] { y[p] = v[p] } }      with i64 r[2], y[90], v[90]
     ->  for p in max(0, r[0]) : min(90, r[1]) { y[p] = v[p] }
 
-A condition that holds for a whole loop goes out of it first, and statements in sequence under one condition share it. Nothing
-of this happens where the body stores to what the condition loads. A loop without an iteration loads nothing: what its
-conditions read may lie nowhere then. Guarantees: the same stores in the same order.
+A condition that holds for a whole loop goes out of it first, and so does one of loops over work-items that they all find the
+same; statements in sequence under one condition share it. Nothing of this happens where the body stores to what the condition
+loads. A loop without an iteration loads nothing: what its conditions read may lie nowhere then. Guarantees: the same stores in
+the same order.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def tighten_bounds(kernel: loops.Kernel) -> loops.Kernel:
 
 def _narrow(s: loops.Stmt) -> loops.Stmt:
     match s:
+        case loops.For() if s.kind == "thread":
+            return _items(s)
         case loops.For():
             return _loop(replace(s, body=_narrow(s.body)))
         case loops.If():
@@ -48,6 +51,24 @@ def _sequence(stmts: list[loops.Stmt]) -> loops.Stmt:
         else:
             done.append(s)
     return loops.block(*done)
+
+
+def _items(s: loops.For) -> loops.Stmt:
+    """The loops over the items of a group; what all items find the same goes out of them, if nothing is loaded for it. Where
+    the ends of the loops vary, the conditions tell how far they do (passes.launch_grid), and stay."""
+    chain = [s]
+    while isinstance(chain[-1].body, loops.For) and chain[-1].body.kind == "thread":
+        chain.append(chain[-1].body)
+    body, items = _narrow(chain[-1].body), {x.var for x in chain}
+    fixed = all(isinstance(simplify.expr(e, {}), loops.Const) for x in chain for e in (x.lower, x.upper))
+    tests = _conjuncts(body.cond) if fixed and isinstance(body, loops.If) and body.orelse is None else []
+    outside = [t for t in tests if items.isdisjoint(traverse.variables(t)) and not traverse.loads(t)]
+    if isinstance(body, loops.If) and outside:
+        inside = [t for t in tests if t not in outside]
+        body = loops.If(conjunction(inside), body.then) if inside else body.then
+    for x in reversed(chain):
+        body = replace(x, body=body)
+    return loops.If(conjunction(outside), body) if outside else body
 
 
 def _loop(s: loops.For) -> loops.Stmt:

@@ -1,7 +1,7 @@
 """In a recurrence, what waits for the iteration before comes last.
 
     for j in 1:50 { A[j] = (A[j - 1] + X[j] + Y[j]) / 8 }           with A[50], X[50], Y[50], fast
-    ->  for j in 1:50 { A[j] = fma(A[j - 1], 0.125, (X[j] + Y[j]) * 0.125) }
+    ->  for j in 1:50 { A[j] = muladd(A[j - 1], 0.125, (X[j] + Y[j]) * 0.125) }
 
 so that the chain from iteration to iteration is one operation long and the others overlap. Reassociates: only in `fast`
 kernels. Guarantees: the same sums of the same terms.
@@ -45,7 +45,7 @@ def _shortened(s: loops.Stmt, loop: loops.For) -> loops.Stmt:
     if factor is None:
         return replace(s, value=loops.binary("+", value, carried, value.dtype))
     scaled = loops.binary("*", value, factor, value.dtype)
-    return replace(s, value=loops.Call("fma", (carried, factor, scaled), value.dtype))
+    return replace(s, value=loops.Call("muladd", (carried, factor, scaled), value.dtype))
 
 
 def _scaled(e: loops.Expr) -> tuple[loops.Expr, loops.Const | None]:

@@ -33,7 +33,7 @@ MOST = 256
 """Operations of all copies up to which they stay: a few thousand bytes of code."""
 FUNCTION = 24
 """Operations that a function such as exp stands for."""
-PLAIN = frozenset(("min", "max", "abs", "fma", "sqrt", "floor", "ceil", "round", "trunc", "clamp", "word"))
+PLAIN = frozenset(("min", "max", "abs", "fma", "muladd", "sqrt", "floor", "ceil", "round", "trunc", "clamp", "word"))
 """Functions that are an instruction or two."""
 
 

@@ -344,6 +344,10 @@ def _extremum(e: loops.Call, known: dict[str, Interval]) -> loops.Expr:
 
 
 def _comparison(e: loops.Binary, known: dict[str, Interval]) -> loops.Expr:
+    if isinstance(e.b, loops.Select) and e.lanes == 1:
+        a, b = (_comparison(replace(e, b=x), known) for x in (e.b.a, e.b.b))
+        if isinstance(a, loops.Const) and isinstance(b, loops.Const):
+            return a if a.value == b.value else e.b.cond if a.value else loops.Unary("!", e.b.cond, BOOL)
     low, high = _difference(e.a, e.b, known)
     below = high is not None and high < 0
     above = low is not None and low > 0

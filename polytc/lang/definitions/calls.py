@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from polytc import errors
 from polytc.errors import CompileError, Span
-from polytc.lang.definitions import pointwise, prelude
+from polytc.lang.definitions import defaults, pointwise, prelude
 from polytc.lang.definitions.expand import clause_expressions, names, nodes
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.parsing.parser import parse
@@ -31,6 +31,8 @@ _FORM = ("a call is a statement of its own: `S = f(P)`, or `(A, B) = f(X, n)`; r
 @functools.lru_cache(maxsize=1024)
 def resolve(text: str) -> tuple[sx.Function, ...]:
     """The functions of `text` with their calls told apart from reads and intrinsics. Raises CompileError (E0xx, E12x)."""
+    for f in parse(text):
+        check_defaults(f, text)
     parsed = pointwise.expand(parse(text), text)
     own = {f.name: f for f in parsed if f.kind != "bare"}
     found = tuple(_Resolver(f, own, text).run() for f in parsed)
@@ -76,6 +78,19 @@ def _used_tensors(s: sx.Item) -> Iterator[str]:
                     yield n.tensor
                 elif isinstance(n, sx.Call) and s.call_style:
                     yield n.fn
+
+
+def check_defaults(f: sx.Function, text: str) -> None:
+    """Numbers alone have defaults, and all behind the first that has one (E116)."""
+    before = None
+    for p in (*f.params, *(f.outputs or ()), *f.temporaries):
+        if p.default is not None and (p not in f.params or p.inout or not is_number(f, p)):
+            raise errors.fail("E116", f"`{p.name}` is no number that a call gives, and has no default", p.span,
+                              ["a parameter without dimensions may have one: `f32 a = 0.5`"], source=text)
+        if p in f.params and before is not None and p.default is None:
+            raise errors.fail("E116", f"`{p.name}` has no default, and stands behind `{before}`, which has one", p.span,
+                              ["parameters with defaults are the last ones"], source=text)
+        before = p.name if p.default is not None else before
 
 
 def rank(p: sx.Param) -> int | None:
@@ -139,7 +154,7 @@ class _Resolver:
         if len({t for t, _ in s.targets}) < len(s.targets):
             raise self.fail("E104", "one tensor gets two results", s.span, "give each a tensor of its own")
         args: list[sx.Expr] = []
-        for k, a in enumerate(s.call.args):
+        for k, a in enumerate(defaults.completed(s.call, callee)):
             number = k < len(callee.params) and is_number(callee, callee.params[k])
             if isinstance(a, sx.Call) and not number and self.means_definition(a):
                 name = self.fresh(a.fn)

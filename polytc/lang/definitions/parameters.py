@@ -12,13 +12,14 @@ Kind: TypeAlias = Literal["tensor", "scalar"]
 class Param:
     """An argument or result. kind: 'tensor' or 'scalar' (a number that specialises the program).
 
-    dtype: as declared, or None; rank: None where packs or the text leave it open.
+    dtype: as declared, or None; rank: None where packs or the text leave it open; default: of a number that need not be given.
     """
 
     name: str
     kind: Kind
     dtype: str | None = None
     rank: int | None = None
+    default: int | float | bool | None = None
 
     @property
     def is_scalar(self) -> bool:

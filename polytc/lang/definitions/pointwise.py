@@ -15,6 +15,7 @@ from itertools import islice
 
 from polytc import errors
 from polytc.errors import CompileError
+from polytc.lang.definitions import defaults
 from polytc.lang.definitions.expand import names, nodes
 from polytc.lang.parsing import syntax as sx
 from polytc.program.typenames import CONSTANTS
@@ -95,8 +96,9 @@ class _Writer:
     def written_out(self, e: sx.Call) -> sx.Expr:
         """The value of a call, whose arguments have been written out."""
         f = self.own[e.fn]
-        if len(e.args) != len(f.params):
-            raise self.fail("E103", f"`{f.name}` takes {len(f.params)} arguments, {len(e.args)} given", e,
+        args = defaults.completed(e, f)
+        if len(args) != len(f.params):
+            raise self.fail("E103", f"`{f.name}` takes {defaults.count(f.params)}, {len(e.args)} given", e,
                             f"it is defined as `{f.name}({', '.join(p.name for p in f.params)})`")
         if f.name in self.open:
             raise self.fail("E120", f"`{f.name}` calls itself: {' -> '.join((*self.open, f.name))}", e,
@@ -104,7 +106,7 @@ class _Writer:
         self.used.add(f.name)
         self.precise |= f.precise
         self.open.append(f.name)
-        known = {p.name: _cast(a, p.dtype) for p, a in zip(f.params, e.args, strict=True)}
+        known = {p.name: _cast(a, p.dtype) for p, a in zip(f.params, args, strict=True)}
         for s in f.body:
             assert isinstance(s, sx.Statement)
             known[s.target] = _substituted(self.rewrite(s.value), known.get)

@@ -144,7 +144,7 @@ def _count(dims: tuple[sx.Expr, ...]) -> int | None:
 
 
 def _param(f: sx.Function, p: sx.Param) -> Param:
-    return Param(p.name, "scalar" if calls.is_number(f, p) else "tensor", p.dtype, calls.rank(p))
+    return Param(p.name, "scalar" if calls.is_number(f, p) else "tensor", p.dtype, calls.rank(p), p.default)
 
 
 def _loose_names(f: sx.Function) -> list[str]:

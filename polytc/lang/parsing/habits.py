@@ -88,6 +88,7 @@ HABITS = [Habit(*row) for row in (
     (r"[\])\w](?P<at>\.(?P<fn>[A-Za-z]\w*))\s*\(", _function),
     (r"\b(?P<fn>\w+)\([^()]*(?P<at>\b(?:axis|axes|dim|dims|keepdims?|dtype|out)\s*=)", lambda m: CURES.get(
         m["fn"].lower(), "indices name the axes: `S[i] += A[i,j]` sums over j")),
+    (r"=\s*(?P<at>\[[^\[\]]*\])\s*(?:$|[^\s\[])", "a list has a subscript for each dimension: `Y[i] = [1, 2, 1][i]`"),
     (r"\w+(?:\[[^\[\]]*\]\s*)(?:\[[^\[\]]*\]\s*)+", _nested),
     (r"\w+\[(?P<at>[^\[\]]*:[^\[\]]*)\]?", "an axis is named by an index: `A[i,j]`; which part of it, `where` says: "
      "`where j in 0:3`, or the subscript: `A[2*i]`"),

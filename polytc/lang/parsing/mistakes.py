@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 errors.register(E001="text that does not belong here", E002="bracket never closed", E003="character outside the language")
 
-STARTS = {"NAME", "DEF", "OP", "PRECISE", "FAST", "DIRECT", "FOR", "ASSUME", "LPAR", "ACC", "TEMP"}
+STARTS = {"NAME", "DEF", "_OP", "PRECISE", "FAST", "DIRECT", "FOR", "ASSUME", "LPAR", "ACC", "TEMP"}
 """Tokens that can begin an item: a newline before any other token continues the line."""
 _MISTAKES = {
     "indices are separated by commas": ["C[i j] = A[i, j]", "C[i, j] = A[i j]"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from polytc import errors
 from polytc.errors import Span
 from polytc.lang.parsing import syntax
+from polytc.lang.parsing.lists import Lists
 from polytc.lang.parsing.mistakes import end, token_span
 from polytc.program.scalars import C_NAMES
 
@@ -30,6 +32,7 @@ class Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.blocks = 0
+        self.lists = Lists(text)
 
     def span(self, tree: Tree[Token]) -> Span:
         meta = tree.meta
@@ -85,7 +88,8 @@ class Reader:
         if tree.data == "word":
             words = {"true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
             if str(tree.children[0]) not in words:
-                raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), source=self.text)
+                raise errors.fail("E001", f"`{tree.children[0]}` is not a number", self.span(tree), [
+                    "attributes and defaults of parameters are literals: `0.5`, `-1`, `true`, `inf`"], source=self.text)
             return words[str(tree.children[0])]
         value = self.number(tree.children[-1])
         return -value if len(tree.children) == 2 else value
@@ -104,7 +108,7 @@ class Reader:
             if label is not None and label.name in known:
                 raise errors.fail("E104", f"two statements are called `{label.name}`", label.span, source=self.text)
             known |= {label.name} if label is not None else set()
-        return (tuple(s for s in items if not isinstance(s, syntax.Param)),
+        return ((*self.lists.written(), *(s for s in items if not isinstance(s, syntax.Param))),
                 tuple(s for s in items if isinstance(s, syntax.Param)))
 
     def flat(self, items: list[Any]) -> tuple[syntax.Item | syntax.Param, ...]:
@@ -173,13 +177,25 @@ class Reader:
                             any(getattr(t, "type", "") == "INOUT" for t in c), token_span(name))
 
     def read_bare_param(self, tree: Any, c: list[Any]) -> syntax.Param:
-        return self.param(tree, c, None, None, c[-1])
+        c, default = self.default(c)
+        return replace(self.param(tree, c, None, None, c[-1]), default=default)
 
     def read_generic_param(self, tree: Any, c: list[Any]) -> syntax.Param:
         return self.param(tree, c, None, c[-1], c[-2])
 
     def read_typed_scalar(self, tree: Any, c: list[Any]) -> syntax.Param:
-        return self.param(tree, c, c[-2], None, c[-1])
+        c, default = self.default(c)
+        return replace(self.param(tree, c, c[-2], None, c[-1]), default=default)
+
+    def default(self, c: list[Any]) -> tuple[list[Any], Any]:
+        """What a declaration is made of, and the number behind its `=`."""
+        if getattr(c[-1], "data", "") != "default":
+            return c, None
+        value = self.constant(c[-1].children[1])
+        if isinstance(value, tuple):
+            raise errors.fail("E116", "a default is one number", self.span(c[-1].children[1]), ["write `f32 a = 0.5`"],
+                              source=self.text)
+        return c[:-1], value
 
     def read_typed_param(self, tree: Any, c: list[Any]) -> syntax.Param:
         return self.param(tree, c, c[-3], c[-2], c[-1])
@@ -242,6 +258,16 @@ class Reader:
     def read_let_clause(self, tree: Any, c: list[Any]) -> syntax.LetClause:
         return syntax.LetClause(str(c[0]), self.visit(c[2]), self.span(tree))
 
+    def read_exists(self, tree: Any, c: list[Any]) -> syntax.Condition:
+        """`exists A(i, j)`: the indices for which A has an element, `0 <= i < A.shape[0] && 0 <= j < A.shape[1]`."""
+        span, found = self.span(tree), list[syntax.Expr]()
+        for axis, e in enumerate(self.visit(c[1])):
+            ends = syntax.Number(0, span), syntax.Extent(str(c[0]), axis, span)
+            found.append(syntax.ChainedComparison((ends[0], e, ends[1]), ("<=", "<"), span))
+        if not found:
+            raise errors.fail("E114", "`exists` names an element", span, [f"write `exists {c[0]}(i)`"], source=self.text)
+        return syntax.Condition(functools.reduce(lambda a, b: syntax.Binary("&&", a, b, span), found), span)
+
     def read_condition(self, tree: Any, c: list[Any]) -> syntax.Condition:
         return syntax.Condition(self.visit(c[0]), self.span(tree))
 
@@ -290,6 +316,12 @@ class Reader:
 
     def read_read(self, tree: Any, c: list[Any]) -> syntax.Access:
         return syntax.Access(str(c[0]), self.visit(c[1]), self.span(tree))
+
+    def read_listed(self, tree: Any, c: list[Any]) -> syntax.Access:
+        return self.lists.read(self.visit(c[0]), self.visit(c[1]), self.span(c[0]), self.span(tree))
+
+    def read_rows(self, tree: Any, c: list[Any]) -> tuple[Any, ...]:
+        return tuple(map(self.visit, c))
 
     def read_call(self, tree: Any, c: list[Any]) -> syntax.Call:
         return syntax.Call(C_NAMES.get(str(c[0]), str(c[0])), tuple(map(self.visit, c[1:])), self.span(tree))

@@ -26,11 +26,13 @@ class Name:
 
 @dataclass(frozen=True)
 class Access:
-    """`A[i, j+1]`. subscripts: expressions, or `Pack`s before expansion."""
+    """`A[i, j+1]`. subscripts: expressions, or `Pack`s before expansion; literal: of a list of numbers, `[1, 2, 1][k]`, whose
+    type is weak as theirs are."""
 
     tensor: str
     subscripts: tuple[Expr, ...]
     span: Span
+    literal: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,13 +253,14 @@ class Assumption:
 @dataclass(frozen=True)
 class Param:
     """A parameter, an output or a declared temporary. dtype: as written, or None. dims: sizes (`f32[B, I] X`) or indices
-    (`X[*i, j]`), None where nothing was written."""
+    (`X[*i, j]`), None where nothing was written. default: of a number that a call may leave out, `f32 a = 0.5`."""
 
     name: str
     dtype: str | None
     dims: tuple[Expr, ...] | None
     inout: bool
     span: Span
+    default: int | float | bool | None = None
 
 
 Item: TypeAlias = Statement | CallStatement | Assumption

@@ -115,6 +115,9 @@ def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapp
             report.add("E106", f"`{p.name}` cannot be `inout`", p.span, "an array with dimensions in a `def` can")
         if p.dims is None and p.name in scalars:
             _scalar(p, plain_number(scalars[p.name]), d, report)
+        elif p.dims is None and p.name not in shapes and p.default is not None:
+            d.numbers[p.name] = p.default
+            _scalar(p, p.default, d, report)
         elif p.dims is None and p.name not in shapes:
             report.add("E215", f"no value is given for the scalar `{p.name}`", p.span)
         elif _input(p.name, shapes, p.span, d, report) and p.dims is not None and f.kind == "def":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import islice, pairwise
 
@@ -81,9 +82,11 @@ class Expressions:
             case sx.Name():
                 return self.name(e)
             case sx.Access():
-                return self.access(e.tensor, e.subscripts, e.span)
+                read = self.access(e.tensor, e.subscripts, e.span)
+                return replace(read, weak_type=True) if e.literal else read
             case sx.Guarded():
-                return self.guarded(e, whole)
+                found = self.guarded(e, whole)
+                return replace(found, weak_type=True) if isinstance(e.access, sx.Access) and e.access.literal else found
             case sx.Extent():
                 return self.extent(e)
             case sx.Unary():

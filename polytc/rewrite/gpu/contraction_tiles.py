@@ -1,8 +1,10 @@
 """How the work-items of a group divide a contraction: sizes of tiles, from a machine's numbers.
 
 A group computes a tile of the result, each of its items `rows` x `columns` elements in registers, and walks the reduction in
-steps for which tiles of the operands fit local memory. The estimate weighs multiply-adds against the operands that each needs
-(Volkov, Better Performance at Lower Occupancy, GTC 2010) and rounds work up to whole rounds of all compute units.
+steps. Between two barriers all items copy tiles of the operands that fit local memory; or each item reads the operands from the
+caches into its registers, as many steps as these hold, and nobody waits. The estimate weighs multiply-adds against the operands
+that each needs (Volkov, Better Performance at Lower Occupancy, GTC 2010) and rounds work up to whole rounds of all compute
+units.
 """
 
 from __future__ import annotations
@@ -32,18 +34,24 @@ MOST = 256
 """Elements of an item at most: each is code of its own."""
 
 
+ADDRESSES = 24
+"""Registers of an item beside elements of tensors."""
+
+
 @dataclass(frozen=True)
 class Blocking:
     """rows: the rows of a group whose loops are divided among the items, along the axes x, y and perhaps z: x is the fastest,
     and z uses the same operand as x does, as the rows of an image do where x walks along them. items: work-items along each;
-    elements: of an item along each; lanes: neighbours along x that are one vector. depth: steps between two barriers of
-    the reduced indices that go on inside; the others run outside."""
+    elements: of an item along each; lanes: neighbours along x that are one vector. depth: steps between two copies of the
+    operands, of the reduced indices that go on inside; the others run outside. staged: the items of a group copy the operands
+    to local memory together; else each to its registers."""
 
     rows: tuple[int, ...]
     items: tuple[int, ...]
     elements: tuple[int, ...]
     lanes: int
     depth: tuple[tuple[str, int], ...]
+    staged: bool = True
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -71,9 +79,17 @@ class _Scene:
         """Coordinates in each dimension that the reads touch while indices walk so many iterations, others one."""
         return [tuple(1 + sum(abs(c) * (sizes.get(i, 1) - 1) for i, c in f.terms) for f in forms) for forms, _ in self.reads]
 
+    def operands(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], int]]:
+        """These, and the bytes of an element of each."""
+        return [(box, width) for box, (_, width) in zip(self.boxes(sizes), self.reads, strict=True)]
+
+    def walks(self, index: str) -> bool:
+        """Is an operand contiguous along the index?"""
+        return any(forms[-1].coefficient(index) == 1 for forms, _ in self.reads if forms)
+
     def footprint(self, sizes: dict[str, int]) -> int:
         """Bytes of the elements that the reads touch meanwhile."""
-        return sum(prod(box) * width for box, (_, width) in zip(self.boxes(sizes), self.reads, strict=True))
+        return sum(prod(box) * width for box, width in self.operands(sizes))
 
 
 def heavy(group: Group) -> int | None:
@@ -107,8 +123,7 @@ def choose(program: pr.Program, group: Group, machine: Machine) -> Blocking | No
     options = _options(scene) if scene is not None else []
     if scene is None or not options:
         return None
-    found = min(options, key=lambda b: _time(b, scene))
-    return replace(found, depth=_depth(scene, found.tile))
+    return _deep(min(options, key=lambda b: _time(b, scene)), scene)
 
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Blocking, float]]:
@@ -116,7 +131,7 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
     scene = _scene(program, group, machine)
     if scene is not None:
         for b in sorted(_options(scene), key=lambda b: _time(b, scene)):
-            yield replace(b, depth=_depth(scene, b.tile)), _time(b, scene)[0]
+            yield _deep(b, scene), _time(b, scene)[0]
 
 
 def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int], float] | None:
@@ -135,12 +150,12 @@ def parted(program: pr.Program, group: Group, machine: Machine) -> Callable[[int
     return cost
 
 
-def shaped(program: pr.Program, group: Group, machine: Machine, rows: tuple[int, ...], items: tuple[int, ...],
-           elements: tuple[int, ...], depth: tuple[tuple[str, int], ...]) -> Blocking | str:
-    """The tiles that somebody else wants, or why there are none such."""
-    scene = _scene(program, group, machine) if machine.fast_local_memory else None
+def shaped(program: pr.Program, group: Group, machine: Machine, wanted: Blocking) -> Blocking | str:
+    """The tiles that somebody else wants, of whatever lanes, or why there are none such."""
+    scene = _scene(program, group, machine) if machine.fast_local_memory or not wanted.staged else None
     if scene is None:
         return "it is no contraction that is large enough for tiles, or the machine's local memory is slow"
+    rows, items, elements, depth = wanted.rows, wanted.items, wanted.elements, wanted.depth
     if rows != scene.rows:
         return f"`rows` is {','.join(group.rows[r][0] for r in scene.rows)}"
     each = len(items) == len(elements) == len(rows) and min(elements) >= 1
@@ -150,16 +165,32 @@ def shaped(program: pr.Program, group: Group, machine: Machine, rows: tuple[int,
         return f"elements along {group.rows[rows[0]][0]} are a multiple of {scene.lanes}, as they are vectors"
     if not depth or len(dict(depth)) < len(depth) or any(not 1 <= n <= scene.reduced.get(i, 0) for i, n in depth):
         return f"`along` and `steps` are some of {', '.join(f'{i} of {n} steps' for i, n in scene.reduced.items())}"
-    found = Blocking(rows, items, elements, scene.lanes, depth)
-    bytes_ = scene.footprint(dict(zip(scene.names, found.tile, strict=True)) | dict(depth))
+    found = replace(wanted, lanes=scene.lanes)
+    if not found.staged:
+        kept = sum(map(prod, scene.boxes(_sizes_of(found, scene))))
+        return found if kept <= MOST else f"an item would keep {kept} elements of the operands, and {MOST} at most"
+    bytes_ = scene.footprint(_sizes_of(found, scene))
     most = machine.local_bytes // 2
     fits = bytes_ <= most or depth == _depth(scene, found.tile)
     return found if fits else f"operands of {bytes_} bytes; {most} fit local memory beside those of another group"
 
 
 def _options(scene: _Scene) -> list[Blocking]:
-    return [Blocking(scene.rows, items, elements, scene.lanes, ())
-            for items, elements in _sizes(scene.machine, scene.lanes, scene.extents)]
+    made = [Blocking(scene.rows, items, elements, scene.lanes, ()) for items, elements in _sizes(scene, staged=True)
+            if scene.machine.fast_local_memory]
+    return made + [b for items, elements in _sizes(scene, staged=False)
+                   if (b := _in_registers(Blocking(scene.rows, items, elements, scene.lanes, (), staged=False), scene))]
+
+
+def _deep(found: Blocking, scene: _Scene) -> Blocking:
+    """The tiles with the steps between two copies."""
+    return replace(found, depth=_depth(scene, found.tile)) if found.staged else found
+
+
+def _sizes_of(found: Blocking, scene: _Scene) -> dict[str, int]:
+    """The iterations of each index whose operands are copied at once: by a group, or by an item."""
+    along = found.tile if found.staged else found.elements
+    return dict(zip(scene.names, along, strict=True)) | dict(found.depth)
 
 
 def _scene(program: pr.Program, group: Group, machine: Machine) -> _Scene | None:
@@ -197,31 +228,56 @@ def _use(accesses: tuple[AccessStrides, ...], index: str) -> tuple[bool, ...]:
     return tuple(a.stride(index) != 0 for a in accesses if not a.write)
 
 
-def _sizes(machine: Machine, lanes: int, extents: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _sizes(scene: _Scene, staged: bool) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(items, elements) along the axes that the machine's groups and registers allow."""
+    machine, lanes = scene.machine, scene.lanes
     most = min(MAX_WORK_GROUP, machine.max_work_group)
     few = (1, 2, 4, 8, 16)
-    axes = ((4, 8, 16, 32), few) if len(extents) == 2 else ((*few, 32), few, few)
-    items = [i for i in product(*axes) if min(machine.costs.groups.smallest, most) <= prod(i) <= most]
-    ones = (1,) * (len(extents) - 2)
+    axes = ((4, 8, 16, 32), few) if len(scene.extents) == 2 else ((*few, 32), few, few)
+    least = min(machine.costs.groups.smallest if staged else machine.costs.groups.smallest // 2, most)
+    items = [i for i in product(*axes) if least <= prod(i) <= most]
+    ones = (1,) * (len(scene.extents) - 2)
     elements = [(x, y, *ones) for x, y in product((lanes, 2 * lanes, 4 * lanes), (1, 2, 4, 8))
-              if x <= 8 and x * y + 2 * (x + y) + 24 <= machine.item_registers]
+                if x <= 8 and x * y + 2 * (x + y) + ADDRESSES <= machine.item_registers]
     return list(product(items, elements or [(lanes, 1, *ones)]))
+
+
+def _in_registers(found: Blocking, scene: _Scene) -> Blocking | None:
+    """The tiles with the steps whose operands an item reads at once: whole vectors of those that are contiguous along a reduced
+    index; None where the registers do not hold even one step."""
+    walked = [i for i in scene.reduced if scene.walks(i)]
+    index = max(walked, key=lambda i: (scene.reduced[i], i)) if walked else scene.longest
+    extent = scene.reduced[index]
+    for steps in dict.fromkeys(min(extent, n) for n in (scene.lanes, 2, 1)):
+        deep = replace(found, depth=((index, steps),))
+        kept = sorted((prod(box) * width / 4 for box, width in scene.operands(_sizes_of(deep, scene))), reverse=True)
+        alive = prod(found.elements) + kept[0] + sum(kept[1:]) / steps
+        if alive + ADDRESSES <= scene.machine.item_registers:
+            return deep
+    return None
 
 
 def _time(found: Blocking, scene: _Scene) -> tuple[float, int]:
     """Of the whole contraction, in multiply-adds of an item, that of the busiest unit above all; then the distance from a
     square."""
-    elements, tile, items = found.elements, found.tile, prod(found.items)
+    elements, tile, items, costs = found.elements, found.tile, prod(found.items), scene.machine.costs.groups
     groups = scene.others * prod(ceil(n / t) for n, t in zip(scene.extents, tile, strict=True))
-    steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
-    steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
-    sizes = dict(zip(scene.names, tile, strict=True)) | steps
-    copies = sum(_copying(box, scene.machine.costs.groups) for box in scene.boxes(sizes)) / (items * prod(steps.values()))
-    each = prod(elements) + sum(elements[:2]) + copies
+    if found.staged:
+        steps = {i: n if n * n <= WINDOW else 1 for i, n in scene.reduced.items()}
+        steps[scene.longest] = min(DEPTHS[0], scene.reduced[scene.longest])
+        boxes = scene.boxes(_sizes_of(replace(found, depth=tuple(steps.items())), scene))
+        operands = sum(elements[:2]) + sum(_copying(box, costs) for box in boxes) / (items * prod(steps.values()))
+    else:
+        loads = sum(_loads(box, scene.lanes) for box in scene.boxes(_sizes_of(found, scene)))
+        operands = costs.cached * loads * scene.lanes / prod(n for _, n in found.depth)
     cores = scene.machine.cores
-    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + scene.machine.costs.groups.idle * groups * items / cores
-    return busiest * each, abs(prod(tile) // tile[1] - tile[1])
+    busiest = max(MAX_WORK_GROUP, ceil(groups / cores) * items) + costs.idle * groups * items / cores
+    return busiest * (prod(elements) + operands), abs(prod(tile) // tile[1] - tile[1])
+
+
+def _loads(box: tuple[int, ...], lanes: int) -> int:
+    """Of an item for an operand's tile of that size: whole vectors, and elements."""
+    return prod(box[:-1]) * (box[-1] // lanes + box[-1] % lanes) if box else 1
 
 
 def _copying(box: tuple[int, ...], costs: Groups) -> float:

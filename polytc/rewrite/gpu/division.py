@@ -2,7 +2,9 @@
 
     local_tiles S1: by=blocks                                                       # a long sum, for its accuracy
     local_tiles S1: by=parts along=k steps=2                                        # groups divide the sum, too
+    local_tiles S1: by=parts along=i,H steps=61,16                                  # of a histogram H, and ranges of H, too
     local_tiles S1_init: by=tiles rows=j,i items=16,16 elements=4,4 along=k steps=16
+    local_tiles S1_init: by=registers rows=j,i items=16,16 elements=4,4 along=k steps=4
     local_tiles S2_init: by=reduction rows=i items=64,4
     local_tiles S3: by=transposition rows=j,i
 
@@ -13,13 +15,13 @@ stays as it is: each instance is an item's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeVar
 
 from polytc.machine import Machine
 from polytc.program import program as pr
-from polytc.rewrite.gpu import contraction_tiles, local_transpose, split_reduction, work_group_shape
+from polytc.rewrite.gpu import contraction_tiles, local_transpose, scattered_parts, split_reduction, work_group_shape
 from polytc.rewrite.gpu.contraction_tiles import Blocking
 from polytc.rewrite.gpu.local_transpose import TransposedRows
 from polytc.rewrite.gpu.split_reduction import Parts
@@ -28,7 +30,8 @@ from polytc.rewrite.step import Reasons
 from polytc.schedule.decisions import Misfit
 from polytc.schedule.facts.fusion_groups import Group
 
-BLOCKS, PARTS, TILES, REDUCTION, TRANSPOSITION = WAYS = ("blocks", "parts", "tiles", "reduction", "transposition")
+BLOCKS, PARTS, TILES, REGISTERS, REDUCTION, TRANSPOSITION = WAYS = (
+    "blocks", "parts", "tiles", "registers", "reduction", "transposition")
 """What a line may say that is done."""
 
 Cut = Blocking | TransposedRows | WorkGroupShape
@@ -39,7 +42,8 @@ D = TypeVar("D")
 class Divided:
     """by: see WAYS. rows: the shared loops that are divided, by the indices of the first statement, the fastest axis first;
     items: of a group along each axis; elements: of an item along each. along, steps: of tiles, the reduced indices, by those of
-    the contraction, that run between two barriers, and how far; of parts, the index that is divided, and into how many."""
+    the contraction, that run between two copies of the operands, and how far; of parts, the index that is divided, and into how
+    many."""
 
     statement: str
     by: str
@@ -98,7 +102,7 @@ class Given:
         return self._taken(s, (PARTS,), lambda line: _read_parts(program, s, line, open_))
 
     def cut(self, program: pr.Program, group: Group) -> Cut | None:
-        return self._taken(group.statements[0], (TILES, REDUCTION, TRANSPOSITION),
+        return self._taken(group.statements[0], (TILES, REGISTERS, REDUCTION, TRANSPOSITION),
                            lambda line: read(program, group, self.machine, line))
 
     def _taken(self, s: pr.Statement, ways: tuple[str, ...], made: Callable[[Divided], D]) -> D | None:
@@ -117,19 +121,20 @@ class Given:
 def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) -> Cut | None:
     """How the items of work-groups divide a group of statements; None if each instance is to be an item's."""
     told = ", ".join(s.name for s in group.statements)
-    tiles = contraction_tiles.choose(program, group, machine) if machine.fast_local_memory else None
+    tiles = contraction_tiles.choose(program, group, machine)
     if tiles is not None:
-        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items)]
-        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands in local memory")
+        extents = [" x ".join(map(str, numbers)) for numbers in (tiles.tile, tiles.items, tiles.elements[:2])]
+        slow = "" if machine.fast_local_memory else ", as local memory is no faster than the caches"
+        where = "in local memory" if tiles.staged else f"read into registers for {extents[2]} results of each item{slow}"
+        why.acts(told, f"tiles of {extents[0]} results by {extents[1]} items, operands {where}")
         return tiles
-    turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+    turn = local_transpose.choose(program, group, machine)
     if turn is not None:
         why.acts(told, "transposed through local memory: no index walks along all that it touches")
         return turn
     shape = work_group_shape.choose(program, group, machine)
     if shape is None or work_group_shape.row_tensors(group) is None:
-        slow = "" if machine.fast_local_memory else "; this device's local memory is no faster than its caches"
-        why.declines(told, f"divided: each instance is an item's, which does as well{slow}")
+        why.declines(told, "divided: each instance is an item's, which does as well")
         return None
     why.acts(told, "the items of a group reduce together")
     return shape
@@ -137,10 +142,9 @@ def choose(program: pr.Program, group: Group, machine: Machine, why: Reasons) ->
 
 def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[tuple[Cut, float | None]]:
     """The ways in which items may divide a group, with the multiply-adds of an item where these are counted."""
-    if machine.fast_local_memory:
-        yield from contraction_tiles.candidates(program, group, machine)
-        turn = local_transpose.choose(program, group, machine)
-        yield from ((x, None) for x in (turn,) if x is not None)
+    yield from contraction_tiles.candidates(program, group, machine)
+    turn = local_transpose.choose(program, group, machine)
+    yield from ((x, None) for x in (turn,) if x is not None)
     if work_group_shape.row_tensors(group) is not None:
         yield from ((shape, None) for shape in work_group_shape.candidates(program, group, machine))
 
@@ -149,7 +153,9 @@ def candidates(program: pr.Program, group: Group, machine: Machine) -> Iterator[
 
 def of_parts(s: pr.Statement, parts: Parts) -> Divided:
     """The line of a reduction that groups divide."""
-    return Divided(s.name, PARTS, along=(parts.index,), steps=(parts.count,))
+    more = [(s.target, parts.ranges)] if parts.ranges > 1 else []
+    along, steps = zip((parts.index, parts.count), *more, strict=True)
+    return Divided(s.name, PARTS, along=along, steps=steps)
 
 
 def written(group: Group, cut: Cut) -> Divided:
@@ -158,7 +164,7 @@ def written(group: Group, cut: Cut) -> Divided:
     match cut:
         case Blocking():
             rows, (along, steps) = tuple(group.rows[r][0] for r in cut.rows), zip(*cut.depth, strict=True)
-            return Divided(name, TILES, rows, cut.items, cut.elements, along, steps)
+            return Divided(name, TILES if cut.staged else REGISTERS, rows, cut.items, cut.elements, along, steps)
         case TransposedRows():
             return Divided(name, TRANSPOSITION, (group.rows[cut.x][0], group.rows[cut.y][0]))
         case WorkGroupShape():
@@ -168,11 +174,15 @@ def written(group: Group, cut: Cut) -> Divided:
 def _read_parts(program: pr.Program, s: pr.Statement, line: Divided, open_: set[str]) -> Parts:
     """The parts that a line says. Raises Misfit."""
     possible = split_reduction.indices(program, s, open_)
-    if len(line.along) != 1 or len(line.steps) != 1 or line.along[0] not in possible:
+    ranges = line.steps[1] if len(line.steps) == 2 and line.along[1:] == (s.target,) and pr.scatters(s) else 0
+    if len(line.along) != len(line.steps) or len(line.along) != 1 + (ranges > 0) or line.along[0] not in possible:
         raise Misfit(f"groups may divide {s.name} along {' or '.join(possible) or 'no index'}")
-    if not 2 <= line.steps[0] <= possible[line.along[0]]:
+    most = program.tensor(s.target).shape[scattered_parts.gathered(program, s)] if ranges else 0
+    if ranges and not 2 <= ranges <= most:
+        raise Misfit(f"{s.target} may be divided into 2 to {most} ranges")
+    if not 2 - (ranges > 0) <= line.steps[0] <= possible[line.along[0]]:
         raise Misfit(f"there may be 2 to {possible[line.along[0]]} parts along {line.along[0]}")
-    return split_reduction.parts(program, s, line.along[0], line.steps[0])
+    return replace(split_reduction.parts(program, s, line.along[0], line.steps[0]), ranges=max(1, ranges))
 
 
 def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> Cut:
@@ -182,7 +192,7 @@ def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> 
         raise Misfit(f"the shared loops are {', '.join(at) or 'none'}")
     rows = tuple(at[name] for name in line.rows)
     if line.by == TRANSPOSITION:
-        turn = local_transpose.choose(program, group, machine) if machine.fast_local_memory else None
+        turn = local_transpose.choose(program, group, machine)
         if turn is None or (turn.x, turn.y) != rows:
             raise Misfit("there is nothing to transpose" if turn is None else
                          f"`rows` is {group.rows[turn.x][0]},{group.rows[turn.y][0]}")
@@ -194,8 +204,9 @@ def read(program: pr.Program, group: Group, machine: Machine, line: Divided) -> 
         if isinstance(shape, str):
             raise Misfit(shape)
         return shape
-    found = contraction_tiles.shaped(program, group, machine, rows, line.items, line.elements,
-                                     tuple(zip(line.along, line.steps, strict=False)))
+    depth = tuple(zip(line.along, line.steps, strict=False))
+    found = contraction_tiles.shaped(program, group, machine,
+                                     Blocking(rows, line.items, line.elements, 1, depth, staged=line.by == TILES))
     if isinstance(found, str):
         raise Misfit(found)
     return found

@@ -47,8 +47,11 @@ class TransposedRows:
 
 def choose(program: pr.Program, group: Group, machine: Machine) -> TransposedRows | None:
     """The rows to turn for a group of elementwise statements; None if it needs no turning."""
+    if machine.local_bytes < TILE * (TILE + 1) * max(program.tensor(s.target).dtype.bytes for s in group.statements) or \
+            machine.max_work_group < prod(ITEMS):
+        return None
     if any(s.op is not None or s.where or s.bounds or s.loops or pr.scatters(s) or group.inner(n)
-           for n, s in enumerate(group.statements)) or machine.max_work_group < prod(ITEMS):
+           for n, s in enumerate(group.statements)):
         return None
     found: set[TransposedRows] = set()
     for n, s in enumerate(group.statements):

@@ -60,12 +60,13 @@ AHEAD = 4
 @dataclass(frozen=True)
 class Parts:
     """index: what the groups divide; count: of them; each: iterations that a group takes at once of an open size; first: their
-    partial results lie apart, not side by side."""
+    partial results lie apart, not side by side; ranges: of the target of a scatter, which others make."""
 
     index: str
     count: int
     each: int
     first: bool
+    ranges: int = 1
 
 
 Decide = Callable[[pr.Program, pr.Statement, set[str]], Parts | None]
@@ -82,10 +83,10 @@ def split(program: pr.Program, names: Names, decide: Decide) -> tuple[pr.Program
         found = decide(typical, typical.statement(s.name), {r.index for r in s.ranges if isinstance(r.extent, Size)})
         while found is not None:
             scattered, known = pr.scatters(s), replace(program, tensors=tuple(tensors))
-            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, names) if scattered else \
+            tensor, made, s = scattered_parts.made(known, s, found.index, found.count, found.ranges, names) if scattered else \
                 _parts(known, s, found, names)
             tensors.append(tensor)
-            start = _start(run, s)
+            start = _start(run, s) if s.op is not None else None
             runs += [tuple(run), made]
             run = [] if start is None else [start]
             found = decide(replace(typical, tensors=(*typical.tensors, tensor)), s, set()) if scattered else None
@@ -108,8 +109,8 @@ def choose(program: pr.Program, s: pr.Statement, machine: Machine, open_: set[st
     """The parts of a reduction that would leave most of the machine idle. open_: the indices of the statement whose extents are
     other ones too."""
     if pr.scatters(s):
-        found = scattered_parts.count(program, s, machine) if not open_ else None
-        return Parts(*found, 1, True) if found is not None else None
+        found = scattered_parts.choose(program, s, machine) if not open_ else None
+        return Parts(found[0], found[1], 1, True, found[2]) if found is not None else None
     reduced, results = _divisible(program, s, open_), [s.extents[i] for i in coincident_indices(s)]
     if not reduced:
         return None
@@ -139,7 +140,8 @@ def _piece(groups: int, machine: Machine) -> int:
 def indices(program: pr.Program, s: pr.Statement, open_: set[str]) -> dict[str, int]:
     """The indices along which groups can divide a reduction, and into how many parts."""
     if pr.scatters(s):
-        return {i: r.extent // 2 for i, r in scattered_parts.divisible(program, s).items() if r.extent > 3 and not open_}
+        divisible = scattered_parts.divisible(program, s).items() if not open_ else ()
+        return {i: r.extent // 2 if s.op is not None else 1 for i, r in divisible if r.extent > 3}
     most = {i: MOST if i in open_ else r.extent // 2 for i, r in _divisible(program, s, open_).items()}
     return {i: n for i, n in most.items() if n > 1}
 
@@ -178,21 +180,17 @@ def _of_contraction(program: pr.Program, s: pr.Statement, reduced: dict[str, pr.
     """Along the longest reduced index in parts of whole steps, as many as are estimated to take least, equal ones where about
     as many are. Few terms of an accumulator are right for its digits, too: see rewrite.long_sums."""
     groups, longest = machine.costs.groups, max(reduced.values(), key=lambda r: r.extent)
-    tile = TILE if machine.fast_local_memory else MAX_WORK_GROUP
     most = min(PARTS, prod(r.extent for r in reduced.values()) // STEPS, longest.extent // DEPTHS[0])
-    wanted = groups.per_unit * machine.cores * tile // results
+    wanted = groups.per_unit * machine.cores * TILE // results
     if min(most, wanted) < 2:
         return None
-    if machine.fast_local_memory:
-        cost = contraction_tiles.parted(program, single((s,)), machine)
-        if cost is None:
-            return None
-        counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
-        each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
-        best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
-            groups.second + groups.partial * n * results / machine.cores) * (n > 1))
-    else:
-        best = min(most, wanted)
+    cost = contraction_tiles.parted(program, single((s,)), machine)
+    if cost is None:
+        return None
+    counts = [n for k in range(PARTS.bit_length()) for n in (1 << k, 3 << k) if n <= most]
+    each = {n: -(-longest.extent // (n * DEPTHS[0])) * DEPTHS[0] if n > 1 else longest.extent for n in counts}
+    best = min(sorted(counts), key=lambda n: cost(n) * n * each[n] / longest.extent + (
+        groups.second + groups.partial * n * results / machine.cores) * (n > 1))
     equal = [n for n in range(-(-best * 7 // 8), min(most, best * 9 // 8) + 1) if longest.extent % (n * DEPTHS[0]) == 0]
     best = max(equal, default=best)
     return Parts(longest.index, best, DEPTHS[0], True) if best > 1 else None

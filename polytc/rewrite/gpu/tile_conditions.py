@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
-from polytc.program.linear import expression, linear
+from polytc.program.linear import collected, expression, linear
 from polytc.program.scalars import BOOL, I64
+from polytc.program.sizes import Size
 from polytc.rewrite.gpu.tiled_indices import TiledIndex, substitute_tiled
 
 _LEAST = {"<": True, "<=": True, ">": False, ">=": False}
@@ -52,6 +53,38 @@ def reached(conditions: Iterable[pr.Expr], cuts: Mapping[str, TiledIndex]) -> tu
         if extreme.terms:
             found.append(pr.Binary(c.op, expression(extreme), pr.Const(0, I64), BOOL))
     return tuple(found)
+
+
+def as_bound(c: pr.Binary, ranges: Mapping[str, pr.Range]) -> pr.Bound:
+    """A comparison as what it leaves of the range of one of its indices, that with the smallest coefficient."""
+    form = _form(c)
+    assert form is not None, "tile conditions: no comparison"
+    if c.op in (">", ">="):
+        form = collected(((i, -x) for i, x in form.terms), -form.constant)
+    constant = form.constant + (c.op in ("<", ">"))                              # form <= 0
+    index, each = min(form.terms, key=lambda term: abs(term[1]))
+    rest, size, r = [(i, x) for i, x in form.terms if i != index], abs(each), ranges[index]
+    if each > 0:
+        return pr.Bound(index, pr.Const(r.lower, I64), _divided(collected(((i, -x) for i, x in rest), size - constant), size))
+    return pr.Bound(index, _divided(collected(rest, constant + size - 1), size), pr.Const(r.upper, I64))
+
+
+def shortest(c: pr.Binary) -> pr.Binary:
+    """The comparison of a multiple of one index with a number as one of the index: 64*i_group <= 353 is i_group < 6."""
+    form = _form(c)
+    if form is None or len(form.terms) != 1 or isinstance(form.constant, Size):
+        return c
+    index, each = form.terms[0]
+    found = as_bound(c, {index: pr.Range(index, 0, 0)})
+    end, below = (found.upper, "<") if (each > 0) == (c.op in ("<", "<=")) else (found.lower, ">=")
+    return pr.Binary(below, pr.Index(index), end, BOOL)
+
+
+def _divided(form: Linear, size: int) -> pr.Expr:
+    """The form, divided and rounded down."""
+    if not form.terms:
+        return pr.Const(form.constant // size, I64)
+    return expression(form) if size == 1 else pr.Binary("//", expression(form), pr.Const(size, I64), I64)
 
 
 def _form(c: pr.Expr) -> Linear | None:

@@ -6,13 +6,14 @@ copied at once where all that counts is a multiple of its size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 from polytc.program import kinds
 from polytc.program import program as pr
 from polytc.program.affine import Affine, Linear, interval
-from polytc.program.linear import expression
+from polytc.program.linear import expression, linear
 from polytc.program.names import Names
 from polytc.program.scalars import BOOL, I64, identity
 from polytc.program.sizes import may_be_less
@@ -81,6 +82,58 @@ def copy(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], items:
     return pr.Statement(label, name, cell, None, value, (*around, *mine, lane), bounds=limits)
 
 
+def to_registers(o: Operand, label: str, name: str, around: tuple[pr.Range, ...], most: int, names: Names,
+                 tested: bool) -> pr.Statement:
+    """The statement with which each item copies what it uses, one coordinate after another, and neighbours in memory as vectors
+    where these exist as a whole or not at all. around: the loops outside, over the items too; tested: elements may not exist.
+    See `copy`."""
+    partial = tested and bool(_tests(o, [pr.Index("")] * len(o.base), pr.box((*o.outside, *around)), last=True))
+    lanes = o.lanes(most) if partial else 1
+    ranges = [pr.Range(names.index(f"{name}_{d}"), 0, n, "unroll") for d, n in enumerate(o.widths)]
+    inside: list[pr.Expr] = [pr.Index(r.index) if r.extent > 1 else pr.Const(0, I64) for r in ranges]
+    at: list[pr.Expr] = [*inside]
+    if ranges and lanes > 1:
+        vector = replace(ranges[-1], upper=o.widths[-1] // lanes)
+        lane = pr.Range(names.index(f"{name}_lane"), 0, lanes, "vector")
+        first: pr.Expr = pr.Const(0, I64)
+        if vector.extent > 1:
+            first = pr.Binary("*", pr.Index(vector.index), pr.Const(lanes, I64), I64)
+        at[-1], inside[-1], ranges = first, plus(first, pr.Index(lane.index)), [*ranges[:-1], vector, lane]
+    elif ranges and not partial:
+        ranges[-1] = replace(ranges[-1], kind="vector")
+    places = [plus(expression(f), c) for f, c in zip(o.base, at, strict=True)]
+    tests = _tests(o, places, pr.box((*o.outside, *around))) if tested else ()
+    whole = tuple(plus(expression(f), c) for f, c in zip(o.base, inside, strict=True))
+    value: pr.Expr = replace(o.read, subscripts=whole, default=None)
+    if tests:
+        value = pr.Select(pr.conjunction(tests), value, o.read.default or zero(o.read), o.read.dtype)
+    cell = (*(pr.Index(r.index) for r in around), *(inside[d] for d in o.order))
+    return pr.Statement(label, name, cell, None, value, (*around, *(r for r in ranges if r.extent > 1)))
+
+
+def whole(o: Operand, items: pr.Box, outside: pr.Box) -> Iterator[pr.Binary]:
+    """The conditions under which all exists that any of the items copies, those left out that always hold. items, outside:
+    where the indices of items are, and those of the loops around."""
+    for f, width, (lower, upper) in zip(o.base, o.widths, o.ends, strict=True):
+        mine = Affine(0, tuple((i, c) for i, c in f.terms if i in items))
+        others = replace(f, terms=tuple((i, c) for i, c in f.terms if i not in items))
+        (low, high), (first, last) = interval(mine, items), interval(others, outside)
+        if may_be_less(first + low, lower):
+            yield pr.Binary(">=", expression(others), pr.Const(lower - low, I64), BOOL)
+        if may_be_less(upper, last + high + width):
+            yield pr.Binary("<=", expression(others), pr.Const(upper - high - width, I64), BOOL)
+
+
+def may_hold(c: pr.Binary, box: pr.Box) -> bool:
+    """May a comparison with a constant hold for some indices in a box?"""
+    form = linear(c.a)
+    assert form is not None, "tile copies: no linear form"
+    assert isinstance(c.b, pr.Const), "tile copies: no comparison with a constant"
+    low, high = interval(form, box)
+    least, most = (int(c.b.value), high) if c.op == ">=" else (low, int(c.b.value) - (c.op == "<"))
+    return not may_be_less(most, least)
+
+
 def _rounds(count: int, lanes: int) -> tuple[tuple[str, int, str, int], ...]:
     """The loops over the rounds of a copy: the name's end, iterations, how it runs, and rounds of one iteration. A few rounds
     run at once; more of them in a loop."""
@@ -103,10 +156,10 @@ def _coordinates(number: pr.Expr, total: int, widths: tuple[int, ...]) -> list[p
     return found
 
 
-def _tests(o: Operand, at: list[pr.Expr], box: pr.Box) -> tuple[pr.Expr, ...]:
-    """The conditions under which an element exists, those left out that always hold."""
+def _tests(o: Operand, at: list[pr.Expr], box: pr.Box, last: bool = False) -> tuple[pr.Expr, ...]:
+    """The conditions under which an element exists, those left out that always hold. last: of the last dimension."""
     found: list[pr.Expr] = []
-    for f, width, (lower, upper), place in zip(o.base, o.widths, o.ends, at, strict=True):
+    for f, width, (lower, upper), place in [*zip(o.base, o.widths, o.ends, at, strict=True)][-1 if last else None:]:
         low, high = interval(f, box)
         if may_be_less(low, lower):
             found.append(pr.Binary(">=", place, pr.Const(lower, I64), BOOL))

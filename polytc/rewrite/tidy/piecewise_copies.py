@@ -3,8 +3,8 @@
     O[m,h] += I[c,clamp(h+r-1,0,29)]*W[m,c,r] where h in 0:30      with I[64,30], W[64,64,3]
     ->  I_pieces[x0,x1] = I[x0,clamp(x1 - 1,0,29)] where x1 in 0:32;  O[m,h] += I_pieces[c,h+r]*W[m,c,r]
 
-    Y[i] += X[T[i+a]] where i in 0:1024, a in 0:5                  with X[1024], T[1028] of i32
-    ->  X_pieces[x0] = X[T[x0]] where x0 in 0:1028;  Y[i] += X_pieces[i+a]
+    Y[i] += X[T[i+a]] where i in 0:1024, a in 0:5                  with X[1024], i64 T[1028]
+    ->  X_pieces[x0] = X[T[x0]] where x0 in 0:1028;  Y[i] += X_pieces[a+i]
 
 The copy costs one pass over the input; choosing a piece for each term would cost that in the innermost loop, and would hide a
 convolution from what makes convolutions fast. A gather costs more: a few uses of what it brings are enough.

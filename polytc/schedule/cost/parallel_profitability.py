@@ -14,7 +14,8 @@ from polytc.machine.costs import Arithmetic
 from polytc.program import program as pr
 from polytc.schedule.facts.fusion_groups import is_contraction, reduced_indices
 
-CHEAP = frozenset({"min", "max", "abs", "floor", "ceil", "round", "trunc", "fma", "sqrt", "clamp", "isnan", "word"})
+CHEAP = frozenset({"min", "max", "abs", "floor", "ceil", "round", "trunc", "fma", "muladd", "sqrt", "clamp", "isnan", "isinf",
+                   "isfinite", "signbit", "copysign", "fdim", "word"})
 """Calls that are one or two instructions."""
 
 

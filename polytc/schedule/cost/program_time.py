@@ -23,7 +23,7 @@ from polytc.schedule.decisions import Decisions, Tiled
 from polytc.schedule.facts.fusion_groups import Group, is_contraction, partition, reduced_indices, together
 from polytc.schedule.facts.strides import lane_width, of_statement
 
-CALL_FREE = frozenset({"min", "max", "abs", "fma", "word"})
+CALL_FREE = frozenset({"min", "max", "abs", "fma", "muladd", "word"})
 """Calls that are one operation."""
 
 

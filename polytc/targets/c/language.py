@@ -86,7 +86,7 @@ static inline float polytc_of_bfloat(uint16_t bits)
 C99 = Language(
     "C", (1,), scalar, vector, lambda dtype, lanes=1: f"uint{max(32, dtype.bits)}_t", _none,
     lambda value, dtype: literal(value, dtype, scalar(dtype), "LL"), lambda dtype: 32 if dtype.is_half else dtype.bits, _none,
-    {**intrinsics.FLOAT, "isnan": "(isnan({0}) != 0)", "isinf": "(isinf({0}) != 0)"},
+    {**intrinsics.FLOAT, **{fn: f"({fn}({{0}}) != 0)" for fn in ("isnan", "isinf", "isfinite", "signbit")}},
     {**intrinsics.INTEGER, "min": "@least", "max": "@most", "clamp": "@least(@most({0}, {1}), {2})", "abs": "@absolute"},
     {**intrinsics.UNSIGNED, "sign": "AS({0} > 0)"}, intrinsics.BOOL,
     {"least": (2, "return a < b ? a : b;"), "most": (2, "return a > b ? a : b;"), "absolute": (1, "return a < 0 ? NEG : a;"),

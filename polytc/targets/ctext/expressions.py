@@ -14,7 +14,7 @@ from dataclasses import replace
 from polytc import errors
 from polytc.codegen import intervals, loops, vector_lanes
 from polytc.codegen.passes import simplify
-from polytc.program.scalars import BOOL, I32, I64, DType
+from polytc.program.scalars import BOOL, I32, I64, INTRINSICS, DType
 from polytc.targets.ctext.indexing import Indexing
 from polytc.targets.ctext.memory import Memory
 from polytc.targets.ctext.preamble import Preamble
@@ -22,6 +22,7 @@ from polytc.targets.ctext.text import bare, choice, is_whole, operation
 
 errors.register(E512="a vector width that OpenCL C does not have")
 
+_PREDICATES = frozenset(name for name, row in INTRINSICS.items() if row.result == "bool")
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -215,7 +216,7 @@ class Expressions(Indexing):
         text = row.format(*args)
         if of.kind == "b" and width == 1:
             return f"({text} & 1)"
-        return text if fn in ("isnan", "isinf") else self._half(text, of, width)
+        return text if fn in _PREDICATES else self._half(text, of, width)
 
     def _half(self, text: str, dtype: DType, width: int) -> str:
         """A result of arithmetic on halves, done in float, rounded; other results as they are."""

@@ -81,18 +81,22 @@ class Indexing:
         return f"{self.preamble.index_helper(name, self.itype)}({bare(a)}, {bare(b)})"
 
     def flat(self, buffer: loops.Buffer, indices: tuple[loops.Expr, ...]) -> str:
-        """The offset of buffer[indices] in elements."""
-        terms: list[str] = []
-        constant = 0
-        for e, stride in zip(indices, buffer.strides, strict=True):
+        """The offset of buffer[indices] in elements: `(i * 64 + j) * 3 + k`, with the extents of the buffer."""
+        text, number = "", 0                                         # of the dimensions so far, the number last
+        for e, extent in zip(indices, buffer.shape, strict=True):
+            if extent != 1:
+                text = f"{factor(self._and_number(text, number))} * {self._literal(extent)}" if text else ""
+                number = 0 if text else number * extent
             if isinstance(e, loops.Const):
-                constant += int(e.value) * stride
-                continue
-            text = self.index(e)
-            terms.append(bare(text, "+") if stride == 1 else f"{factor(text)} * {self._literal(stride)}")
-        if not terms:
-            return self._literal(constant)
-        return " + ".join(terms) + (f" {'+' if constant > 0 else '-'} {self._literal(abs(constant))}" if constant else "")
+                number += int(e.value)
+            else:
+                text = f"{text} + {bare(self.index(e), '+')}" if text else bare(self.index(e), "+")
+        return self._and_number(text, number)
+
+    def _and_number(self, text: str, number: int) -> str:
+        if not text:
+            return self._literal(number)
+        return f"{text} {'+' if number > 0 else '-'} {self._literal(abs(number))}" if number else text
 
     def _literal(self, number: int) -> str:
         return str(number) if self.itype == "int" else f"{number}L"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from polytc.program.scalars import F32, I64, U32, U64, DType
+from polytc.targets.ctext import definitions
 from polytc.targets.ctext.language import Language
 
 _SCALAR: dict[str, tuple[int, str]] = {
@@ -29,6 +30,7 @@ _SCALAR: dict[str, tuple[int, str]] = {
     "shl": (2, "return (T)((U)b < BITS ? (U)a << (U)b : 0);"),
     "shr": (2, "return (T)(a >> ((U)b < BITS ? (U)b : BITS - 1));"),
     "ushr": (2, "return (T)((U)b < BITS ? a >> b : 0);"),
+    "ldexp": (2, "if (b != b) return b; return ldexp(a, (int)(b > 9999 ? 9999 : b < -9999 ? -9999 : b));"),
     "ipow": (2, "if (b < 0) return (T)(a == 1 ? 1 : a == (T)-1 ? (b & 1 ? -1 : 1) : 0); U r = 1, x = (U)a; "
                 "for (; b != 0; b >>= 1) { if (b & 1) r *= x; x *= x; } return (T)r;"),
     "upow": (2, "U r = 1, x = (U)a; for (; b != 0; b >>= 1) { if (b & 1) r *= x; x *= x; } return (T)r;"),
@@ -119,7 +121,7 @@ static inline {result} {spelled}(const {argument} a, const {argument} b)
         return spelled
 
     def _scalar(self, name: str, spelled: str, dtype: DType) -> str:
-        arity, body = self.c.helpers.get(name) or _SCALAR[name]
+        arity, body = self.c.helpers.get(name) or definitions.function(name, self.c, dtype) or _SCALAR[name]
         t = self.c.scalar(dtype)
         words = {"T": t, "F": t, "U": self.c.unsigned(dtype) if dtype.is_int else t, "BITS": str(dtype.bits)}
         words["NEG"] = f"({t})(0 - ({words['U']})a)"
@@ -127,11 +129,11 @@ static inline {result} {spelled}(const {argument} a, const {argument} b)
         return _function(spelled, words["U64"] if name == "toulong" else t, arity, _substitute(body, words), t)
 
     def _lanewise(self, name: str, spelled: str, dtype: DType, lanes: int) -> str:
-        arity, t = _SCALAR[name][0], self.c.vector(dtype, lanes)
+        arity, t = (definitions.function(name, self.c, dtype) or _SCALAR[name])[0], self.c.vector(dtype, lanes)
         if name in _VECTOR:
             return _function(spelled, t, arity, _VECTOR[name])
         one = self.helper(name, dtype, 1)
-        calls = [f"{one}({', '.join(f'{x}.{self.c.component(k)}' for x in 'ab'[:arity])})" for k in range(lanes)]
+        calls = [f"{one}({', '.join(f'{x}.{self.c.component(k)}' for x in 'abc'[:arity])})" for k in range(lanes)]
         result = f"ulong{lanes}" if name == "toulong" else t
         return _function(spelled, result, arity, f"return ({result})({', '.join(calls)});", t)
 
@@ -141,7 +143,7 @@ def _substitute(body: str, words: dict[str, str]) -> str:
 
 
 def _function(name: str, result: str, arity: int, body: str, argument: str | None = None) -> str:
-    args = ", ".join(f"{argument or result} {x}" for x in "ab"[:arity])
+    args = ", ".join(f"{argument or result} {x}" for x in "abc"[:arity])
     return f"static inline {result} {name}({args})\n{{\n{_lines(body)}\n}}\n"
 
 

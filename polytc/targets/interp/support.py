@@ -10,12 +10,12 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from polytc import errors
+from polytc.functions.numbers import FUNCTIONS
 from polytc.program import scalars, words
 
 errors.register(E520="access outside of a buffer", E521="write to a buffer that a kernel only reads",
@@ -128,33 +128,6 @@ def erf(a: Any) -> Any:
     return cast(np.vectorize(math.erf, otypes=[np.float64])(a), np.asarray(a).dtype)
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """a*b + c with one rounding."""
-    dtype = np.asarray(a).dtype
-    if dtype.itemsize < 8:
-        return cast(_odd_sum(np.multiply(a, b, dtype=np.float64), np.asarray(c, np.float64)), dtype)
-    return np.vectorize(_fma64, otypes=[np.float64])(a, b, c)[()]
-
-
-def _odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a + b; of the two numbers around a sum that f64 does not hold the odd one, which rounds to a narrower type as the sum."""
-    total = np.asarray(a + b)
-    behind = total - a
-    rest = (a - (total - behind)) + (b - behind)
-    odd = np.isfinite(total) & (rest != 0) & (total.view(np.int64) & 1 == 0)
-    return np.where(odd, np.nextafter(total, np.copysign(np.inf, rest)), total)
-
-
-def _fma64(a: float, b: float, c: float) -> float:
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        return a * b + c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    try:
-        return float(exact) if exact else a * b + c
-    except OverflowError:
-        return math.copysign(math.inf, exact)
-
-
 def reduce(op: str, value: np.ndarray) -> Any:
     """All lanes combined, from the first to the last."""
     ufunc: np.ufunc = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum,
@@ -182,11 +155,11 @@ def _of_words(name: str, *args: Any) -> Any:
 
 
 def _intrinsics() -> dict[str, Callable[..., Any]]:
-    env: dict[str, Any] = {"np": np, "erf": erf}
+    env: dict[str, Any] = {"np": np, "erf": erf, **FUNCTIONS}
     table = {f"fn_{row.name}": eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", env)
              for row in scalars.INTRINSICS.values()}
     own = {f"fn_{name}": functools.partial(_of_words, name) for name in (words.WORD, *words.DOTS)}
-    return table | own | {"fn_fma": fma, "fn_pow": power}
+    return table | own | {"fn_muladd": FUNCTIONS["fma"], "fn_pow": power}
 
 
 NAMESPACE: dict[str, Any] = {

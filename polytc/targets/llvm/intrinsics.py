@@ -9,10 +9,12 @@ from polytc.program.scalars import F32, F64, DType
 from polytc.targets.llvm import arithmetic, ir, memory, remainder
 from polytc.targets.llvm.elementary import circular
 from polytc.targets.llvm.elementary.floats import Floats
-from polytc.targets.llvm.elementary.table import EXPANSIONS, NEAR_ONLY
+from polytc.targets.llvm.elementary.table import CALLED, EXPANSIONS, NEAR_ONLY
 
 NATIVE = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "abs": "fabs"}
 """Intrinsic -> LLVM intrinsic of one float."""
+BITS = {"half": 16, "float": 32, "double": 64}
+
 
 def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, flags: str, machine: Machine) -> ir.Value:
     """The value of a call. dtype: of the arguments, which have equal lanes."""
@@ -25,12 +27,14 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
         return _integer(fn, name, args, dtype)
     if name in NATIVE:
         return fn.intrinsic(NATIVE[name], args[:1])
-    if name == "fma":
-        return fn.intrinsic("fmuladd" if flags and not machine.has_fma else "fma", args)
+    if name in ("fma", "muladd"):
+        return fn.intrinsic("fmuladd" if name == "muladd" and flags and not machine.has_fma else "fma", args)
     if name == "fmod":
         return remainder.fmod(fn, args[0], args[1])
-    if name in ("isnan", "isinf"):
+    if name in ("isnan", "isinf", "isfinite", "signbit"):
         return _classify(fn, name, args[0])
+    if name == "copysign":
+        return fn.intrinsic("copysign", args)
     if name == "sign":
         return _sign(fn, args[0])
     if name == "rsqrt":
@@ -48,7 +52,11 @@ def emit(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, fla
 def _classify(fn: ir.Function, name: str, a: ir.Value) -> ir.Value:
     if name == "isnan":
         return fn.compare("fcmp uno", a, a)
-    return fn.compare("fcmp oeq", fn.intrinsic("fabs", (a,)), ir.constant(float("inf"), a.type))
+    if name == "signbit":
+        bits = fn.bitcast(a, ir.vector(f"i{BITS[ir.element(a.type)]}", ir.lanes_of(a.type)))
+        return fn.compare("icmp slt", bits, ir.constant(0, bits.type))
+    kind = "fcmp oeq" if name == "isinf" else "fcmp olt"
+    return fn.compare(kind, fn.intrinsic("fabs", (a,)), ir.constant(float("inf"), a.type))
 
 
 def _sign(fn: ir.Function, a: ir.Value) -> ir.Value:
@@ -82,12 +90,12 @@ def _product(fn: ir.Function, x: ir.Value, exponent: int) -> ir.Value:
 
 
 def _elementary(fn: ir.Function, name: str, args: Sequence[ir.Value], dtype: DType, machine: Machine) -> ir.Value:
-    """A call of a function of this module, made once for the type, to be inlined."""
+    """A call of a function of this module, made once for the type, to be inlined unless it is long."""
     type_ = args[0].type
     own = f"polytc.{name}.{ir.mangle(type_)}"
     if not fn.text.defines(own):
         body = ir.Function(fn.text, own, [f"{type_} %x{i}" for i in range(len(args))], type_)
-        body.extra = "alwaysinline "
+        body.extra = "noinline " if name in CALLED else "alwaysinline "
         m = Floats(body, dtype, type_, machine)
         params = [ir.Value(type_, f"%x{i}") for i in range(len(args))]
         result = _by_distance(m, name, params[0]) if name in NEAR_ONLY else EXPANSIONS[name](m, *params)

@@ -11,7 +11,7 @@ from polytc.codegen.passes import work_items
 from polytc.codegen.target import Launch, Repeat
 from polytc.machine import Machine
 from polytc.program.scalars import BOOL
-from polytc.targets.ctext import common_subexpressions
+from polytc.targets.ctext import common_subexpressions, joined_digits
 from polytc.targets.ctext.preamble import Preamble
 from polytc.targets.ctext.statements import Statements, allocated, index_type
 from polytc.targets.ctext.text import bare
@@ -34,6 +34,7 @@ class KernelWriter(Statements):
 
     def __init__(self, kernel: loops.Kernel, entry: str, preamble: Preamble, machine: Machine, open_: tuple[str, ...] = (),
                  notes: Mapping[str, str] | None = None) -> None:
+        kernel = joined_digits.joined(kernel)
         names = Names(types.RESERVED, types.RESERVED_PREFIXES)
         self.places = Memory(kernel, names.buffer, machine.kind == "gpu")
         self.machine = machine

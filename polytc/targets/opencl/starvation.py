@@ -84,6 +84,8 @@ def starving(source: Source, scop: Scop, deps: Dependences, schedule: Schedule, 
         if not mine:
             continue
         heavy = max(mine, key=lambda s: s.points)
+        if pr.scatters(heavy) and heavy.bounds:                      # most instances only tell that they are not there
+            continue
         free = parallelism.independent(scop, deps, heavy)
         groups, seconds, least = few
         items = prod(launch.local_size)

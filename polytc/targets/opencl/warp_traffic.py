@@ -240,7 +240,7 @@ def _operations(e: loops.Expr) -> int:
         if x.dtype.kind != "f":
             continue
         if isinstance(x, loops.Call):
-            count += x.lanes * (1 if x.fn in ("min", "max", "fma") else CALL)
+            count += x.lanes * (1 if x.fn in ("min", "max", "fma", "muladd") else CALL)
         elif isinstance(x, loops.Binary):
             fused = x.op in "+-" and any(isinstance(o, loops.Binary) and o.op == "*" for o in (x.a, x.b))
             count += 0 if fused else x.lanes * (CALL if x.op == "/" else 1)

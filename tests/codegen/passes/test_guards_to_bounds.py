@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polytc.codegen import loops as L
+from polytc.codegen.passes import simplify
 from polytc.codegen.passes.guards_to_bounds import tighten_bounds
 from polytc.program.scalars import F32, I64
 from polytc.targets.interp import InterpTarget
@@ -44,3 +45,16 @@ def test_loops_without_an_iteration_load_nothing() -> None:
                              (L.binary(">=", following, L.const(4)), lambda i, j: b[i + 1] >= 4)):
         expected = [[float(i <= j < 5 and holds(i, j)) for j in range(6)] for i in range(6)]
         np.testing.assert_array_equal(run(rows(I, condition), b), expected)
+
+
+def test_what_all_items_find_the_same_goes_out_of_their_loops() -> None:
+    """for i in 0:6 { items j { if (i < 4 && j < 5) Y[i,j] = 1 } } has 4 iterations; j < 5 stays with the items."""
+    inside = L.If(P.all_of(L.binary("<", I, L.const(4)), L.binary("<", J, L.const(5))), ONE)
+    items = L.For("j", L.const(0), L.const(6), 1, inside, "thread")
+    (kernel,) = P.module("rows", (Y,), ("Y",), P.loop("i", 6, items)).kernels
+    found = tighten_bounds(kernel).body
+    assert isinstance(found, L.For)
+    assert simplify.expr(found.upper, {}) == L.const(4)
+    assert isinstance(found.body, L.For)
+    assert isinstance(found.body.body, L.If)
+    assert found.body.body.cond == L.binary("<", J, L.const(5))

@@ -74,111 +74,94 @@ void conv3x3_1(__global const float* restrict I, __global float* restrict O, __g
     const int h = h_group * 8 + item_z;
     const int m_group = get_group_id(1);
     const int m = m_group * 8 + item_y;
+    const int m_2 = m_group * 576 + item_x;
     /* S1_init: O_acc[h_group, m_group, w_group, h_item, m_item, w_item, m_row, w_vector, w_lane] = 0.0 */
     float4 O_acc = (float4)(0.0f);
+    for (int I_tile_rounds = 0; I_tile_rounds < 2; ++I_tile_rounds) {
+        /* S1_I_tile: I_tile from I */
+        const int at = I_tile_rounds * 1024 + item_x + item_y * 4 + item_z * 32;
+        {
+            const int at_div_18 = at / 18;
+            const int at_mod_18 = at % 18;
+            const int at_div_18_div_10 = at_div_18 / 10;
+            const int at_div_18_mod_10 = at_div_18 % 10;
+            I_tile[at_div_18_div_10][at_div_18_mod_10][at_mod_18] =
+                    (at_div_18_mod_10 + h_group * 8 >= 1 && at_div_18_mod_10 + h_group * 8 < 15 && at_mod_18 >= 1 &&
+                    at_mod_18 < 15) ? I[(at_div_18_div_10 * 14 + at_div_18_mod_10 + h_group * 8 - 1) * 14 + at_mod_18 - 1] : 0.0f;
+        }
+        if (at < 1184) {
+            const int at_2 = at + 256;
+            const int at_2_div_18 = at_2 / 18;
+            const int at_2_mod_18 = at_2 % 18;
+            const int at_2_div_18_div_10 = at_2_div_18 / 10;
+            const int at_2_div_18_mod_10 = at_2_div_18 % 10;
+            I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
+                    (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
+                    at_2_mod_18 < 15)
+                    ? I[(at_2_div_18_div_10 * 14 + at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
+        }
+        if (at < 928) {
+            const int at_2 = at + 512;
+            const int at_2_div_18 = at_2 / 18;
+            const int at_2_mod_18 = at_2 % 18;
+            const int at_2_div_18_div_10 = at_2_div_18 / 10;
+            const int at_2_div_18_mod_10 = at_2_div_18 % 10;
+            I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
+                    (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
+                    at_2_mod_18 < 15)
+                    ? I[(at_2_div_18_div_10 * 14 + at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
+        }
+        if (at < 672) {
+            const int at_2 = at + 768;
+            const int at_2_div_18 = at_2 / 18;
+            const int at_2_mod_18 = at_2 % 18;
+            const int at_2_div_18_div_10 = at_2_div_18 / 10;
+            const int at_2_div_18_mod_10 = at_2_div_18 % 10;
+            I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
+                    (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
+                    at_2_mod_18 < 15)
+                    ? I[(at_2_div_18_div_10 * 14 + at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
+        }
+    }
+    /* S1_W_tile: W_tile from W */
+    const int item = item_x + item_y * 4 + item_z * 32;
     {
-        for (int I_tile_rounds = 0; I_tile_rounds < 2; ++I_tile_rounds) {
-            /* S1_I_tile: I_tile from I */
-            const int at = I_tile_rounds * 1024 + item_x + item_y * 4 + item_z * 32;
-            {
-                const int at_div_18 = at / 18;
-                const int at_mod_18 = at % 18;
-                const int at_div_18_div_10 = at_div_18 / 10;
-                const int at_div_18_mod_10 = at_div_18 % 10;
-                I_tile[at_div_18_div_10][at_div_18_mod_10][at_mod_18] =
-                        (at_div_18_mod_10 + h_group * 8 >= 1 && at_div_18_mod_10 + h_group * 8 < 15 && at_mod_18 >= 1 &&
-                        at_mod_18 < 15) ? I[at_div_18_div_10 * 196 + (at_div_18_mod_10 + h_group * 8 - 1) * 14 + at_mod_18 - 1]
-                        : 0.0f;
-            }
-            if (at < 1184) {
-                const int at_2 = at + 256;
-                const int at_2_div_18 = at_2 / 18;
-                const int at_2_mod_18 = at_2 % 18;
-                const int at_2_div_18_div_10 = at_2_div_18 / 10;
-                const int at_2_div_18_mod_10 = at_2_div_18 % 10;
-                I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
-                        (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
-                        at_2_mod_18 < 15)
-                        ? I[at_2_div_18_div_10 * 196 + (at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
-            }
-            if (at < 928) {
-                const int at_2 = at + 512;
-                const int at_2_div_18 = at_2 / 18;
-                const int at_2_mod_18 = at_2 % 18;
-                const int at_2_div_18_div_10 = at_2_div_18 / 10;
-                const int at_2_div_18_mod_10 = at_2_div_18 % 10;
-                I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
-                        (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
-                        at_2_mod_18 < 15)
-                        ? I[at_2_div_18_div_10 * 196 + (at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
-            }
-            if (at < 672) {
-                const int at_2 = at + 768;
-                const int at_2_div_18 = at_2 / 18;
-                const int at_2_mod_18 = at_2 % 18;
-                const int at_2_div_18_div_10 = at_2_div_18 / 10;
-                const int at_2_div_18_mod_10 = at_2_div_18 % 10;
-                I_tile[at_2_div_18_div_10][at_2_div_18_mod_10][at_2_mod_18] =
-                        (at_2_div_18_mod_10 + h_group * 8 >= 1 && at_2_div_18_mod_10 + h_group * 8 < 15 && at_2_mod_18 >= 1 &&
-                        at_2_mod_18 < 15)
-                        ? I[at_2_div_18_div_10 * 196 + (at_2_div_18_mod_10 + h_group * 8 - 1) * 14 + at_2_mod_18 - 1] : 0.0f;
-            }
-        }
-        /* S1_W_tile: W_tile from W */
-        const int item = item_x + item_y * 4 + item_z * 32;
-        {
-            const int item_div_3 = item / 3;
-            const int item_mod_3 = item % 3;
-            const int item_div_3_div_3 = item_div_3 / 3;
-            const int item_div_3_mod_3 = item_div_3 % 3;
-            const int item_div_3_div_3_mod_8 = item_div_3_div_3 % 8;
-            const int item_div_3_div_3_div_8 = item_div_3_div_3 / 8;
-            W_tile[item_div_3_div_3_mod_8][item_div_3_mod_3][item_mod_3][item_div_3_div_3_div_8] =
-                    W[(item_div_3_div_3_div_8 + m_group * 8) * 72 + item_div_3_div_3_mod_8 * 9 + item_div_3_mod_3 * 3 + item_mod_3];
-        }
-        {
-            const int at = item + 256;
-            const int at_div_3 = at / 3;
-            const int at_mod_3 = at % 3;
-            const int at_div_3_div_3 = at_div_3 / 3;
-            const int at_div_3_mod_3 = at_div_3 % 3;
-            const int at_div_3_div_3_mod_8 = at_div_3_div_3 % 8;
-            const int at_div_3_div_3_div_8 = at_div_3_div_3 / 8;
-            W_tile[at_div_3_div_3_mod_8][at_div_3_mod_3][at_mod_3][at_div_3_div_3_div_8] =
-                    W[(at_div_3_div_3_div_8 + m_group * 8) * 72 + at_div_3_div_3_mod_8 * 9 + at_div_3_mod_3 * 3 + at_mod_3];
-        }
-        if (item < 64) {
-            const int at = item + 512;
-            const int at_div_3 = at / 3;
-            const int at_mod_3 = at % 3;
-            const int at_div_3_div_3 = at_div_3 / 3;
-            const int at_div_3_mod_3 = at_div_3 % 3;
-            const int at_div_3_div_3_mod_8 = at_div_3_div_3 % 8;
-            const int at_div_3_div_3_div_8 = at_div_3_div_3 / 8;
-            W_tile[at_div_3_div_3_mod_8][at_div_3_mod_3][at_mod_3][at_div_3_div_3_div_8] =
-                    W[(at_div_3_div_3_div_8 + m_group * 8) * 72 + at_div_3_div_3_mod_8 * 9 + at_div_3_mod_3 * 3 + at_mod_3];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int c_at = 0; c_at < 8; ++c_at) {
+        const int item_div_3 = item / 3;
+        const int item_div_3_div_3 = item_div_3 / 3;
+        W_tile[item_div_3_div_3 % 8][item_div_3 % 3][item % 3][item_div_3_div_3 / 8] = W[m_2 + item_y * 4 + item_z * 32];
+    }
+    {
+        const int at = item + 256;
+        const int at_div_3 = at / 3;
+        const int at_div_3_div_3 = at_div_3 / 3;
+        W_tile[at_div_3_div_3 % 8][at_div_3 % 3][at % 3][at_div_3_div_3 / 8] = W[m_2 + item_y * 4 + item_z * 32 + 256];
+    }
+    if (item < 64) {
+        const int at = item + 512;
+        const int at_div_3 = at / 3;
+        const int at_div_3_div_3 = at_div_3 / 3;
+        W_tile[at_div_3_div_3 % 8][at_div_3 % 3][at % 3][at_div_3_div_3 / 8] = W[m_2 + item_y * 4 + item_z * 32 + 512];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int c_at = 0; c_at < 8; ++c_at) {
+        #pragma unroll
+        for (int r_at = 0; r_at < 3; ++r_at) {
             #pragma unroll
-            for (int r_at = 0; r_at < 3; ++r_at) {
-                #pragma unroll
-                for (int s_at = 0; s_at < 3; ++s_at) {
-                    /* S1: O_acc from I_tile, W_tile */
-                    O_acc += vload4(0, &I_tile[c_at][r_at + item_z][s_at + item_x * 4]) * W_tile[c_at][r_at][s_at][item_y];
-                }
+            for (int s_at = 0; s_at < 3; ++s_at) {
+                /* S1: O_acc from I_tile, W_tile */
+                O_acc += vload4(0, &I_tile[c_at][r_at + item_z][s_at + item_x * 4]) * W_tile[c_at][r_at][s_at][item_y];
             }
         }
     }
     if (h < 14) {
         /* S1_store: O from O_acc */
-        O[m * 196 + h * 14 + item_x * 4] = O_acc.s0;
-        O[m * 196 + h * 14 + item_x * 4 + 1] = O_acc.s1;
+        O[(m * 14 + h) * 14 + item_x * 4] = O_acc.s0;
+        O[(m * 14 + h) * 14 + item_x * 4 + 1] = O_acc.s1;
         if (item_x * 4 < 12) {
-            O[m * 196 + h * 14 + item_x * 4 + 2] = O_acc.s2;
+            O[(m * 14 + h) * 14 + item_x * 4 + 2] = O_acc.s2;
         }
         if (item_x * 4 < 11) {
-            O[m * 196 + h * 14 + item_x * 4 + 3] = O_acc.s3;
+            O[(m * 14 + h) * 14 + item_x * 4 + 3] = O_acc.s3;
         }
     }
 }

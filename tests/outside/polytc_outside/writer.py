@@ -11,6 +11,7 @@ import numpy as np
 from polytc.codegen import loops
 from polytc.codegen.emitter import Emitter, Names
 from polytc.codegen.size_binding import UNKNOWN
+from polytc.functions.numbers import FUNCTIONS
 from polytc.program import scalars
 
 
@@ -148,11 +149,11 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return np.float64(a) * np.float64(b) + np.float64(c)
 
 
-_REFERENCES = {"np": np, "power": power, "erf": math.erf}
+_REFERENCES = {"np": np, "power": power, "erf": math.erf, **FUNCTIONS}
 NAMES: dict[str, Any] = {
     **{t.name: t.numpy.type for t in scalars.DTYPES.values()},
     **{row.name: eval(f"lambda {', '.join('abc'[:row.arity])}: {row.reference}", _REFERENCES)
        for row in scalars.INTRINSICS.values()},
-    "np": np, "cast": cast, "quotient": quotient, "left": left, "right": right, "fma": fma,
+    "np": np, "cast": cast, "quotient": quotient, "left": left, "right": right, "muladd": fma,
 }
 """What the code finds: types, functions, and the operators that Python's are not."""

@@ -14,6 +14,7 @@ from polytc.targets.opencl.target import OpenCLTarget
 HEAD = f"{decisions.HEAD} {decisions.VERSION}\n"
 Shapes = dict[str, tuple[int, ...]]
 MATMUL: tuple[str, Shapes] = ("C[i,j] += A[i,k]*B[k,j]", {"A": (130, 150), "B": (150, 140)})
+SMALL: tuple[str, Shapes] = (MATMUL[0], {"A": (26, 30), "B": (30, 28)})
 ROWS: tuple[str, Shapes] = ("s[i] += X[i,k]", {"X": (100, 3000)})
 COLUMNS: tuple[str, Shapes] = ("s[k] += X[i,k]", {"X": (500, 40)})
 TURNED: tuple[str, Shapes] = ("Y[j,i] = X[i,j]", {"X": (64, 96)})
@@ -21,6 +22,7 @@ FEW: tuple[str, Shapes] = ("s += x[i]", {"x": (60000,)})
 LOOPED: tuple[str, Shapes] = (
     "def power(f32[20,400] A, inout f32[20] x, f32[400] w) -> (x) "
     "{ for t in 0:2 { y[i] +=! A[i,j]*w[j]*x[i]; x[i] = y[i]/64 } }", {})
+REGISTERS = "local_tiles S1_init: by=registers rows=j,i items={} elements={} along=k steps={}"
 TILES = "local_tiles S1_init: by=tiles rows=j,i items={} elements={} along=k steps={}"
 
 
@@ -29,6 +31,8 @@ TILES = "local_tiles S1_init: by=tiles rows=j,i items={} elements={} along=k ste
     (MATMUL, TILES.format("32,4", "4,8", 25), ["A_tile[25, 34]", "B_tile[25, 128]"]),
     (MATMUL, "local_tiles S1: by=parts along=k steps=3\n" + TILES.format("8,16", "8,2", 10).replace("S1", "S1_parts")
      .replace("k ", "k_at "), ["C_parts[3, 130, 140]", "A_tile[10, 34]"]),
+    (SMALL, REGISTERS.format("2,4", "8,2", 6), ["A_own[2, 6]", "B_own[6, 8]"]),
+    (SMALL, REGISTERS.format("4,2", "4,4", 4), ["A_own[4, 4]", "B_own[4, 4]", "A_own2[4, 4]"]),
     (MATMUL, "local_tiles: none", []),
     (ROWS, "local_tiles S1_init: by=reduction rows=i items=32,4", ["0:32", "0:4"]),
     (ROWS, "local_tiles S1_init: by=reduction items=128,1", ["0:128"]),
@@ -56,7 +60,7 @@ def test_a_line_is_followed(program: tuple[str, Shapes], line: str, shown: list[
 
 
 @pytest.mark.parametrize(("program", "line", "words"), [
-    (MATMUL, "local_tiles S1_init: by=luck", "`by` is blocks, parts, tiles, reduction, transposition"),
+    (MATMUL, "local_tiles S1_init: by=luck", "`by` is blocks, parts, tiles, registers, reduction, transposition"),
     (MATMUL, "local_tiles S1: by=blocks", "there is no long sum S1"),
     (MATMUL, "local_tiles S1: by=parts along=j steps=2", "groups may divide S1 along k"),
     (MATMUL, "local_tiles S1: by=parts along=k steps=76", "there may be 2 to 75 parts along k"),
@@ -68,6 +72,7 @@ def test_a_line_is_followed(program: tuple[str, Shapes], line: str, shown: list[
     (MATMUL, TILES.format("8,8", "3,4", 8), "elements along j are a multiple of 4"),
     (MATMUL, TILES.format("8,8", "4,4", 151), "`along` and `steps` are some of k of 150 steps"),
     (MATMUL, TILES.format("16,16", "4,4", 150), "fit local memory"),
+    (MATMUL, REGISTERS.format("8,8", "8,4", 150), "an item would keep 1800 elements of the operands, and 256 at most"),
     (MATMUL, "local_tiles S1_init: by=transposition rows=j,i", "there is nothing to transpose"),
     (TURNED, "local_tiles S1: by=transposition rows=j,i", "`rows` is i,j"),
     (TURNED, "local_tiles S1: by=reduction rows=i items=8,2", "it is no group of statements around reductions"),

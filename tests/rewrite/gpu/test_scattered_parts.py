@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polytc import compiler
+import polytc
+from polytc import compiler, decisions, errors
 from polytc.machine import DEVICES, GENERIC_GPU
 from polytc.program.names import Names
 from polytc.rewrite.gpu import division, scattered_parts, split_reduction
+from polytc.schedule.facts.fusion_groups import coincident_indices
 from polytc.stages import build
 from polytc.targets.interp.target import InterpTarget
 from polytc.targets.opencl.target import OpenCLTarget
@@ -38,15 +40,71 @@ def test_each_item_has_a_copy(name: str) -> None:
     same_results(before, after)
 
 
+RANGES = {
+    "as large as what is scattered": ("def f(i32[3000] x) -> (i32[2900] H) { H[x[i]] += 1 }", 1),
+    "a gradient of an embedding": ("def f(i64[700] x, f32[700,6] g) -> (f32[450,6] H) { H[x[i],d] += g[i,d] }", 1),
+    "parts and ranges": ("def f(i32[9001] x, f32[9001] w) -> (f32[2999] H) { H[x[i]] += w[i] }", 3),
+    "the second dimension": ("def f(i32[3000] x, i32[3000] y) -> (i32[3,1000] H) { H[x[i],y[i]] += 1 }", 1),
+    "largest": ("def f(i32[3001] x, f32[3001] w) -> (f32[2000] H) { H[x[i]] max= w[i] }", 1),
+    "the last one counts": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] = i32(i) where i in 0:3000 }", 1),
+    "rows, the last of which count": ("def f(i32[3000] x, f32[3000,3] g, inout f32[901,3] H) -> (H) { H[x[i],d] = g[i,d] }", 1),
+    "a start by another statement": ("def f(i32[3000] x, i32[2900] y) -> (i32[2900] H) { H[j] = y[j]; "
+                                     "H[x[i]] = i32(i) where i in 0:3000 }", 1),
+    "a sum that goes on": ("def f(i32[3000] x, inout i32[2900] H) -> (H) { H[x[i]] += 2 where i in 3:2990, i % 3 == 1 }", 1),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_items_divide_a_large_target(name: str, targets: tuple[str, ...]) -> None:
+    text, parts = RANGES[name]
+    before = build(text)
+    found = scattered_parts.choose(before, before.statements[-1], GPU)
+    assert found is not None
+    assert found[1] == parts
+    assert found[2] > 100
+    after, _ = split_reduction.split(before, Names.of(before), division.own(GPU).parts)
+    made = after.statement(f"{before.statements[-1].name}_parts")
+    assert made.bounds
+    assert coincident_indices(made)[:1 + (parts > 1)] == tuple(r.index for r in made.ranges[:1 + (parts > 1)])
+    same_results(before, after)
+    if "opencl" in targets:
+        rng = np.random.default_rng(1)
+        rows = before.tensor("H").shape
+        given = {n: rng.integers(-2, max(rows) + 2, before.tensor(n).shape).astype(before.tensor(n).dtype.numpy)
+                 for n in before.inputs}
+        expected = compiler.compile_program(before, InterpTarget())
+        results = []
+        for run in (expected, compiler.compile_program(before, OpenCLTarget(GPU))):
+            buffers = {n: np.zeros(before.tensor(n).shape, before.tensor(n).dtype.numpy) for n in before.outputs} | {
+                n: a.copy() for n, a in given.items()}
+            run.run([buffers[n] for n in before.arrays])
+            results.append(buffers["H"])
+        np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(("along", "steps", "words"), [
+    ("i,H", "4,50", ""), ("i,H", "1,50", ""), ("i,H", "4,5000", "may be divided into 2 to 2900 ranges"),
+    ("i,K", "4,50", "groups may divide S1 along i")])
+def test_a_line_says_how_many_ranges(along: str, steps: str, words: str) -> None:
+    text = RANGES["as large as what is scattered"][0]
+    record = f"{decisions.HEAD} {decisions.VERSION}\nlocal_tiles S1: by=parts along={along} steps={steps}\n"
+    if words:
+        with pytest.raises(errors.CompileError, match=words):
+            polytc.lower(text, OpenCLTarget(GPU), decisions=record)
+    else:
+        made = polytc.lower(text, OpenCLTarget(GPU), decisions=record)
+        assert f"along={along} steps={steps}" in str(made.decisions)
+        assert "H_parts" in str(made.rewritten)
+
+
 @pytest.mark.parametrize("text", [
     "def f(i32[50] x) -> (i32[8] H) { H[x[i]] += 1 }",                              # short
-    "def f(i32[5000] x) -> (i32[4000] H) { H[x[i]] += 1 }",                         # the copies would be larger than x
-    "def f(i32[5000] x, inout i32[8] H) -> (H) { H[x[i]] = 1 where i in 0:5000 }",                  # the last one counts
+    "def f(i32[40] x, inout i32[8] H) -> (H) { H[x[i]] = i where i in 0:40 }",                      # short
     "def f(i32[5000] x, f32[5000,200000] g) -> (f32[6,200000] E) { E[x[i],d] += g[i,d] }",     # items enough
 ])
 def test_what_stays(text: str) -> None:
     before = build(text)
-    assert scattered_parts.count(before, before.statements[-1], GPU) is None
+    assert scattered_parts.choose(before, before.statements[-1], GPU) is None
     after, _ = split_reduction.split(before, Names.of(before), division.own(GPU).parts)
     assert after == before
 

@@ -8,6 +8,7 @@ import pytest
 
 from polytc.program import program as pr
 from polytc.program.program import Range
+from polytc.program.scalars import BOOL, I64
 from polytc.rewrite.gpu import tile_conditions
 from polytc.rewrite.gpu.tiled_indices import TiledIndex
 from polytc.stages import build
@@ -36,3 +37,19 @@ def test_bands_and_other_conditions_do_not_pay() -> None:
     assert not tile_conditions.fits(statement("j <= i, j > i - 3")), "two tie the same indices"
     assert not tile_conditions.fits(statement("i < 5 || j < 5"))
     assert tile_conditions.fits(statement("i < 20, j <= i"))
+
+
+@pytest.mark.parametrize(("op", "c", "others", "number"), [
+    ("<=", 3, 0, 10), (">=", 3, 0, 10), ("<", -2, 0, -5), (">=", -2, 1, -7), ("<=", 4, 3, 17), (">", 1, -2, 3)])
+def test_a_comparison_is_a_range_of_one_index(op: str, c: int, others: int, number: int) -> None:
+    """c*i + others*j, and a number; the index with the smaller coefficient is the one."""
+    terms = [pr.Binary("*", pr.Const(n, I64), pr.Index(i), I64) for i, n in (("i", c), ("j", others)) if n]
+    form = terms[0] if len(terms) == 1 else pr.Binary("+", *terms, I64)
+    asked = pr.Binary(op, form, pr.Const(number, I64), BOOL)
+    ranges = {"i": Range("i", -9, 10), "j": Range("j", -9, 10)}
+    bound, short = tile_conditions.as_bound(asked, ranges), tile_conditions.shortest(asked)
+    for i, j in product(range(-9, 10), repeat=2):
+        holds = eval(f"{c * i + others * j} {op} {number}")
+        low, high = (eval(pr.format_expr(e), {"i": i, "j": j}) for e in (bound.lower, bound.upper))
+        assert (low <= {"i": i, "j": j}[bound.index] < high) == holds
+        assert eval(pr.format_expr(short), {"i": i, "j": j}) == holds

@@ -13,6 +13,7 @@ import pytest
 
 import minimax
 from polytc.codegen import loops
+from polytc.functions.table import DEFINITIONS
 from polytc.machine import AVX2, GENERIC_CPU
 from polytc.program.scalars import F32, F64, INTRINSICS, DType
 from polytc.targets.llvm.elementary import coefficients
@@ -23,7 +24,9 @@ from tests.targets.llvm.test_intrinsics import TARGET, apply, inputs, ulps
 PAGE = Path(__file__).parents[3] / "docs" / "accuracy.md"
 ROWS = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d.]+) \|", PAGE.read_text().split("## Elementary functions")[1], re.MULTILINE)
 DOCUMENTED = {(name, dtype): float(limit) for name, *limits in ROWS for dtype, limit in zip((F32, F64), limits, strict=True)}
-ONE = sorted(n for n in EXPANSIONS if INTRINSICS[n].arity == 1)
+ONE = sorted(n for n in EXPANSIONS if INTRINSICS[n].arity == 1 and n not in (*DEFINITIONS, "logb"))
+EXACT = {"fdim", "remainder", "ldexp", "logb", "nextafter"}
+"""tests/functions has those that all targets share, and those that take floats apart."""
 STEP = 10007
 """Every so manieth f32 is tried: some 430 000 of each function."""
 
@@ -65,8 +68,8 @@ def worst(name: str, x: np.ndarray) -> tuple[float, np.float32]:
 
 
 def test_the_table_has_every_function() -> None:
-    assert {n for n, _ in DOCUMENTED} == set(EXPANSIONS)
-    assert all(limit <= 4 for limit in DOCUMENTED.values())
+    assert {n for n, _ in DOCUMENTED} == set(EXPANSIONS) - EXACT
+    assert all(limit <= (4.7 if name in DEFINITIONS else 4) for (name, _), limit in DOCUMENTED.items() if name != "tgamma")
 
 
 @pytest.mark.parametrize("name", ["EXP", "SIN", "ASIN", pytest.param("LOG", marks=pytest.mark.long)])

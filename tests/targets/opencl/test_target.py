@@ -69,7 +69,7 @@ def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
     outputs = P.run(opencl(m), m, inputs)
     for (kind, name), got in zip(which, outputs.values(), strict=True):
         want, defined = S.expected(kind, name, dtype, *inputs.values()), S.defined(kind, name, dtype, inputs["a"])
-        S.assert_agrees(got[defined], want[defined], 16 if name == "pow" else 6, f"{kind} {name} of {dtype}")
+        S.assert_agrees(got[defined], want[defined], S.places(name, 6), f"{kind} {name} of {dtype}")
         assert got.dtype != np.bool_ or got.view(np.uint8).max() <= 1, f"{kind} {name} stores a bool other than 0 and 1"
 
 

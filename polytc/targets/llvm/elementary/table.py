@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from polytc.functions.table import DEFINITIONS
 from polytc.targets.llvm import ir
-from polytc.targets.llvm.elementary import circular, exponentials, logarithms, powers
+from polytc.targets.llvm.elementary import circular, exponentials, exponents, logarithms, powers, shared
 
 Expansion = Callable[..., ir.Value]
 """(m, arguments...) -> value"""
@@ -17,7 +18,12 @@ EXPANSIONS: dict[str, Expansion] = {
     "asinh": logarithms.asinh, "acosh": logarithms.acosh, "atanh": logarithms.atanh,
     "sin": circular.sin, "cos": circular.cos, "tan": circular.tan, "asin": circular.asin, "acos": circular.acos,
     "atan": circular.atan, "atan2": circular.atan2, "pow": powers.pow, "cbrt": powers.cbrt,
+    "ldexp": exponents.ldexp, "logb": exponents.logb, "nextafter": exponents.nextafter,
+    **{name: shared.expansion(definition) for name, definition in DEFINITIONS.items()},
 }
 
 NEAR_ONLY = ("sin", "cos", "tan")
 """Their expansions are for arguments that are `circular.near`."""
+
+CALLED = ("erfinv", "erfcinv", "normcdfinv", "lgamma", "tgamma")
+"""They are hundreds of instructions, and called."""
