@@ -167,6 +167,13 @@ def test_tuples_guards_gathers_and_scatters() -> None:
     everywhere("Y[q[i]] += x[i] where i in 0:4 -> (c64[9] Y)", wanted, x=row, q=q)
 
 
+def test_lists_of_numbers() -> None:
+    x = z(3)
+    everywhere("Y[i] = [1, 2.5, 3][i]*x[i]", np.array([1, 2.5, 3], np.float32) * x, x=x)
+    everywhere("Y[i] = [1j, 2, 3-1j][i]*x[i]", np.array([1j, 2, 3 - 1j], np.complex64) * x, x=x)
+    everywhere("Y[i] = ([1, 2.5, 3][i]*1j + 2)*x[i]", np.array([2 + 1j, 2 + 2.5j, 2 + 3j], np.complex64) * x, x=x)
+
+
 def test_numbers_of_a_call() -> None:
     x = z(7)
     for a in (2.5, 1j, 2 - 3j, 4):

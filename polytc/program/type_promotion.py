@@ -139,7 +139,7 @@ def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
     if not e.dtype.is_float:
         return e
     if isinstance(e, pr.Read):
-        return pr.Cast(e, dtype)
+        return pr.Cast(e, own)
     if isinstance(e, pr.Cast):
         inner = _retype(e.a, dtype) if e.a.dtype.is_float and e.dtype.is_complex else e.a
         return pr.Cast(inner, own) if inner.dtype != own else inner
