@@ -75,6 +75,9 @@ UNKNOWN = DType("unknown", "?", 0)
 """While types are inferred, that of a tensor of which nothing is known yet."""
 
 DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, C64, C128, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+REAL: dict[str, DType] = {n: t for n, t in DTYPES.items() if not t.is_complex}
+"""The types that targets know: complex numbers are pairs of them before that."""
+
 _NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
           "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
