@@ -41,7 +41,7 @@ class LowerOptions(TypedDict, total=False):
     shapes: OpenShapes | None
     dtypes: DTypes | None
     attrs: Mapping[str, Any] | None
-    scalars: Mapping[str, int | float] | None
+    scalars: Mapping[str, complex] | None
     entry: str | None
     schedule: str | Recipe | None
     fusion: str | None
@@ -307,8 +307,10 @@ def check_number(name: str, value: Any, declared: DType | None) -> Any:
         if declared is None:
             return value
         value = value.item()
-    if not isinstance(value, (bool, int, float)):
+    if not isinstance(value, (bool, int, float, complex)):
         raise argument_error("E409", f"{name} is a scalar of the program; {type(value).__name__} is not a number")
+    if isinstance(value, complex) and declared is not None and not declared.is_complex:
+        raise argument_error("E409", f"{name} is declared {declared}; {value} is a complex number", f"declare `c128 {name}`")
     return np.asarray(value, declared.numpy) if declared is not None and declared.is_float else value
 
 

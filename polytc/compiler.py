@@ -35,6 +35,7 @@ from polytc.poly import scop as polyhedra
 from polytc.program.program import Program, format_statement
 from polytc.program.sizes import Undecided
 from polytc.rewrite import long_sums, pipeline, record, table
+from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.consistency import consistent
 from polytc.rewrite.pipeline import Record
 from polytc.rewrite.tidy import hoist
@@ -123,7 +124,7 @@ def lower_program(program: Program, target_name: str | Target = "cpu", schedule:
         record.check(given, to.machine)
     _stage("program", program.name, {}, lambda: program)
     made = _stage("rewrites", program.name, seconds, lambda: _scheduled_program(program, to.machine, request, given))
-    made = _stage("bounds", program.name, seconds, lambda: _bounded(program, made))
+    made = _stage("bounds", program.name, seconds, lambda: _bounded(as_real(program), made))
     try:
         before = _lowered(made.once, None, made.once, to, None, {}, given) if made.once is not None else None
         lowered = _lowered(program, before, made.program, to, made.schedule, seconds, given)
@@ -145,7 +146,7 @@ def alternatives(program: Program, target_name: str | Target, so_far: decisions.
     to, asking = target(target_name), replace(so_far, asks=True)
     before = list[decisions.Entry]()
     try:
-        made = _bounded(program, _scheduled_program(program, to.machine, None, asking))
+        made = _bounded(as_real(program), _scheduled_program(program, to.machine, None, asking))
         before += [e for s in made.steps for e in s.entries]
         for part in (made.once, made.program):
             before += _decided(part, to.machine, asking) if part is not None else ()
@@ -347,10 +348,10 @@ def _build(lowered: Lowered, key: str | None) -> Package:
 def _scheduled_program(program: Program, machine: Machine, schedule: str | None, by: decisions.Record | None) -> Rewritten:
     """What the schedule is for: the program as written if the request is for that one. by: decisions of the rewrites."""
     if schedule == "program":
-        return Rewritten(None, program, schedule)
+        return Rewritten(None, as_real(program), schedule)
     given = saved.read(schedule) if schedule not in REQUESTS and schedule is not None else None
     if given is not None and given.written:
-        return Rewritten(None, copies.applied(program, given.copies), given.tree)
+        return Rewritten(None, copies.applied(as_real(program), given.copies), given.tree)
     schedule = given.tree if given is not None else schedule
 
     def watched(name: str, compute: Callable[[], Program]) -> Program:
@@ -359,7 +360,7 @@ def _scheduled_program(program: Program, machine: Machine, schedule: str | None,
     once = hoist.prologue(steps[-1].before, steps[-1].decision) if steps[-1].decision is not None else None
     if schedule in REQUESTS or tree.made_for(schedule, polyhedra.extract(made)):
         return Rewritten(once, made, schedule, steps)
-    return Rewritten(None, program, schedule)
+    return Rewritten(None, as_real(program), schedule)
 
 
 def _stage(name: str, program: str, seconds: dict[str, float], compute: Callable[[], T],

@@ -166,7 +166,9 @@ def _operands(values: Sequence[Any], dtype: Any, casting: Any) -> tuple[list[np.
         if wanted is not None and not np.can_cast(array.dtype, wanted, casting):
             raise _wrong_type(f"{name} has elements of type {array.dtype}, which casting={casting!r} does not make {wanted}")
         known = from_numpy(array.dtype) is not None
-        arrays.append(array if known or wanted is None else array.astype(wanted))  # objects and the like are numpy's to convert
+        array = array if known or wanted is None else array.astype(wanted)  # objects and the like are numpy's to convert
+        narrowed = wanted is not None and wanted.kind != "c" and array.dtype.kind == "c"
+        arrays.append(array.real if narrowed else array)  # casting='unsafe' has allowed it
         dtype_of(name, arrays[-1].dtype)
     return arrays, np.result_type(*arrays) if wanted is None else wanted
 

@@ -29,7 +29,7 @@ class Converted:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
-    scalars: dict[str, int | float] = field(default_factory=dict)
+    scalars: dict[str, complex] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     copied: set[str] = field(default_factory=set)
     key: list[Any] = field(default_factory=list)

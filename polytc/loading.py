@@ -23,7 +23,7 @@ Build: TypeAlias = Callable[[dict[str, tuple[int, ...]]], Program]
 """The program of a text for these shapes."""
 
 
-def with_numbers(program: Program, numbers: Mapping[str, int | float | bool], build: Build,
+def with_numbers(program: Program, numbers: Mapping[str, complex], build: Build,
                  load: Callable[[Program, Build], Executable]) -> Executable:
     """The code of a program in which numbers stand that its caller gives: the same code for other floats where these are data,
     see program.number_inputs. build: the program for other shapes; load: code of a program, and of those of other shapes."""

@@ -61,7 +61,7 @@ errors.register(E401="wrong, missing or unexpected argument", E405="shape is not
 PLACES = 16
 """Programs of an Op that read arrays where they lie, at most."""
 
-_Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str, int | float]]
+_Call: TypeAlias = tuple[dict[str, tuple[int, ...]], dict[str, DType], dict[str, complex]]
 """Shapes and types of arrays, and numbers, that an Op was called with."""
 
 
@@ -177,7 +177,7 @@ class Op(Shown):
         return run(found, args, out, self)
 
     def specialise(self, shapes: Shapes, dtypes: DTypes | None = None,
-                   scalars: Mapping[str, int | float] | None = None) -> Specialisation:
+                   scalars: Mapping[str, complex] | None = None) -> Specialisation:
         """Compile for these shapes now, or take it from the cache. dtypes: f32 where nothing is said."""
         fitting = {n: tuple(shapes[n]) for n in self.inputs if n in shapes}
         types = dict.fromkeys(fitting, DTYPES["f32"]) | check_dtypes(dtypes or {}, self.inputs)
@@ -275,7 +275,7 @@ class Op(Shown):
         return found
 
     def _specialise(self, key: tuple[Any, ...], shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
-                    scalars: dict[str, int | float], program: Program | None = None) -> Specialisation:
+                    scalars: dict[str, complex], program: Program | None = None) -> Specialisation:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
@@ -296,7 +296,7 @@ class Op(Shown):
                    "direct": self._licence.direct, "fast": self._licence.fast}
         return stored_calls.key(self.text, options, shapes, dtypes)
 
-    def _compiled(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType], scalars: dict[str, int | float],
+    def _compiled(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType], scalars: dict[str, complex],
                   stored: str | None, program: Program | None) -> Specialisation:
         """What the compiler makes. stored: the key to store it under, if any; program: that reads arrays where they lie."""
         from polytc import loading
@@ -316,7 +316,7 @@ class Op(Shown):
         return Specialisation(executable, program.inputs, outputs, call, program)
 
     def program(self, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, DType],
-                scalars: Mapping[str, int | float] | None = None) -> Program:
+                scalars: Mapping[str, complex] | None = None) -> Program:
         """The checked program for these shapes and types of all arrays, and values of the scalars that are left."""
         from polytc.poly.proofs import Proofs
         from polytc.rewrite.index_checks import decides
@@ -352,15 +352,15 @@ class Op(Shown):
                 raise
             return loading.load(program, self.target, self._threads, None)
 
-    def _loose(self, named: dict[str, Any]) -> dict[str, int | float]:
+    def _loose(self, named: dict[str, Any]) -> dict[str, complex]:
         """The numbers among the arguments that are no inputs, but stand in a subscript or a range of bare statements."""
         extra = {n: v.item() if isinstance(v, np.generic) else v for n, v in named.items() if n not in self.inputs}
         if not extra:
             return {}
         free = lang.names(self.text, self._entry)[1] - self._fixed.keys()
-        return {n: v for n, v in extra.items() if n in free and isinstance(v, (int, float))}
+        return {n: v for n, v in extra.items() if n in free and isinstance(v, (int, float, complex))}
 
-    def _bound(self, scalars: dict[str, int | float]) -> Op:
+    def _bound(self, scalars: dict[str, complex]) -> Op:
         """This program with values for more of its names."""
         key = tuple((n, type(v), repr(v)) for n, v in sorted(scalars.items()))
         with self._lock:

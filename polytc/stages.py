@@ -34,6 +34,7 @@ from polytc.op import Op
 from polytc.options import check_checked, check_licence, check_threads
 from polytc.poly.proofs import Proofs
 from polytc.program.program import Program
+from polytc.rewrite.complex_numbers.statements import as_real
 from polytc.rewrite.index_checks import check_indices
 from polytc.rewrite.record import check as check_steps
 from polytc.runtime.arrays import argument_error
@@ -93,7 +94,7 @@ def _licensed(text: str, options: LowerOptions) -> Program:
 
 
 def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtypes: DTypes | None = None,
-             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, int | float] | None = None, *,
+             attrs: Mapping[str, Any] | None = None, scalars: Mapping[str, complex] | None = None, *,
              exact: bool = False, entry: str | None = None) -> Recipe:
     """The schedule of a program, to be changed step by step: tile, fuse, parallel, ... See docs/schedules.md.
 
@@ -108,7 +109,7 @@ def schedule(program: str | Op | Program, shapes: OpenShapes | None = None, dtyp
         built = program.written(shapes, dtypes)
     else:
         built = build(program, shapes, dtypes, attrs, scalars, entry)
-    return replace(recipe.start(built, exact), machine_of=_machine)
+    return replace(recipe.start(as_real(built), exact), machine_of=_machine)
 
 
 def _machine(target: str | Target) -> Machine:
@@ -132,7 +133,7 @@ def explain(text: str, target: str | Target = "cpu", *, threads: int | None = No
 
 
 def build(text: str, shapes: OpenShapes | None = None, dtypes: DTypes | None = None, attrs: Mapping[str, Any] | None = None,
-          scalars: Mapping[str, int | float] | None = None, entry: str | None = None, checked: bool = False) -> Program:
+          scalars: Mapping[str, complex] | None = None, entry: str | None = None, checked: bool = False) -> Program:
     """The program for given shapes, found to be right: the first stage of `lower`, without the others. With names of sizes in
     shapes it is the program for all sizes. checked: with an output for each gather and scatter, as in `lower`."""
     if check_checked(checked):

@@ -164,7 +164,7 @@ class OpenSizes:
 
 def _too_large(program: Program, options: Mapping[str, str]) -> bool:
     """Has an array more elements than a kernel for all sizes counts?"""
-    return "elements" in options and any(t.size > int(options["elements"]) for t in program.tensors)
+    return "elements" in options and any(t.size << t.dtype.is_complex > int(options["elements"]) for t in program.tensors)
 
 
 def declared(text: str, entry: str | None, shapes: Mapping[str, Sequence[Any]], every: bool) -> dict[str, tuple[sx.Expr, ...]]:

@@ -243,7 +243,7 @@ def test_wrong_arguments() -> None:
     refused("E402", "B is a NoneType", mm, a, None)
     refused("E402", "B is a str", mm, a, "text")
     refused("E402", "masked", mm, a, np.ma.array(b))
-    refused("E403", "complex", mm, a, b.astype(complex))
+    refused("E403", "complex256", mm, a, b.astype(np.clongdouble))
     refused("E403", "object", mm, a, b.astype(object))
     refused("E404", "newbyteorder", mm, a, b.astype(">f4"))
     refused("E409", "s is a scalar", op("C[i] = A[i] * s"), a[0], "2")

@@ -35,7 +35,7 @@ def load(files: Sequence[str] | None) -> dict[str, np.ndarray]:
 
 def random(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], seed: int
            ) -> dict[str, np.ndarray]:
-    """Random arrays: floats from a normal distribution, integers in 0:100, booleans fair."""
+    """Random arrays: floats and parts of complex numbers from a normal distribution, integers in 0:100, booleans fair."""
     rng = np.random.default_rng(seed)
     return {name: random_array(rng, shapes[name], np.dtype(_numpy(dtypes.get(name, "f32")))) for name in names}
 
@@ -44,6 +44,8 @@ def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype
     """One random array, see `random`."""
     if MEMORY is not None and math.prod(shape) * max(8, dtype.itemsize) > MEMORY:  # they are drawn as f64 or i64
         raise too_large("a random array", tuple(shape), dtype)
+    if dtype.kind == "c":
+        return (rng.standard_normal(tuple(shape)) + 1j * rng.standard_normal(tuple(shape))).astype(dtype)
     if dtype.kind == "f":
         return rng.standard_normal(tuple(shape)).astype(dtype)
     return rng.integers(0, 2 if dtype.kind == "b" else 100, tuple(shape)).astype(dtype)

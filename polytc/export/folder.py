@@ -87,9 +87,11 @@ def nested(tasks: Sequence[Task], depth: int = 0) -> Iterator[tuple[Repeat | Non
 
 
 def described(a: Argument) -> str:
-    """`A: f32[3][4], input`."""
-    shape = "".join(f"[{n}]" for n in a.type.shape) or " (one element)"
-    return f"{a.name}: {a.type.dtype}{shape}, {a.role}{'' if a.title == a.name else f' ({a.title[:80]})'}"
+    """`A: f32[3][4], input`. What is complex is told as C has it: `Z: f32[3][4][2], input, real and imaginary parts`."""
+    part = a.type.dtype.part
+    pair = ", real and imaginary parts" * a.type.dtype.is_complex
+    shape = "".join(f"[{n}]" for n in (*a.type.shape, *(2,) * a.type.dtype.is_complex)) or " (one element)"
+    return f"{a.name}: {part}{shape}, {a.role}{pair}{'' if a.title == a.name else f' ({a.title[:80]})'}"
 
 
 def shown(folder: Folder, task: Task, place: Place) -> str:

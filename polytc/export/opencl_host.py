@@ -108,7 +108,7 @@ def _measures(folder: Folder) -> list[str]:
 def _elements(b: Bundle) -> list[str]:
     """Bytes of an element of each argument, then of each buffer."""
     scratch = b.units[0].lowered.source.module.scratch
-    return [f"{d.bytes}u" for d in (*(a.type.dtype for a in b.arguments), *(x.dtype for x in scratch))]
+    return [f"{d.bytes}u" for d in (*(a.type.dtype.part for a in b.arguments), *(x.dtype for x in scratch))]
 
 
 def _measure(folder: Folder) -> str:

@@ -66,7 +66,7 @@ class Program:
 
     def _check_elements(self):
         most = self.about["requires"].get("elements", math.inf)
-        arrays = [math.prod(map(self._number, a["shape"])) for a in self.about["arguments"]]
+        arrays = [math.prod(map(self._number, a["shape"])) << a["dtype"].startswith("c") for a in self.about["arguments"]]
         buffers = zip(self.about["buffers"], self.about.get("buffer_element_bytes", ()))
         if max([*arrays, *(self._number(n) // size for n, size in buffers)]) > most:
             self._sizes = {}
@@ -189,7 +189,8 @@ class Program:
 
 def _numpy(name):
     """numpy's type: float32 of f32; the bits of bf16."""
-    return np.dtype({"bool": "bool", "bf16": "uint16"}.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:])
+    kinds = {"f": "float", "c": "complex", "i": "int", "u": "uint"}
+    return np.dtype({"bool": "bool", "bf16": "uint16"}.get(name) or kinds[name[0]] + name[1:])
 
 
 def _same_type(dtype, name):

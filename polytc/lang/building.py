@@ -30,6 +30,7 @@ from polytc.lang.typing.lower import lower_statement
 from polytc.lang.typing.lowered import Lowered, Scope
 from polytc.program import program as pr
 from polytc.program import scalars, type_promotion
+from polytc.program.complex_arithmetic import UPDATE_CURES
 from polytc.program.names import claim
 from polytc.program.scalars import DType
 from polytc.program.type_promotion import Value
@@ -44,7 +45,7 @@ ADDRESSES = 1 << 47
 
 def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str] | None = None, *,
           attrs: Mapping[str, Any] | None = None, packs: Mapping[str, int] | None = None,
-          scalars: Mapping[str, int | float | bool] | None = None, name: str | None = None, entry: str | None = None,
+          scalars: Mapping[str, complex] | None = None, name: str | None = None, entry: str | None = None,
           prover: Prover | None = None, unrounded: frozenset[str] = frozenset()) -> pr.Program:
     """The checked program of `text` for arrays of these shapes.
 
@@ -62,7 +63,7 @@ def build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str,
 
 
 def _build(text: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str], attrs: Mapping[str, Any],
-           packs: Mapping[str, int], scalars: Mapping[str, int | float | bool], name: str | None, entry: str | None,
+           packs: Mapping[str, int], scalars: Mapping[str, complex], name: str | None, entry: str | None,
            prover: Prover | None, unrounded: frozenset[str]) -> pr.Program:
     f = choose(text, entry)
     report = Report(text)
@@ -252,13 +253,16 @@ def _typed(s: Lowered, declared: DType | None, sizes: Iterable[str], report: Rep
     dtype = declared or value.dtype
     if s.op in ("+", "*") and dtype.kind == "b":
         report.add("E303", f"`{s.op}=` on bool", span, "cast the value: `i64(...)`; for logic use `|=` and `&=`")
+    if s.op in UPDATE_CURES and dtype.is_complex and s.source.member == 0:
+        report.add("E312", f"`{'arg' * bool(s.source.components)}{s.op}=` of complex numbers", span, *UPDATE_CURES[s.op])
     if s.op in ("&", "|", "^") and dtype.is_float:
         report.add("E304", f"`{s.op}=` needs integers, the value is {dtype}", span, "cast the value, e.g. `i32(...)`")
     if s.source.accumulator is not None:
         _check_accumulator(s, dtype, report)
     if declared is not None and not _fits(value, declared):
+        narrower = value.dtype.is_complex and not declared.is_complex
         report.add("E302", f"the value is {value.dtype}, `{s.target}` is declared {declared}", span,
-                   f"cast it: `{declared}(...)`")
+                   "take a part of it: `real(...)`, `imag(...)` or `abs(...)`" if narrower else f"cast it: `{declared}(...)`")
     return len(report.found) == before
 
 
@@ -276,6 +280,8 @@ def _check_accumulator(s: Lowered, dtype: DType, report: Report) -> None:
 
 
 def _fits(value: Value, declared: DType) -> bool:
+    if value.dtype.is_complex and not declared.is_complex:
+        return False
     if value.weak_type:
         return declared.is_float or (declared.is_int and not value.dtype.is_float)
     return scalars.promote(value.dtype, declared) == declared

@@ -24,7 +24,7 @@ def narrow(program: pr.Program, declared: Collection[str]) -> pr.Program:
         return program
 
     def read(e: pr.Expr) -> pr.Expr:
-        if not (isinstance(e, pr.Cast) and isinstance(e.a, pr.Read) and e.a.tensor in found):
+        if not (isinstance(e, pr.Cast) and isinstance(e.a, pr.Read) and found.get(e.a.tensor) == e.dtype):
             return e
         return replace(e.a, dtype=e.dtype, default=_default(e.a, e.dtype))
 

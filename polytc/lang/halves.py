@@ -116,6 +116,8 @@ def single(e: pr.Expr, wide: Mapping[str, _Wide]) -> pr.Expr:
 
 def _constant(e: pr.Const, dtype: DType) -> pr.Const:
     """A number in a wider type, or rounded by whoever uses it."""
+    if isinstance(e.value, complex):
+        return pr.Const(e.value, dtype)
     return pr.Const(float(e.value) if dtype.is_float else int(e.value), dtype)
 
 
@@ -123,7 +125,7 @@ def cast(e: pr.Expr, dtype: DType) -> pr.Expr:
     """`dtype(e)`; to f32 and back is nothing."""
     if e.dtype == dtype:
         return e
-    if isinstance(e, pr.Const) and e.dtype.kind != "b" and dtype.is_float:
+    if isinstance(e, pr.Const) and e.dtype.kind != "b" and dtype.kind == "f":
         return _constant(e, dtype)
     if isinstance(e, pr.Cast) and e.a.dtype == dtype and dtype.is_half and e.dtype == F32:
         return e.a

@@ -43,7 +43,7 @@ class Arguments:
     dtypes: Mapping[str, DType | str]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
-    scalars: Mapping[str, int | float | bool] = field(default_factory=dict)
+    scalars: Mapping[str, complex] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -222,7 +222,7 @@ def _arguments(s: sx.CallStatement, callee: sx.Function, d: Declarations, hulls:
                    "" if outputs else f"write the call alone: `{callee.name}(...)`")
     scope = Scope(d.numbers, d.ranks, {n: tuple(high - low + 1 for low, high in h) for n, h in hulls.items()}, types)
     shapes: dict[str, tuple[int, ...]] = {}
-    numbers: dict[str, int | float | bool] = {}
+    numbers: dict[str, complex] = {}
     for p, a, (number, _) in zip(callee.params, args, s.parameters, strict=True):
         if isinstance(a, sx.Name) and a.id in hulls and not (number and hulls[a.id]):
             shapes[p.name] = scope.shapes[a.id]

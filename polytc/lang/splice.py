@@ -201,7 +201,7 @@ class _Renaming:
                 return self.access(e.tensor, e.subscripts, e.span, e.literal)
             case sx.Extent():
                 return sx.Number(self.own.shapes[e.tensor][e.axis], e.span)
-            case sx.Call() if e.fn in self.places and (self.style or e.fn not in scalars.INTRINSICS):
+            case sx.Call() if e.fn in self.places and (self.style or e.fn not in scalars.FUNCTIONS):
                 return self.access(e.fn, e.args, e.span)
             case _:
                 return sx.rebuild(e, tuple(map(self.rewrite, sx.operands(e))))

@@ -88,7 +88,7 @@ class _Writer:
             return f"{value}~{int(value)}"
         if isinstance(value, int) and traced(value):
             return formula_text(value)
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or isinstance(value, (bool, int, float, complex, str)):
             return repr(value)
         kind: type = type(value)
         return f"{kind.__name__}({' '.join([self.field(getattr(value, n), k) for n, k in _layout(kind)])})"

@@ -53,7 +53,7 @@ def _erf(a: Any) -> Any:
 
 @functools.cache
 def _reference(fn: str) -> types.CodeType:
-    return compile(scalars.INTRINSICS[fn].reference, fn, "eval")
+    return compile(scalars.FUNCTIONS[fn].reference, fn, "eval")
 
 
 def evaluate(program: pr.Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -150,7 +150,7 @@ def _run(s: pr.Statement, grid: Grid, tensors: dict[str, np.ndarray], lower: Map
         target[tuple(places)] = value if places else value.reshape(())
         return
     ufunc = _UFUNC[s.op]
-    if precise and target.dtype.kind == "f":  # numpy's sums of an axis are pairwise
+    if precise and target.dtype.kind in "fc":  # numpy's sums of an axis are pairwise
         index = tuple(np.broadcast_to(p, shape) for p in places) or (np.zeros(shape, np.int64),)
         ufunc.at(target if places else target.reshape(1), index, np.broadcast_to(value, shape))
         return

@@ -172,7 +172,8 @@ def _same(a: pr.Expr, b: pr.Expr) -> bool:
 
 
 def _signs(e: pr.Expr) -> list[float]:
-    return [math.copysign(1, x.value) for x in pr.walk(e) if isinstance(x, pr.Const) and x.dtype.is_float]
+    return [math.copysign(1, part) for x in pr.walk(e) if isinstance(x, pr.Const) and x.dtype.is_float
+            for part in (x.value.real, x.value.imag)]
 
 
 # ---- names
@@ -180,7 +181,7 @@ def _signs(e: pr.Expr) -> list[float]:
 def _readable(p: pr.Program) -> pr.Program:
     """The program with a name that a `def` may have, and with no index that is called as a tensor or a word is."""
     name = re.sub(r"\W", "_", p.name) or "program"
-    known = name in scalars.INTRINSICS or dtype_of(name) is not None or name in _WORDS
+    known = name in scalars.FUNCTIONS or dtype_of(name) is not None or name in _WORDS
     name = f"{name}_" if known or name[0].isdigit() or keyword.iskeyword(name) else name
     tensors = {t.name for t in p.tensors} | set(p.sizes)
     indices = {i for s in p.statements for i in s.indices}

@@ -8,6 +8,7 @@ the program is `precise`.
 from __future__ import annotations
 
 import functools
+from collections import ChainMap
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,8 +19,8 @@ from polytc import errors
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """A scalar type, one of those below and the same object everywhere. kind: 'f' float, 'i' signed, 'u' unsigned, 'b' bool;
-    bits: storage size (bool is 8)."""
+    """A scalar type, one of those below and the same object everywhere. kind: 'f' float, 'c' complex, 'i' signed, 'u' unsigned,
+    'b' bool; bits: storage size (bool is 8)."""
 
     name: str
     kind: str
@@ -44,7 +45,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        return self.kind == "f"
+        """Whether it is a float, or a complex number, which is two of them."""
+        return self.kind in "fc"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
+    @property
+    def part(self) -> DType:
+        """Of a complex type, that of the real and of the imaginary part; of others, the type itself."""
+        return DTYPES[f"f{self.bits // 2}"] if self.kind == "c" else self
 
     @property
     def is_int(self) -> bool:
@@ -55,6 +66,7 @@ class DType:
 
 
 F16, BF16, F32, F64 = DType("f16", "f", 16), DType("bf16", "f", 16), DType("f32", "f", 32), DType("f64", "f", 64)
+C64, C128 = DType("c64", "c", 64), DType("c128", "c", 128)
 I8, I16, I32, I64 = (DType(f"i{b}", "i", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{b}", "u", b) for b in (8, 16, 32, 64))
 BOOL = DType("bool", "b", 8)
@@ -62,8 +74,12 @@ BOOL = DType("bool", "b", 8)
 UNKNOWN = DType("unknown", "?", 0)
 """While types are inferred, that of a tensor of which nothing is known yet."""
 
-DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
-_NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "bool": "bool"} | {
+DTYPES: dict[str, DType] = {t.name: t for t in (F16, BF16, F32, F64, C64, C128, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+REAL: dict[str, DType] = {n: t for n, t in DTYPES.items() if not t.is_complex}
+"""The types that targets know: complex numbers are pairs of them before that."""
+
+_NUMPY = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+          "bool": "bool"} | {
     f"{k}{b}": f"{'u' if k == 'u' else ''}int{b}" for k in "iu" for b in (8, 16, 32, 64)}
 _BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
 
@@ -106,10 +122,17 @@ def promote(*types: DType) -> DType:
     return BF16 if brain and result == F16 else result
 
 
-def rounded(number: float, dtype: DType) -> float:
-    """The number of a float type that is nearest."""
+def complex_of(dtype: DType) -> DType:
+    """The complex type whose parts hold what a float type does: c64 for f32 and halves."""
+    return C128 if dtype.part == F64 else C64
+
+
+def rounded(number: complex, dtype: DType) -> complex:
+    """The number of a float or complex type that is nearest. A real number stays one."""
     with np.errstate(over="ignore"):
-        return float(dtype.numpy.type(number))
+        if isinstance(number, complex):
+            return complex(dtype.numpy.type(number))
+        return float(dtype.part.numpy.type(number))
 
 
 @dataclass(frozen=True)
@@ -179,6 +202,23 @@ INTRINSICS: dict[str, Intrinsic] = {row.name: row for row in (
 )}
 """name -> row. `round` rounds halves to even. Adding an intrinsic: one row here, one in each target's name table."""
 
+COMPLEX: dict[str, Intrinsic] = {row.name: row for row in (
+    Intrinsic("conj", 1, "same", "np.conj(a)"),
+    Intrinsic("real", 1, "part", "np.real(a)"),
+    Intrinsic("imag", 1, "part", "np.imag(a)"),
+    Intrinsic("abs", 1, "part", "np.abs(a)"),
+    Intrinsic("angle", 1, "part", "np.angle(a)"),
+    Intrinsic("exp", 1, "same", "np.exp(a)"),
+    Intrinsic("sqrt", 1, "same", "np.sqrt(a)"),
+    Intrinsic("isnan", 1, "bool", "np.isnan(a)"),
+    Intrinsic("isinf", 1, "bool", "np.isinf(a)"),
+)}
+"""What there is of complex numbers; result 'part' is the type of their parts. `rewrite.complex_numbers` writes them with the
+intrinsics of real numbers, so that no target knows them."""
+
+FUNCTIONS = ChainMap(COMPLEX, INTRINSICS)
+"""All functions by their names; those of both tables with the row of complex numbers, which has the same arity."""
+
 C_NAMES = {"fmax": "max", "fmin": "min", "fabs": "abs", "rint": "round", "nearbyint": "round", "scalbn": "ldexp"}
 """C's spellings of intrinsics, which Tensor Comprehensions' source uses; NaN propagates here."""
 
@@ -194,13 +234,13 @@ REDUCTIONS: dict[str, str] = {"+": "+", "*": "*", "min": "min", "max": "max", "&
 def identity(op: str, dtype: DType) -> int | float | bool:
     """The value e with `e op x == x` for every x of `dtype`, as a Python number."""
     if op in ("+", "|", "^"):
-        return dtype.numpy.type(0).item()
+        return dtype.part.numpy.type(0).item()
     if op == "*":
-        return dtype.numpy.type(1).item()
+        return dtype.part.numpy.type(1).item()
     if op == "&":
         return True if dtype.kind == "b" else (-1 if dtype.kind == "i" else 2**dtype.bits - 1)
     assert op in ("min", "max"), op
-    if dtype.kind == "f":
+    if dtype.is_float:
         return float("inf") if op == "min" else float("-inf")
     if dtype.kind == "b":
         return op == "min"

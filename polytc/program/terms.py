@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
+from math import isfinite
 from operator import is_
 from typing import Any, TypeAlias
 
@@ -23,9 +24,9 @@ class Node:
 
 @node
 class Const(Node):
-    """A number of type `dtype`: Python int, float or bool (never numpy)."""
+    """A number of type `dtype`: Python int, float, bool or complex (never numpy). A float of a complex type is real."""
 
-    value: int | float | bool
+    value: Any
     dtype: DType
 
 
@@ -233,4 +234,8 @@ def number_text(c: Const) -> str:
     if c.dtype.kind == "b":
         return "true" if c.value else "false"
     text = repr(c.value)
+    if isinstance(c.value, complex):  # Python writes the sign of a part that is 0
+        imag = f"{c.value.imag!r}j" if isfinite(c.value.imag) else f"{c.value.imag!r} * 1j"
+        sum_of = "".join((f"{c.value.real!r}", "" if imag.startswith("-") else "+", imag)) if c.value.real != 0 else imag
+        return f"({sum_of})" if sum_of is not imag or "*" in imag else imag
     return f"({text})" if " " in text or "//" in text or "*" in text else text

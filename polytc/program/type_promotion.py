@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from polytc import errors
 from polytc.errors import Span
+from polytc.program import complex_arithmetic, scalars
 from polytc.program import program as pr
-from polytc.program import scalars
-from polytc.program.scalars import BOOL, F32, F64, I64, UNKNOWN, DType
+from polytc.program.scalars import BOOL, C128, F32, F64, I64, UNKNOWN, DType
 from polytc.program.traces.traced import traced, whole
+
+errors.register(E312="operation that complex numbers do not have")
 
 
 class TypeProblem(Exception):
@@ -33,7 +36,7 @@ class TypeProblem(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A typed expression; weak_type: it came from Python numbers and indices alone (its type is then i64 or f64)."""
+    """A typed expression; weak_type: it came from Python numbers and indices alone (its type is then i64, f64 or c128)."""
 
     expr: pr.Expr
     weak_type: bool = False
@@ -43,8 +46,8 @@ class Value:
         return self.expr.dtype
 
     @property
-    def number(self) -> int | float | bool | None:
-        """The number of a constant, else None."""
+    def number(self) -> Any:
+        """The number of a constant, an int, float, bool or complex, else None."""
         return self.expr.value if isinstance(self.expr, pr.Const) else None
 
 
@@ -52,8 +55,10 @@ _HUGE = 1 << 1023
 """Integers beyond this are no floats either."""
 
 
-def number(value: int | float | bool) -> Value:
-    """A literal: bool is strong, int and float are weak."""
+def number(value: complex) -> Value:
+    """A literal: bool is strong, int, float and complex are weak."""
+    if isinstance(value, complex):
+        return Value(complex_arithmetic.constant(value, C128), weak_type=True)
     if isinstance(value, bool):
         return Value(pr.Const(value, BOOL))
     if isinstance(value, int) and abs(value) >= _HUGE:
@@ -71,6 +76,8 @@ def common(a: Value, b: Value) -> DType:
     weak, strong = (a, b) if a.weak_type else (b, a)
     if strong.dtype.kind == "b" or (weak.dtype.is_float and strong.dtype.is_int):
         return weak.dtype
+    if weak.dtype.is_complex:
+        return scalars.complex_of(strong.dtype)
     return strong.dtype
 
 
@@ -83,18 +90,22 @@ def joined(values: Sequence[Value]) -> Value:
 
 
 def adapt(value: Value, dtype: DType) -> pr.Expr:
-    """The expression in `dtype`. Weak floats are computed in `dtype` itself; integers are cast."""
+    """The expression in `dtype`. Weak floats are computed in `dtype` itself; integers are cast. A real number of a complex type
+    is a cast of what is real, so that no part of it is computed that is 0."""
     e = value.expr
     if e.dtype == dtype and not (isinstance(e, pr.Const) and dtype.is_int):
         return e
     if isinstance(e, pr.Const):
         return _constant(e.value, dtype)
     if value.weak_type and e.dtype.is_float and dtype.is_float:
-        return _retype(e, dtype)
+        made = _retype(e, dtype.part)
+        return made if made.dtype == dtype else pr.Cast(made, dtype)
     return pr.Cast(e, dtype)
 
 
-def _constant(value: int | float | bool, dtype: DType) -> pr.Expr:
+def _constant(value: complex, dtype: DType) -> pr.Expr:
+    if isinstance(value, complex):
+        return complex_arithmetic.constant(value, dtype)
     if dtype.is_float:
         return pr.Const(_real(value), dtype)
     if dtype.kind == "b" or isinstance(value, float):
@@ -124,19 +135,24 @@ def holds(value: int, dtype: DType) -> bool:
 
 
 def _retype(e: pr.Expr, dtype: DType) -> pr.Expr:
-    """A weak float expression, recomputed in another float type. Elements of lists are rounded to it."""
+    """A weak float expression, recomputed in another float type: complex numbers in the complex type whose parts that is. (What
+    halves cannot have is computed in f32.) Elements of lists are rounded to it."""
+    if dtype.is_half and any(x.dtype.is_complex for x in pr.walk(e)):
+        return pr.Cast(_retype(e, F32), dtype)
+    own = scalars.complex_of(dtype) if e.dtype.is_complex else dtype
     if isinstance(e, pr.Const):
-        return pr.Const(_real(e.value), dtype)
+        return _constant(e.value, own) if e.dtype.is_float or not own.is_complex else pr.Const(_real(e.value), own)
     if not e.dtype.is_float:
         return e
     if isinstance(e, pr.Read):
-        return pr.Cast(e, dtype)
+        return pr.Cast(e, own)
     if isinstance(e, pr.Cast):
-        return pr.Cast(e.a, dtype) if e.a.dtype != dtype else e.a
+        inner = _retype(e.a, dtype) if e.a.dtype.is_float and e.dtype.is_complex else e.a
+        return pr.Cast(inner, own) if inner.dtype != own else inner
     operands = tuple(_retype(c, dtype) for c in pr.children(e))
     rebuilt = pr.rebuild(e, operands)
     assert isinstance(rebuilt, (pr.Unary, pr.Binary, pr.Call, pr.Select)), rebuilt
-    return replace(rebuilt, dtype=dtype)
+    return replace(rebuilt, dtype=own)
 
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
@@ -149,6 +165,9 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 def _fold(op: str, a: Value, b: Value) -> Value | None:
     """The value of an operation on two weak numbers, or of one with a neutral element; None where nothing folds."""
     x, y = a.number, b.number
+    if a.dtype.is_complex or b.dtype.is_complex:
+        found = complex_arithmetic.folded(op, x, y) if a.weak_type and b.weak_type else None
+        return number(found) if isinstance(found, bool | complex) else None
     if op == "<<" and x and isinstance(y, int) and y >= _HUGE.bit_length():
         raise TypeProblem("E306", f"a number shifted by {y} bits fits no type", "integers have 64 bits")
     if x is not None and y is not None and ((a.weak_type and b.weak_type) or a.dtype == b.dtype == BOOL):
@@ -187,6 +206,8 @@ def binary(op: str, a: Value, b: Value) -> Value:
                 raise TypeProblem("E305", f"`{op}` needs conditions, not {v.dtype}", "compare with 0: `x != 0`")
         return Value(pr.Binary(op, a.expr, b.expr, BOOL))
     weak = a.weak_type and b.weak_type
+    if (a.dtype.is_complex or b.dtype.is_complex) and op not in ("+", "-", "*", "/", "==", "!=", "&", "|", "^", "<<", ">>"):
+        raise TypeProblem("E312", f"`{op}` of complex numbers", *complex_arithmetic.CURES[op in scalars.COMPARISONS])
     if op in scalars.COMPARISONS:
         return Value(pr.Binary(op, *_comparable(a, b), BOOL))
     dtype = common(a, b)
@@ -223,6 +244,8 @@ def unary(op: str, a: Value) -> Value:
         raise TypeProblem("E303", f"`{op}` on bool", "cast first: `i64(x)`; the opposite of a condition is `!x`")
     if op == "~" and not a.dtype.is_int and a.dtype != UNKNOWN:
         raise TypeProblem("E304", f"`~` needs an integer, not {a.dtype}", "cast first, e.g. `i32(...)`")
+    if a.number is not None and a.weak_type and a.dtype.is_complex:
+        return Value(complex_arithmetic.constant(-a.number, a.dtype), weak_type=True)
     if a.number is not None and a.weak_type:
         return number(-a.number if op == "-" else ~int(a.number))
     return Value(pr.Unary(op, a.expr, a.dtype), a.weak_type)
@@ -241,8 +264,11 @@ def select(condition: Value, a: Value, b: Value) -> Value:
 def cast(a: Value, dtype: DType) -> Value:
     """`dtype(a)`. To a half it rounds: what is computed in its type has not been rounded, and integers become f32 first, as a
     cast of integers alone is that of an index or a byte that meets halves."""
+    if a.dtype.is_complex and not dtype.is_complex:
+        raise TypeProblem("E312", f"`{dtype}(...)` of a complex number",
+                          f"take a part of it: `{dtype}(real(z))`, `{dtype}(imag(z))`, `{dtype}(abs(z))`")
     if a.number is not None and a.weak_type and dtype.is_float:
-        return Value(pr.Const(scalars.rounded(a.number, dtype), dtype))
+        return Value(_constant(scalars.rounded(a.number, dtype), dtype))
     if isinstance(a.number, int) and a.weak_type and dtype.is_int and holds(a.number, dtype):
         return Value(pr.Const(a.number, dtype))
     e = pr.Cast(a.expr, F32) if dtype.is_half and not a.dtype.is_float else a.expr
@@ -251,6 +277,8 @@ def cast(a: Value, dtype: DType) -> Value:
 
 def call(fn: str, args: list[Value]) -> Value:
     """An intrinsic, its arguments promoted together. Integers become f64 where a float is needed."""
+    if fn in scalars.COMPLEX and fn not in scalars.INTRINSICS or any(a.dtype.is_complex for a in args):
+        return _complex_call(fn, args)
     row = scalars.INTRINSICS[fn]
     dtype = args[0].dtype
     weak = args[0].weak_type
@@ -269,6 +297,32 @@ def call(fn: str, args: list[Value]) -> Value:
         if folded is not None:
             return replace(folded, weak_type=weak)
     return Value(pr.Call(fn, adapted, BOOL if row.result == "bool" else dtype), weak and row.result != "bool")
+
+
+def _complex_call(fn: str, args: list[Value]) -> Value:
+    """A function of a complex number; or one that only complex numbers have, of a real one, where it is nothing, 0 or pi."""
+    row, a = scalars.COMPLEX.get(fn), args[0]
+    if row is None:
+        raise TypeProblem("E312", f"`{fn}` of a complex number", *complex_arithmetic.cures_of_call(fn))
+    if a.dtype.is_complex:
+        dtype = BOOL if row.result == "bool" else a.dtype.part if row.result == "part" else a.dtype
+        return Value(pr.Call(fn, (a.expr,), dtype), a.weak_type and row.result != "bool")
+    if a.dtype == BOOL:
+        raise TypeProblem("E303", f"`{fn}` on bool", "cast first: `i64(x)`")
+    if fn == "angle":
+        return call("atan2", [Value(_constant(0, a.dtype) if a.dtype.is_float else pr.Const(0, I64), a.weak_type), a])
+    zero = Value(pr.Const(0.0 if a.dtype.is_float else 0, a.dtype), a.weak_type)
+    return zero if fn == "imag" and a.dtype != UNKNOWN else a
+
+
+def pair(dtype: DType, real: Value, imag: Value) -> Value:
+    """`c64(real, imag)`: real + imag*1j, neither of which touches the other."""
+    for a in (real, imag):
+        if a.dtype.is_complex:
+            raise TypeProblem("E312", f"a part of `{dtype}(...)` that is complex itself",
+                              "parts are real: `real(z)`, `imag(z)`")
+    unit = Value(complex_arithmetic.constant(1j, dtype))
+    return binary("+", cast(cast(real, dtype.part), dtype), binary("*", cast(cast(imag, dtype.part), dtype), unit))
 
 
 _PYTHON: dict[str, Callable[..., int | float]] = {

@@ -6,7 +6,7 @@ from polytc.program.scalars import DTYPES, DType
 
 ALIASES = {
     "float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
-    "float64": "f64"} | {
+    "float64": "f64", "complex64": "c64", "complex128": "c128"} | {
     f"{'u' * u}int{b}": f"{'iu'[u]}{b}" for u in (0, 1) for b in (8, 16, 32, 64)}
 """Other spellings of types: Tensor Comprehensions' and numpy's."""
 

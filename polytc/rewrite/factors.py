@@ -149,7 +149,8 @@ def _taken(e: pr.Expr, reduced: frozenset[str]) -> tuple[pr.Expr | None, Factors
 
 def _slow(op: str, factor: pr.Expr) -> bool:
     """Does the factor cost a term more than a multiplication by what is read or known?"""
-    halving = isinstance(factor, pr.Const) and abs(frexp(factor.value)[0]) == 0.5  # a product with an exact reciprocal
+    number = factor.value if isinstance(factor, pr.Const) and not isinstance(factor.value, complex) else None
+    halving = number is not None and abs(frexp(number)[0]) == 0.5  # a product with an exact reciprocal
     inside = any(isinstance(e, pr.Call) or isinstance(e, pr.Binary) and e.op == "/" for e in pr.walk(factor))
     return inside or op == "/" and not halving
 

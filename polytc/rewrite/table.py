@@ -13,6 +13,7 @@ from typing import Any
 
 from polytc import extensions
 from polytc.rewrite import factors, gathered_sums, long_sums, parallel_scans, product_order, staging
+from polytc.rewrite.complex_numbers import statements as complex_statements
 from polytc.rewrite.cpu import dot_words, lanes, pack, row_blocks, split_floats, widening
 from polytc.rewrite.cpu.winograd import choice as winograd
 from polytc.rewrite.gpu.division import Divided
@@ -53,15 +54,17 @@ STEPS: tuple[Step, ...] = (
          kinds=CPU, needs=(LOOPED,)),
     Step("transposed_copies", "a transposed copy beside what a reduction reads across memory",
          unconditional(transposed_copies.add_copies), kinds=CPU, needs=(LOOPED, NOT_PRECISE)),
-    Step("work_groups_in_loops", "what `for` loops hold is divided among work-items",
-         staging.IN_LOOPS.apply, staging.IN_LOOPS.decide, kinds=GPU, needs=(LOOPED,), open_sizes=True,
-         choice=Divided, fit_together=staging.IN_LOOPS.fits, options=staging.IN_LOOPS.options),
     Step("factors", "factors that no reduced index names leave sums", factors.factor_out, factors.decide,
          needs=(STRAIGHT, NOT_PRECISE), open_sizes=True,
          choice=factors.Unscaled, fits=factors.fits, options=independent(factors.options)),
     Step("product_order", "products of three factors and more are made two factors at a time", product_order.multiply_pairs,
          product_order.decide, needs=(STRAIGHT, NOT_PRECISE, NOT_DIRECT), open_sizes=True,
          choice=product_order.Pairs, fits=product_order.fits, options=independent(product_order.options)),
+    Step("complex_numbers", "complex tensors are real ones, with an axis for the two parts", complex_statements.apply,
+         open_sizes=True, required=True),
+    Step("work_groups_in_loops", "what `for` loops hold is divided among work-items",
+         staging.IN_LOOPS.apply, staging.IN_LOOPS.decide, kinds=GPU, needs=(LOOPED,), open_sizes=True,
+         choice=Divided, fit_together=staging.IN_LOOPS.fits, options=staging.IN_LOOPS.options),
     Step("gathered_sums", "sums that are scattered over a tensor are gathered for each element", gathered_sums.gather,
          gathered_sums.decide, needs=(STRAIGHT, NOT_PRECISE),
          choice=gathered_sums.Gathered, fits=gathered_sums.fits, options=independent(gathered_sums.options)),

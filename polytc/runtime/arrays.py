@@ -152,7 +152,7 @@ def _view(name: str, value: Any) -> np.ndarray:
         raise argument_error("E402", f"{name} is a masked array, and its mask would be ignored", f"pass {name}.filled(value)")
     if isinstance(value, np.ndarray):
         return np.asarray(value)
-    if isinstance(value, (bool, int, float, np.generic)):
+    if isinstance(value, (bool, int, float, complex, np.generic)):
         return _number(name, value)
     if isinstance(value, (list, tuple)):
         raise argument_error("E402", f"{name} is {_kind(value)}: its element type would have to be guessed",
@@ -171,7 +171,7 @@ def _view(name: str, value: Any) -> np.ndarray:
                          "pass a numpy array, or an object with DLPack or __array__")
 
 
-def _number(name: str, value: bool | int | float | np.generic) -> np.ndarray:
+def _number(name: str, value: complex | np.generic) -> np.ndarray:
     if isinstance(value, int) and not -2**63 <= value < 2**63:
         raise argument_error("E403", f"{name} = {value} does not fit into 64 bits")
     return np.asarray(value)

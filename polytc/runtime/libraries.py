@@ -15,7 +15,7 @@ def library(values: Iterable[Any]) -> Callable[[np.ndarray], Any] | None:
     """What makes arrays of numpy to arrays of the library of the first argument that is not numpy's, without a copy where the
     library takes none; None where all are numpy's, or the library has no `from_dlpack`."""
     for value in values:
-        if isinstance(value, (np.ndarray, np.generic, bool, int, float)) or not hasattr(value, "__dlpack__"):
+        if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)) or not hasattr(value, "__dlpack__"):
             continue
         namespace = value.__array_namespace__() if hasattr(value, "__array_namespace__") else \
             sys.modules.get(type(value).__module__.partition(".")[0])

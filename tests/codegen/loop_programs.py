@@ -150,7 +150,7 @@ def operations(dtype: DType) -> dict[str, tuple[str, ...]]:
         calls.remove("pow")
     return {"unary": ("-",) if dtype.is_float else ("~", "!") if dtype.kind == "b" else ("-", "~"),
             "binary": binary["i" if dtype.kind == "u" else dtype.kind], "compare": scalars.COMPARISONS,
-            "call": tuple(calls), "cast": tuple(scalars.DTYPES)}
+            "call": tuple(calls), "cast": tuple(scalars.REAL)}
 
 
 def elementwise(dtype: DType, lanes: int, count: int) -> tuple[L.Module, list[tuple[str, str]]]:

@@ -109,5 +109,5 @@ def test_refusals_of_the_call() -> None:
             polytc.einsum(*bad)
         assert caught.value.code == "E411"
     with pytest.raises(ArgumentError) as caught:
-        polytc.einsum("i", np.ones(2, complex))
+        polytc.einsum("i", np.ones(2, np.clongdouble))
     assert caught.value.code == "E403"

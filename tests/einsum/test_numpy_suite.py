@@ -23,14 +23,11 @@ SOURCE = Path(np.__file__).parent / "_core" / "tests" / "test_einsum.py"
 if not SOURCE.exists():
     pytest.skip("this numpy comes without its tests", allow_module_level=True)
 
-_COMPLEX, _LONG, _OBJECT = "complex numbers are no type of polytc", "80-bit floats are no type of polytc", \
-    "arrays of Python objects are no type of polytc"
+_LONG, _OBJECT = "80-bit floats are no type of polytc", "arrays of Python objects are no type of polytc"
 EXCLUDED = {
-    "test_einsum_sums_longdouble": _LONG, "test_einsum_sums_clongdouble": _COMPLEX,
-    "test_einsum_sums_cfloat64": _COMPLEX,
-    "test_einsum_sums_cfloat128": _COMPLEX, "test_einsum_sums_object": _OBJECT, "test_einsum_object_errors": _OBJECT,
-    "test_object_loop": _OBJECT, "test_different_paths[g]": _LONG, "test_different_paths[F]": _COMPLEX,
-    "test_different_paths[D]": _COMPLEX, "test_different_paths[G]": _COMPLEX,
+    "test_einsum_sums_longdouble": _LONG, "test_einsum_sums_clongdouble": _LONG,
+    "test_einsum_sums_object": _OBJECT, "test_einsum_object_errors": _OBJECT,
+    "test_object_loop": _OBJECT, "test_different_paths[g]": _LONG, "test_different_paths[G]": _LONG,
     "test_einsum_sorting_behavior": "internals: the text of numpy.einsum_path",
     "test_output_order": "internals: order='K' follows the strides of numpy's iterator; C, F and A are tested below",
     "test_memory_contraints": "numpy.einsum_path alone", "test_long_paths": "numpy.einsum_path alone",

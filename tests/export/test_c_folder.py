@@ -52,6 +52,22 @@ def test_a_normalisation(compiler_of_c: str, tmp_path: Path) -> None:
     exported.agree(run(folder, "layernorm", [x, g], compiler_of_c), [expected])
 
 
+COMPLEX = "C[i,j] += A[i,k]*conj(B[k,j]); s += C[i,j]*2j\n-> (C, s)"
+
+
+@BOTH
+def test_complex_numbers_are_pairs(compiler_of_c: str, tmp_path: Path) -> None:
+    a, b = (x + 1j * y for x, y in ((random(9, 7), random(9, 7, seed=1)), (random(7, 20, seed=2), random(7, 20, seed=3))))
+    folder = write(COMPLEX, tmp_path, "mm", shapes={"A": a.shape, "B": b.shape}, dtypes={"A": "c64", "B": "c64"})
+    header = (folder / "mm.h").read_text()
+    assert "A: f32[9][7][2], input, real and imaginary parts" in header
+    assert "const float *A, const float *B, float *C, float *s" in header
+    c = a @ b.conj()
+    found = run(folder, "mm", [a.astype(np.complex64), b.astype(np.complex64)], compiler_of_c)
+    np.testing.assert_allclose(found["C"], c, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(found["s"], c.sum() * 2j, rtol=1e-4, atol=1e-3)
+
+
 def test_threads_compute_the_same(tmp_path: Path) -> None:
     x, w = random(130, 70), random(70, 90, seed=1)
     folder = write("C[i,j] += A[i,k]*B[k,j]", tmp_path, "mm", shapes={"A": x.shape, "B": w.shape})

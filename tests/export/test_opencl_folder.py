@@ -68,6 +68,15 @@ def test_the_hosts_compute_what_the_jit_does(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["Y"], expected)
 
 
+def test_complex_numbers_are_pairs_in_c_and_arrays_in_python(tmp_path: Path) -> None:
+    a, b = ((random(n, m) + 1j * random(n, m, seed=1)).astype(np.complex64) for n, m in ((9, 7), (7, 20)))
+    folder = write("C[i,j] += A[i,k]*conj(B[k,j])", tmp_path, "mm", shapes={"A": a.shape, "B": b.shape},
+                   dtypes={"A": "c64", "B": "c64"})
+    assert "C: f32[9][20][2], output, real and imaginary parts" in (folder / "mm.h").read_text()
+    for host in (exported.in_python, exported.in_c):
+        np.testing.assert_allclose(host(folder, "mm", [a, b])["C"], a @ b.conj(), rtol=1e-5, atol=1e-4)
+
+
 def test_halves_booleans_doubles_and_integers(tmp_path: Path) -> None:
     text = """def many(f16[N] H, i8[N] Q, f64[N] D, bool[N] B) -> (P, R, S) {
         P[i] = H[i] + f16(1)

@@ -217,6 +217,11 @@ ROWS = [
     ("E309", "C[i] = v[i % 0]", "i % 0", "another number"),
     ("E311", "C[i] = k14 where k0 = v[i], " + ", ".join(f"k{n} = k{n - 1} * k{n - 1}" for n in range(1, 15)), None,
      "a statement of its own"),
+    ("E312", "C[i] = 1j*v[i] < 2", "1j*v[i] < 2", "compare `abs(z)`"),
+    ("E312", "C[i] = f32(1j*v[i])", "f32(1j*v[i])", "f32(real(z))"),
+    ("E312", "C[i] = log(v[i] + 2j)", "log(v[i] + 2j)", "angle(z)"),
+    ("E312", "s *= v[i] + 2j", "s *= v[i] + 2j", "in a `for` they are in order"),
+    ("E302", "def f(f32[N] v) -> (f32[N] C) { C[i] = 1j*v[i] }", "C[i] = 1j*v[i]", "take a part of it: `real(...)`"),
 ]
 
 

@@ -39,6 +39,8 @@ CONSTANTS = {
     "codegen/passes/unroll_hints.py": {"OPERATIONS": TEXT, "ITERATIONS": TEXT},
     "codegen/passes/unrolling.py": {"FEW": TEXT},
     "codegen/passes/vectorize.py": {"STRAIGHT": TEXT, "UNROLL_LIMIT": TEXT, "COVER": TEXT},
+    "rewrite/complex_numbers/matrix.py": {"REUSED": TIDY, "LARGEST": SEARCH},
+    "rewrite/complex_numbers/statements.py": {"LONGEST": TEXT, "_COSTS": TEXT},
     "rewrite/factors.py": {"PRODUCTS": TIDY},
     "rewrite/index_checks.py": {"ROWS": SHAPE, "BLOCK": SHAPE},
     "rewrite/long_sums.py": dict.fromkeys(("LIMIT", "BLOCK", "NARROW", "STEP", "BRANCHES", "LEVELS"), RESULTS),

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from polytc.lang.parsing import syntax as sx
+from tests.meaning import complex_values, types, values
 from tests.meaning import functions as intrinsics
-from tests.meaning import types, values
 from tests.meaning.values import Bound, Value
 
 
@@ -139,7 +139,7 @@ class Expressions:
             if not isinstance(v.number, float) or types.is_float(to):
                 return Value(np.asarray(v.number).astype(types.computed(to)), to, number=v.number)
         if v.weak and e is not None and types.is_float(v.type) and types.is_float(to):
-            before, self.floats = self.floats, to
+            before, self.floats = self.floats, types.part_of(to)
             try:
                 again = self.value(e)
             finally:
@@ -169,16 +169,22 @@ class Expressions:
             raise Refused(f"`{e.op}` on bool")
         if e.op in ("&", "|", "^", "<<", ">>") and types.is_float(to):
             raise Refused(f"`{e.op}` on floats")
+        if types.is_complex(to) and e.op not in ("+", "-", "*", "/"):
+            raise Refused(f"`{e.op}` of complex numbers")
         if weak and types.is_float(to):
-            to = self.floats
+            to = types.as_precise(to, self.floats)
         a, b = self.both(e.a, x, e.b, y, to)
         if to == types.UNKNOWN:
             return Value(np.zeros(0), to, weak)
+        if types.is_complex(to):
+            return replace(complex_values.arithmetic(e.op, _NUMPY[e.op], a, b, to), weak=weak)
         made = values.arithmetic(e.op, _NUMPY[e.op], a, b, to, self.precise)
         both = x.number is not None and y.number is not None and types.is_float(to) and not weak and e.op in "+-*/"
         return replace(made, weak=weak, number=made.data.item() if both else None)
 
     def comparison(self, e: sx.Binary, x: Value, y: Value, to: str) -> Value:
+        if types.is_complex(to) and e.op not in ("==", "!="):
+            raise Refused(f"`{e.op}` of complex numbers")
         try:
             a, b = self.both(e.a, x, e.b, y, to)
         except Refused:  # a number that the other type does not hold
@@ -208,7 +214,7 @@ class Expressions:
         x, y = self.value(e.a), self.value(e.b)
         to, weak = types.common(x.kind, y.kind)
         if weak and types.is_float(to):
-            to = self.floats
+            to = types.as_precise(to, self.floats)
         a, b = self.both(e.a, x, e.b, y, to)
         return replace(values.select(c, a, b, to), weak=weak)
 
@@ -218,10 +224,18 @@ class Expressions:
         to = types.named(fn)
         if to is not None:
             a = args[0]
+            if types.is_complex(a.type) and not types.is_complex(to):
+                raise Refused("a complex number is made real by taking a part of it")
+            if len(args) == 2:
+                parts = [values.cast(values.cast(x, types.part_of(to)), to) for x in args]
+                turned = replace(parts[1], data=parts[1].data * np.asarray(1j, types.computed(to)))
+                return complex_values.arithmetic("+", np.add, parts[0], turned, to)
             if a.number is not None and a.weak and types.is_float(to):
                 made = values.half(Value(np.asarray(a.number).astype(types.computed(to)), to))
-                return replace(made, number=float(made.data))
+                return replace(made, number=made.data.item())
             return values.cast(a, to)
+        if fn in complex_values.NAMES or types.is_complex(args[0].type):
+            return self.complex_call(fn, e.args, args)
         if fn not in intrinsics.NAMES:
             raise Refused(f"there is no function `{fn}`")
         kind = args[0].kind
@@ -242,6 +256,19 @@ class Expressions:
             return Value(np.zeros(0), "bool" if fn in intrinsics.PREDICATES else to)
         made = intrinsics.applied(fn, [self.adapted(x, a, to) for x, a in zip(e.args, args, strict=True)], to)
         return replace(made, weak=weak and fn not in intrinsics.PREDICATES)
+
+    def complex_call(self, fn: str, operands: tuple[sx.Expr, ...], args: list[Value]) -> Value:
+        """A function of a complex number, or one that only these have."""
+        a = args[0]
+        if fn not in complex_values.FUNCTIONS or len(args) != 1:
+            raise Refused(f"`{fn}` of complex numbers")
+        if types.is_complex(a.type):
+            to = types.as_precise(a.type, self.floats) if a.weak else a.type
+            made = complex_values.applied(fn, self.adapted(operands[0], a, to), to)
+            return replace(made, weak=a.weak and made.type != "bool")
+        _, found = complex_values.of_real(fn, a)
+        zero = sx.Number(0, operands[0].span)
+        return found if found is not None else self.call(sx.Call("atan2", (zero, operands[0]), operands[0].span))
 
     # ---- tensors
 
@@ -283,7 +310,7 @@ class Expressions:
         held = Value(np.zeros(inside.data.shape, t.data.dtype), t.type) if none else self.at_places(t, places, None)
         to, weak = types.common(held.kind, other.kind)
         if weak and types.is_float(to):
-            to = self.floats
+            to = types.as_precise(to, self.floats)
         return replace(values.select(inside, self.adapted(None, held, to), self.adapted(default, other, to), to), weak=weak)
 
     def guarded(self, e: sx.Access, default: sx.Expr | None) -> Value:
@@ -299,7 +326,7 @@ class Expressions:
             other = self.value(default)
         if t.type == types.UNKNOWN:
             return Value(np.zeros(0), t.type)
-        if default is not None and other.number is None:
+        if default is not None and (other.number is None or types.is_complex(other.type) and not types.is_complex(t.type)):
             return self.alternative(t, places, Value(inside, "bool", error=unsure), default, other)
         other = values.cast(other, "bool") if t.type == "bool" else self.adapted(default, other, t.type)
         if self.probing or t.data.size == 0:

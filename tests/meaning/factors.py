@@ -23,6 +23,9 @@ def error(x: Plan, e: sx.Expr, at: Expressions, term: Value, where: np.ndarray, 
     rest, factors = _taken(e, x, at, summed)
     if rest is None or not factors or not types.is_float(term.type):
         return None
+    if types.is_complex(term.type):  # each factor is rounded once more, in sums that are no larger
+        unit = float(np.finfo(types.computed(term.type)).eps)
+        return values.some(8 * (len(factors) + 1) * unit * np.abs(term.data) + np.where(np.isfinite(term.data), 0.0, np.inf))
     dtype, n = types.computed(term.type), len(where)
     digits, most = np.finfo(dtype).nmant + 1, float(np.finfo(dtype).max)
     with np.errstate(all="ignore"):
@@ -58,7 +61,7 @@ def spread(x: Plan, e: sx.Expr, at: Expressions, term: Value) -> Bound:
     if not types.is_float(term.type) or len(factors) < 2 or not (meeting or len(factors) > 2):
         return None
     with np.errstate(all="ignore"):
-        finite = all(np.isfinite(np.asarray(at.value(f).data, np.float64)).all() for f in factors)
+        finite = all(np.isfinite(at.value(f).data).all() for f in factors)
     return None if finite else values.some(np.full(np.shape(term.data), np.inf))
 
 

@@ -65,7 +65,7 @@ class Program:
                 n = self.numbers[p.name].number
                 if types.is_float(dtype):
                     made = values.cast(values.constant(n), dtype)  # type: ignore[arg-type]
-                    self.numbers[p.name] = replace(made, number=float(made.data))
+                    self.numbers[p.name] = replace(made, number=made.data.item())
                 else:
                     self.numbers[p.name] = values.constant(bool(n) if dtype == "bool" else int(n or 0))
             elif dtype is not None and self.fixed.get(p.name, dtype) != dtype:

@@ -15,6 +15,7 @@ from language.tc import PROGRAMS as TC
 from tests.docs.test_language import EXAMPLES, numbers, tensors
 from tests.meaning import types
 from tests.meaning.run import Refused, meaning
+from tests.meaning.values import wide
 
 
 def _conv(i: np.ndarray, w: np.ndarray, pad: int, n: int, stride: int = 2) -> np.ndarray:
@@ -108,6 +109,14 @@ def _tuple(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
     return x.max(1), x.argmax(1), w[x.argmax(1)]
 
 
+def _mandelbrot(c: np.ndarray) -> np.ndarray:
+    z, n = 0 * c, np.zeros(c.shape, int)
+    for _ in range(20):
+        z = np.where(np.abs(z) <= 2, z * z + c, z)
+        n += np.abs(z) <= 2
+    return n
+
+
 def _tap(a: np.ndarray, *by: int) -> np.ndarray:
     """The matrix shifted, its border repeated."""
     return a[tuple(np.ix_(*(np.clip(np.arange(n) + k, 0, n - 1) for n, k in zip(a.shape, by))))]
@@ -155,6 +164,9 @@ BY_HAND: dict[str, Callable[..., Any]] = {
     "def step": _steps,
     "def program(f32[9] X)": lambda x: (x, x.sum() / 2),
     "Y = softmax(linear": lambda x, w, b: _softmax(x @ w.T + b),
+    "C[i,j] += conj(A[i,k])": lambda a, b: a.conj() @ b,
+    "Y[b,k] += x[b,n] * exp(-2j*pi": np.fft.fft,
+    "def mandelbrot": _mandelbrot,
 }
 """The first words of an example -> what it gives."""
 
@@ -167,7 +179,7 @@ def close(found: dict[str, tuple[np.ndarray, np.ndarray]], expected: dict[str, n
         value, error = found[name]
         assert value.shape == np.shape(a)
         assert np.isfinite(error).all()
-        apart = np.abs(value.astype(np.float64) - a)
+        apart = np.abs(value.astype(wide(value)) - a)
         assert ((value == a) | (apart <= error + 2e-6 * np.abs(a))).all(), name
 
 
@@ -177,6 +189,9 @@ def example(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.
         return np.eye(8) * 9 + (a := rng.integers(-1, 2, shape)) + a.T
     if shape == (21,):
         return np.sort(rng.integers(0, 95, shape)).astype(types.stored(dtype))
+    if types.is_complex(dtype):
+        parts = rng.integers(-3, 4, (2, *shape)) * 0.37  # whole numbers would be on the borders of conditions
+        return (parts[0] + 1j * parts[1]).astype(types.stored(dtype))
     return rng.integers(1 if dtype[0] in "iu" else -3, 4, shape).astype(types.stored(dtype))
 
 

@@ -10,10 +10,11 @@ import numpy as np
 UNKNOWN = "?"
 """The type of a tensor that only its own values tell: promotion with it changes nothing."""
 
-_NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "bool": np.bool_} | {
+_NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "c64": np.complex64,
+          "c128": np.complex128, "bool": np.bool_} | {
     f"{k}{b}": getattr(np, f"{'u' if k == 'u' else ''}int{b}") for k in "iu" for b in (8, 16, 32, 64)}
 _ALIASES = {"float": "f32", "double": "f64", "half": "f16", "int": "i32", "float16": "f16", "bfloat16": "bf16",
-            "float32": "f32", "float64": "f64"} | {
+            "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128"} | {
     f"{'u' * u}int{b}": f"{'iu'[u]}{b}" for u in (0, 1) for b in (8, 16, 32, 64)}
 HALVES = ("f16", "bf16")
 
@@ -41,7 +42,21 @@ def computed(name: str) -> np.dtype:
 
 
 def is_float(name: str) -> bool:
-    return name in ("f16", "bf16", "f32", "f64")
+    return name in ("f16", "bf16", "f32", "f64", "c64", "c128")
+
+
+def is_complex(name: str) -> bool:
+    return name in ("c64", "c128")
+
+
+def part_of(name: str) -> str:
+    """The type of the parts of a complex type; other types themselves."""
+    return {"c64": "f32", "c128": "f64"}.get(name, name)
+
+
+def as_precise(name: str, floats: str) -> str:
+    """The float type, or the complex type, that a weak value of type `name` has among values of a float type."""
+    return floats if not is_complex(name) else "c128" if part_of(floats) == "f64" else "c64"
 
 
 def is_int(name: str) -> bool:
@@ -69,6 +84,8 @@ def common(a: tuple[str, bool], b: tuple[str, bool]) -> tuple[str, bool]:
     weak, strong = (a[0], b[0]) if a[1] else (b[0], a[0])
     if strong == "bool" or is_float(weak) and is_int(strong):
         return weak, False
+    if is_complex(weak):
+        return as_precise(weak, strong), False
     return strong, False
 
 

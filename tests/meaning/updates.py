@@ -64,6 +64,8 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
     size = memory.shape
     old = np.zeros(size) if t.error is None else t.error.reshape(-1).copy()
     terms = np.broadcast_to(0.0 if new is None else new, at.shape)
+    if memory.dtype.kind == "c":
+        return _complex_bound(t, memory, at, x, terms, old, precise)
     if memory.dtype.kind != "f" or op in ("min", "max"):
         np.maximum.at(old, at, np.where(np.isinf(terms), np.inf, terms) if memory.dtype.kind == "f" else terms)
         return values.some(old.reshape(t.data.shape))
@@ -90,6 +92,22 @@ def _bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, new: Bo
     error = np.where(relative > 0, 2 * relative * final, 0.0)
     large = total > np.finfo(memory.dtype).max  # in another order it may have been infinite on the way
     return values.some(np.where(large & (not precise), np.inf, error).reshape(t.data.shape))
+
+
+def _complex_bound(t: Stored, memory: np.ndarray, at: np.ndarray, x: np.ndarray, terms: np.ndarray, old: np.ndarray,
+                   precise: bool) -> Bound:
+    """The same for sums of complex numbers, whose parts may be summed in any order."""
+    digits = np.finfo(memory.dtype).nmant + 1
+    given, held = (np.where(np.isfinite(a), a, 0).astype(np.complex128) for a in (x, memory))
+    total, count = np.abs(held), np.zeros(memory.shape)
+    np.add.at(total, at, np.abs(given))
+    exact = not terms.any() and (precise or all(whole(part, 0) for a in (given, held[at]) for part in (a.real, a.imag))
+                                 and total.max(initial=0) <= 2.0 ** digits)
+    np.add.at(old, at, np.where(np.isfinite(x), terms, np.inf))
+    if not exact:
+        np.add.at(count, at, 1)
+        old += np.where(count > 0, 2 * (count + 4) * total * 2.0 ** -digits, 0.0)
+    return values.some(old.reshape(t.data.shape))
 
 
 def whole(x: np.ndarray, k: int) -> bool:

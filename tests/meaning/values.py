@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.meaning import types
 
-Number = int | float | bool
+Number = int | float | bool | complex
 Bound = np.ndarray | None
 
 
@@ -43,6 +43,8 @@ def constant(n: Number) -> Value:
     if isinstance(n, int):
         small = -2 ** 63 <= n < 2 ** 63
         return Value(np.asarray(n if small else 0, np.int64), "i64", True, n)
+    if isinstance(n, complex):
+        return Value(np.asarray(n, np.complex128), "c128", True, n)
     return Value(np.asarray(n, np.float64), "f64", True, n)
 
 
@@ -65,7 +67,8 @@ def some(bound: Any) -> Bound:
 def spacing(v: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The distance of the next number of the type."""
     with np.errstate(all="ignore"):
-        return np.nan_to_num(np.spacing(np.abs(v).astype(dtype)).astype(np.float64), nan=0.0, posinf=0.0)
+        parts = np.finfo(dtype).dtype if dtype.kind == "c" else dtype
+        return np.nan_to_num(np.spacing(np.abs(v).astype(parts)).astype(np.float64), nan=0.0, posinf=0.0)
 
 
 def rounded(v: np.ndarray, error: Bound) -> Bound:
@@ -81,6 +84,7 @@ def cast(a: Value, to: str) -> Value:
     if types.UNKNOWN in (a.type, to):
         return Value(np.zeros(a.data.shape, dtype), to)
     error, v = a.error, a.data
+    assert types.is_complex(to) or v.dtype.kind != "c", "no cast makes complex numbers real"
     if to in types.HALVES:
         return _halved(a, to)
     if v.dtype.kind == "f" and dtype.kind in "iu":
@@ -99,9 +103,9 @@ def cast(a: Value, to: str) -> Value:
         sure = None if error is None else some(np.where((error > 0) & (np.abs(v.astype(np.float64)) <= error), np.inf, 0.0))
         return Value(v != 0, to, error=sure)
     made = v.astype(dtype)
-    if dtype.kind == "f" and error is not None:
+    if dtype.kind in "fc" and error is not None:
         error = rounded(made, np.broadcast_to(error, made.shape))
-    return Value(made, to, error=error, slack=a.slack if dtype.kind == v.dtype.kind == "f" else None)
+    return Value(made, to, error=error, slack=a.slack if dtype.kind in "fc" and v.dtype.kind in "fc" else None)
 
 
 def _halved(a: Value, to: str) -> Value:
@@ -161,7 +165,7 @@ def select(c: Value, a: Value, b: Value, to: str) -> Value:
         return None if x is None and y is None else np.where(c.data, none if x is None else x, none if y is None else y)
     error = of(a.error, b.error)
     if c.error is not None:
-        apart = np.abs(a.data.astype(np.float64) - b.data.astype(np.float64)) if types.is_float(to) else np.where(
+        apart = np.abs(a.data.astype(wide(a.data)) - b.data.astype(wide(b.data))) if types.is_float(to) else np.where(
             a.data == b.data, 0.0, np.inf)
         either = np.nan_to_num(apart, nan=np.inf, posinf=np.inf) + (0 if (m := largest(a.error, b.error)) is None else m)
         error = some(np.where(c.error > 0, either, 0.0 if error is None else error))
@@ -172,10 +176,15 @@ def compared(f: Callable[..., Any], a: Value, b: Value) -> Value:
     """A comparison of two values of one type; which way it goes is unknown where their errors overlap."""
     data, error = f(a.data, b.data), added(a.error, b.error)
     if error is not None:
-        near = np.abs(a.data.astype(np.float64) - b.data.astype(np.float64)) <= error
+        near = np.abs(a.data.astype(wide(a.data)) - b.data.astype(wide(b.data))) <= error
         near |= ~np.isfinite(error)
         error = some(np.where(near & (error > 0), np.inf, 0.0))
     return Value(data, "bool", error=error)
+
+
+def wide(v: np.ndarray) -> type:
+    """numpy's type for distances of such numbers."""
+    return np.complex128 if v.dtype.kind == "c" else np.float64
 
 
 def product(x: np.ndarray, y: np.ndarray, made: np.ndarray) -> Bound:

@@ -11,6 +11,8 @@ from polytc.program import scalars
 from polytc.program.scalars import BF16, BOOL, DTYPES, F16, F32, F64, I64
 
 NUMBERS = [t for t in DTYPES.values() if t not in (BOOL, BF16)]
+ORDERED = ("min", "//")
+"""What complex numbers do not have."""
 
 
 def dtype_of(text, **types):
@@ -21,6 +23,10 @@ def dtype_of(text, **types):
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(NUMBERS, 2)), ids=str)
 def test_two_tensors(op, a, b):
     text = f"O[i] = {op}(a[i], b[i])" if op == "min" else f"O[i] = a[i] {op} b[i]"
+    if op in ORDERED and (a.is_complex or b.is_complex):
+        with pytest.raises(polytc.CompileError, match="E312"):
+            dtype_of(text, a=a, b=b)
+        return
     assert dtype_of(text, a=a, b=b).numpy == np.promote_types(a.numpy, b.numpy)
 
 
@@ -38,7 +44,10 @@ def test_python_numbers_are_weak(a):
     assert dtype_of("O[i] = 0.5 * a[i]", a=a).numpy == (0.5 * one).dtype
     assert dtype_of("O[i] = a[i] * i", a=a).numpy == (one * 1).dtype
     assert dtype_of("O[i] = a[i] * (i + 0.5)", a=a).numpy == (one * 0.5).dtype
-    assert dtype_of("O[i] = a[i] > 0 ? 1 : a[i]", a=a) == a
+    assert dtype_of("O[i] = a[i] != 0 ? 1 : a[i]", a=a) == a
+    assert dtype_of("O[i] = a[i] * 2j", a=a).numpy == (one * 2j).dtype
+    assert dtype_of("O[i] = a[i] + exp(1j * i)", a=a).numpy == (one * 2j).dtype
+    assert dtype_of("O[i] = a[i] + abs(1j * i)", a=a).numpy == (0.5 * one).dtype
 
 
 def test_bools():

@@ -10,7 +10,8 @@ from polytc.graph.plan import Array, Plan
 from polytc.program.scalars import DType
 from polytc.targets.llvm.standalone import Chain
 
-_TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t"}
+_TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t",
+          "c64": "float", "c128": "double"}
 _KEYWORDS = frozenset("auto break case char const continue default do double else enum extern float for goto if inline int "
                       "long register restrict return short signed sizeof static struct switch typedef union unsigned void "
                       "volatile while main".split())
@@ -38,7 +39,7 @@ def parameters(names: Sequence[str], reserved: Collection[str] = ()) -> list[str
 
 
 def c_type(dtype: DType) -> str:
-    """f16, bf16: their bits; bool: a byte that is 0 or 1."""
+    """f16, bf16: their bits; bool: a byte that is 0 or 1; complex numbers: the type of their parts, which lie side by side."""
     return _TYPES.get(dtype.name, f"{'u' if dtype.kind == 'u' else ''}int{dtype.bits}_t")
 
 

@@ -133,7 +133,7 @@ class _Resolver:
         """Does this call, as a whole statement, mean a definition?"""
         if e.fn in self.own:
             return True
-        known = e.fn in scalars.INTRINSICS or dtype_of(e.fn) is not None or e.fn in self.tensors
+        known = e.fn in scalars.FUNCTIONS or dtype_of(e.fn) is not None or e.fn in self.tensors
         return not known and e.fn in prelude.NAMES
 
     def refuse_inner(self, s: sx.Item) -> None:
@@ -144,7 +144,7 @@ class _Resolver:
             for n in nodes(e):
                 if isinstance(n, sx.Call) and n.attributes and not self.means_definition(n):
                     raise self.unknown(n)
-                inner = n.fn not in scalars.INTRINSICS and n.fn not in self.tensors if isinstance(n, sx.Call) else False
+                inner = n.fn not in scalars.FUNCTIONS and n.fn not in self.tensors if isinstance(n, sx.Call) else False
                 if isinstance(n, sx.Call) and (inner or n.attributes) and self.means_definition(n):
                     raise self.fail("E121", f"the call of `{n.fn}` stands inside of a statement", n.span, _whole(s, n), _FORM)
 

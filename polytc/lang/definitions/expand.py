@@ -45,9 +45,9 @@ def _attributes(function: sx.Function, attrs: Mapping[str, Any], report: Report)
                        f'attrs={{"{name}": ...}}')
         elif isinstance(value, (list, tuple)):
             values[name] = tuple(map(plain_number, value))
-            if not all(isinstance(v, (int, float)) for v in values[name]):
+            if not all(isinstance(v, (int, float, complex)) for v in values[name]):
                 report.add("E107", f"the attribute `{name}` must hold numbers, not {value!r}", known[name].span)
-        elif not isinstance(value, (int, float)):
+        elif not isinstance(value, (int, float, complex)):
             report.add("E107", f"the attribute `{name}` must be a number or a list of numbers, not {value!r}", known[name].span)
     return values
 

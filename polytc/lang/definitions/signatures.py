@@ -105,7 +105,7 @@ def accesses(s: Writer) -> Iterator[tuple[str, int | None, Span]]:
         for n in nodes(e):
             if isinstance(n, sx.Access):
                 yield n.tensor, _count(n.subscripts), n.span
-            elif isinstance(n, sx.Call) and called and n.fn not in scalars.INTRINSICS and dtype_of(n.fn) is None:
+            elif isinstance(n, sx.Call) and called and n.fn not in scalars.FUNCTIONS and dtype_of(n.fn) is None:
                 yield n.fn, len(n.args), n.span
             elif isinstance(n, sx.Extent):
                 yield n.tensor, None, n.span

@@ -343,8 +343,11 @@ class Reader:
     def read_shape_number(self, tree: Any, c: list[Any]) -> syntax.Extent:
         return syntax.Extent(str(c[0]), int(self.number(c[1])), self.span(tree))
 
-    def number(self, token: Any) -> int | float:
+    def number(self, token: Any) -> Any:
+        """An int, a float, or the complex number that `2.5j` is."""
         text = str(token)
+        if text.endswith("j"):
+            return complex(text)
         if not text.isdigit():
             return float(text)
         if len(text) > _DIGITS:

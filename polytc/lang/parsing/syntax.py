@@ -10,9 +10,9 @@ from polytc.errors import Span
 
 @dataclass(frozen=True)
 class Number:
-    """A literal, e.g. 3 or 0.5 (Python int or float), or a constant put in by expansion (also bool)."""
+    """A literal, e.g. 3, 0.5 or 2j (Python int, float or complex), or a constant put in by expansion (also bool)."""
 
-    value: int | float | bool
+    value: complex
     span: Span
 
 

@@ -11,7 +11,7 @@ from polytc.lang.definitions.expand import plain_number
 from polytc.lang.definitions.signatures import accesses, bare_inputs, implied_outputs, statements, writers, written
 from polytc.lang.parsing import syntax as sx
 from polytc.lang.report import Report, closest
-from polytc.program.scalars import DTYPES, F32, DType
+from polytc.program.scalars import DTYPES, F32, DType, rounded
 from polytc.program.traces.traced import whole
 from polytc.program.typenames import ALIASES, dtype_of
 
@@ -33,7 +33,7 @@ class Declarations:
     temporaries: list[str] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
-    numbers: dict[str, int | float | bool] = field(default_factory=dict)
+    numbers: dict[str, complex] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     declared: dict[str, tuple[tuple[int, int] | None, ...]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Declarations:
 
 
 def declare(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, DType | str],
-            scalars: Mapping[str, int | float | bool], report: Report) -> Declarations:
+            scalars: Mapping[str, complex], report: Report) -> Declarations:
     """Match the declarations of `f` with what the caller gives. Diagnostics go to `report`."""
     d = Declarations()
     own = written(f)
@@ -105,7 +105,7 @@ def _input(name: str, shapes: Mapping[str, tuple[int, ...]], span: Span, d: Decl
     return True
 
 
-def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, int | float | bool], d: Declarations,
+def _params(f: sx.Function, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, complex], d: Declarations,
             report: Report) -> None:
     shapes = _stated(f) | dict(shapes)
     for p in f.params:
@@ -137,16 +137,18 @@ def _stated(f: sx.Function) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _scalar(p: sx.Param, value: int | float | bool, d: Declarations, report: Report) -> None:
+def _scalar(p: sx.Param, value: complex, d: Declarations, report: Report) -> None:
     dtype = dtype_of(p.dtype) if p.dtype else None
     if p.dtype is not None and dtype is None:
         report.add("E307", f"there is no type `{p.dtype}`", p.span, closest(p.dtype, DTYPES))
+    elif dtype is not None and not dtype.is_complex and isinstance(value, complex):
+        report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span, f"declare `c128 {p.name}`")
     elif dtype is not None and not dtype.is_float and isinstance(value, float) and not value.is_integer():
         report.add("E301", f"the scalar `{p.name}` is declared {dtype}, {value} is given", p.span,
                    f"declare `f64 {p.name}`, or give {round(value)}")
     elif dtype is not None:
-        d.numbers[p.name] = float(dtype.numpy.type(value)) if dtype.is_float else (
-            bool(value) if dtype.kind == "b" else int(value))
+        d.numbers[p.name] = rounded(complex(value) if dtype.is_complex else value, dtype) if dtype.is_float else (
+            bool(value) if dtype.kind == "b" else int(value.real))
 
 
 def _bind(p: sx.Param, shape: tuple[int, ...], d: Declarations, report: Report) -> None:
@@ -187,12 +189,12 @@ def _verify(f: sx.Function, d: Declarations, report: Report) -> None:
                 report.add("E205", f"dimension {axis} of `{p.name}` is declared {value}, the array has {extent}", dim.span)
 
 
-def evaluate_size(e: sx.Expr, numbers: Mapping[str, int | float | bool]) -> int | None:
+def evaluate_size(e: sx.Expr, numbers: Mapping[str, complex]) -> int | None:
     """The value of a size formula, e.g. `2*N + 1`; None if a name in it is unknown."""
     match e:
         case sx.Number(value=int() as n):
             return whole(n)
-        case sx.Name() if e.id in numbers:
+        case sx.Name() if e.id in numbers and not isinstance(numbers[e.id], complex):
             return whole(numbers[e.id])
         case sx.Binary(op="+" | "-" | "*" | "//" | "%"):
             a, b = evaluate_size(e.a, numbers), evaluate_size(e.b, numbers)
@@ -284,7 +286,7 @@ def _declared_shape(f: sx.Function, p: sx.Param, d: Declarations, report: Report
         d.declared[p.name] = tuple(_extent(dim, d.numbers) for dim in p.dims)
 
 
-def _extent(dim: sx.Expr, numbers: Mapping[str, int | float | bool]) -> tuple[int, int] | None:
+def _extent(dim: sx.Expr, numbers: Mapping[str, complex]) -> tuple[int, int] | None:
     """The smallest and largest coordinate that a declared dimension has, `N` or `1:N+1`."""
     low, high = (evaluate_size(dim.lower, numbers), evaluate_size(dim.upper, numbers)) if isinstance(dim, sx.Interval) else (
         0, evaluate_size(dim, numbers))

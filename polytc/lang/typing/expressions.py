@@ -242,7 +242,7 @@ class Expressions:
         default = self.value(e.default)
         if read.dtype == UNKNOWN:  # all that is known is what stands in its place
             return Value(pr.Cast(read.expr, default.dtype), weak_type=True)
-        if default.number is None:
+        if default.number is None or default.dtype.is_complex and not read.dtype.is_complex:
             return self.alternative(read.expr, default, e.span)
         if default.dtype.is_float and not read.dtype.is_float:
             raise self.fail("E302", f"the value after `else` is a float, `{read.expr.tensor}` is {read.dtype}", e.default.span)
@@ -262,7 +262,7 @@ class Expressions:
         op = self.s.op
         if op is None:
             raise self.fail("E113", "`else identity` needs an update such as `+=`", e.span)
-        if whole and read.dtype.is_float:
+        if whole and read.dtype.is_float and not read.dtype.is_complex:
             return self._guard(read, pr.Const(scalars.identity(op, read.dtype), read.dtype), e.span)
         if read.dtype == UNKNOWN:
             return Value(read, weak_type=True)
@@ -286,12 +286,14 @@ class Expressions:
         return type_promotion.number(shape[e.axis])
 
     def call(self, e: sx.Call) -> Value:
-        if e.fn in self.scope.ranks and (self.s.call_style or e.fn not in scalars.INTRINSICS):
+        if e.fn in self.scope.ranks and (self.s.call_style or e.fn not in scalars.FUNCTIONS):
             return self.access(e.fn, e.args, e.span)
         dtype = dtype_of(e.fn)
-        expected = 1 if dtype else scalars.INTRINSICS[e.fn].arity if e.fn in scalars.INTRINSICS else None
+        expected = 1 if dtype else scalars.FUNCTIONS[e.fn].arity if e.fn in scalars.FUNCTIONS else None
         if expected is None:
             raise self.unknown_call(e)
+        if dtype is not None and dtype.is_complex and len(e.args) == 2:
+            return type_promotion.pair(dtype, *self.both(*e.args))
         if len(e.args) != expected:
             raise self.fail("E103", f"`{e.fn}` takes {expected} argument{'s' * (expected > 1)}, {len(e.args)} given", e.span,
                             cures.of_count(e.fn, len(e.args)))
@@ -299,7 +301,7 @@ class Expressions:
         return type_promotion.cast(args[0], dtype) if dtype else type_promotion.call(e.fn, args)
 
     def unknown_call(self, e: sx.Call) -> Failed:
-        known = [*scalars.INTRINSICS, *DTYPES, *self.scope.ranks, *self.scope.functions]
+        known = [*scalars.FUNCTIONS, *DTYPES, *self.scope.ranks, *self.scope.functions]
         return self.fail("E102", f"there is no function `{e.fn}`", e.span, cures.of_call(e.fn, known, e.args))
 
 

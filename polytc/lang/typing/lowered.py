@@ -21,7 +21,7 @@ class Scope:
     known so far; functions: names of the definitions in the text; broken: tensors whose writers have been refused; typed: types
     of the scalars that are declared with a float type."""
 
-    numbers: Mapping[str, int | float | bool]
+    numbers: Mapping[str, complex]
     ranks: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, DType]

@@ -16,8 +16,8 @@ from itertools import groupby
 
 from polytc.program import program as pr
 from polytc.program.affine import Affine, add, affine
-from polytc.program.bounds import at_least
 from polytc.program.names import fresh
+from polytc.rewrite.bounds import at_least
 
 
 def flatten(program: pr.Program) -> pr.Program:

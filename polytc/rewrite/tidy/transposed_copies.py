@@ -24,9 +24,9 @@ from typing import TypeVar
 
 from polytc.program import program as pr
 from polytc.program.affine import add, affine, indices
-from polytc.program.bounds import at_least, box_interval
 from polytc.program.linear import linear
 from polytc.program.names import fresh
+from polytc.rewrite.bounds import at_least, box_interval
 
 T = TypeVar("T")
 REUSE = 16

@@ -26,7 +26,7 @@ class InterpExecutable:
 
     def run(self, buffers: Sequence[np.ndarray]) -> None:
         """Run on arrays for binary.args, seen in the shapes that the loops know."""
-        arrays = {b.name: a.reshape(-1 if b.shape == (UNKNOWN,) else b.shape)
+        arrays = {b.name: a.reshape(-1).view(b.dtype.numpy).reshape(-1 if b.shape == (UNKNOWN,) else b.shape)
                   for b, a in zip(self.binary.args, buffers, strict=True)}
         arrays |= {b.name: support.poison(b.shape, b.dtype.numpy) for b in self.binary.scratch}
         with np.errstate(all="ignore"):

@@ -12,7 +12,7 @@ from polytc.codegen import loops as L
 from polytc.codegen.target import Executable
 from polytc.errors import TargetError
 from polytc.functions.numbers import FUNCTIONS
-from polytc.program.scalars import BOOL, DTYPES, F32, F64, I32, I64, DType
+from polytc.program.scalars import BOOL, F32, F64, I32, I64, REAL, DType
 from polytc.targets.interp import InterpTarget, support
 from tests.codegen import loop_programs as P
 from tests.targets import numpy_semantics as S
@@ -30,7 +30,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
     m, which = P.elementwise(dtype, lanes, 64)
     inputs = {x: P.samples(dtype, 64, seed) for seed, x in enumerate("abc")}

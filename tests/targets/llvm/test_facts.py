@@ -10,7 +10,7 @@ import pytest
 
 from polytc import machine as machines
 from polytc.codegen import loops
-from polytc.program.scalars import BOOL, DTYPES, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from polytc.program.scalars import BOOL, F32, F64, I8, I16, I32, I64, REAL, U8, U16, U32, U64, DType
 from polytc.targets.llvm.target import LLVMTarget
 from tests import guarded
 from tests.targets.llvm.llvm_modules import TARGET, V, add, c, elementwise, load, module, run
@@ -19,7 +19,7 @@ MEMORY = {F32: "float", BOOL: "i8"}
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5)], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_arguments_reach_as_far_as_their_arrays(dtype: DType, shape: tuple[int, ...]) -> None:
     """Loads within what is promised may be done early, those beyond it would read what is not ours."""
     a, out = loops.Buffer("a", dtype, shape), loops.Buffer("out", dtype, (1,))

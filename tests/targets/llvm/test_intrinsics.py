@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polytc.codegen import loops, verify
-from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I32, INTRINSICS, DType
+from polytc.program.scalars import BOOL, F16, F32, F64, I32, INTRINSICS, REAL, DType
 from polytc.targets.llvm.target import LLVMTarget
 from tests.functions import exact
 from tests.targets import numpy_semantics
@@ -127,7 +127,7 @@ def test_two_arguments(name: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_unary_operators(dtype: DType, lanes: int) -> None:
     """The smallest integer is its own opposite."""
     a = np.array([0, 1, 2, 3, 100, 7, 127, 5] if dtype.kind != "i" else [0, 1, -1, 3, np.iinfo(dtype.numpy).min, -7, 127, 5])
@@ -190,7 +190,7 @@ def test_predicates_and_clamp(dtype: DType) -> None:
         assert np.array_equal(got, np.clip(a, -2, 1), equal_nan=True)
 
 
-INTS = [d for d in DTYPES.values() if d.is_int]
+INTS = [d for d in REAL.values() if d.is_int]
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)

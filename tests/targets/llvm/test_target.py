@@ -12,7 +12,7 @@ from polytc import errors
 from polytc import machine as machines
 from polytc.codegen import loops, verify
 from polytc.machine import Machine
-from polytc.program.scalars import BOOL, DTYPES, F32, I8, I32, I64, U8, U64, DType
+from polytc.program.scalars import BOOL, DTYPES, F32, I8, I32, I64, REAL, U8, U64, DType
 from polytc.targets.llvm.target import LLVMTarget
 from tests.targets.llvm.llvm_modules import TARGET, V, add, c, elementwise, load, module, run
 
@@ -94,7 +94,7 @@ def operators(dtype: DType) -> list[str]:
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_binary_operators(dtype: DType, lanes: int) -> None:
     """All operators of a type in one module, with zero divisors, the smallest number divided by -1, and overflow."""
     x, y = edge_values(dtype, 1), edge_values(dtype, 2)
@@ -137,10 +137,10 @@ def test_floor_division_of_indices(lower: int) -> None:
     assert np.array_equal(got, np.stack([i // 3, i % 3, i // 4, i % 4], 1))
 
 
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("source", REAL.values(), ids=str)
 def test_casts(source: DType) -> None:
     x = edge_values(source, 5)
-    for target in DTYPES.values():
+    for target in REAL.values():
         y = np.abs(x) if source.is_float and target.kind == "u" else x
         a, out = loops.Buffer("a", source, (64,)), loops.Buffer("out", target, (64,))
         with np.errstate(all="ignore"):
@@ -158,7 +158,7 @@ def test_casts_of_what_is_no_number_of_the_target_are_harmless() -> None:
         assert got[7] == 1
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", REAL.values(), ids=str)
 def test_reductions_of_lanes(dtype: DType) -> None:
     x = edge_values(dtype, 7)[:16]
     a = loops.Buffer("a", dtype, (16,))

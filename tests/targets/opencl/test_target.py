@@ -15,7 +15,7 @@ from polytc.errors import TargetError
 from polytc.lang import build, evaluate
 from polytc.machine import AVX2, AVX512, Machine
 from polytc.program import scalars
-from polytc.program.scalars import BOOL, DTYPES, F16, F32, F64, I8, I32, I64, U8, DType
+from polytc.program.scalars import BOOL, F16, F32, F64, I8, I32, I64, REAL, U8, DType
 from polytc.targets.interp import InterpTarget
 from polytc.targets.opencl import executable
 from polytc.targets.opencl.driver import devices
@@ -60,7 +60,7 @@ QUICK = {"f16": (1, 4), "bf16": (1, 8), "f32": (1, 2, 16), "f64": (1, 8), "bool"
 
 @pytest.mark.parametrize(("dtype", "lanes"), [
     pytest.param(t, n, marks=() if n in QUICK[str(t)] else pytest.mark.long)
-    for t in DTYPES.values() for n in (1, 2, 4, 8, 16)], ids=str)
+    for t in REAL.values() for n in (1, 2, 4, 8, 16)], ids=str)
 def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
     if dtype == F64 and not devices.has_double(devices.choose()):
         pytest.skip("the device has no f64")
@@ -73,7 +73,7 @@ def test_every_operation_is_numpys(dtype: DType, lanes: int) -> None:
         assert got.dtype != np.bool_ or got.view(np.uint8).max() <= 1, f"{kind} {name} stores a bool other than 0 and 1"
 
 
-@pytest.mark.parametrize("dtype", [t for t in DTYPES.values() if t.is_int], ids=str)
+@pytest.mark.parametrize("dtype", [t for t in REAL.values() if t.is_int], ids=str)
 def test_integer_power(dtype: DType) -> None:
     x, y, z = (L.Buffer(n, dtype, (20,)) for n in "xyz")
     i = L.Var("i")
