@@ -16,7 +16,8 @@ A phase is a statement that each work-item runs for itself: a loop over the item
 need a barrier between them where one stores to a buffer of the group that the other uses too, unless each element is one
 item's own. In a sequential loop the last phases of an iteration meet the first ones of the next. As few barriers as a walk in
 order finds are inserted; each stands outside of all loops over items, where control is the same for all of them. A phase
-without a loop over one axis is the first item's along it alone if it loads what it stores: the others would load it meanwhile.
+without a loop over one axis is the first item's along it alone if it loads what it stores: the others would load it meanwhile;
+so is a loop that is none over items, whose iterations would have to wait for each other.
 Guarantees: work-items that touch one element, one of them storing, have a barrier between them.
 """
 
@@ -73,7 +74,8 @@ def _alone(s: loops.Stmt, axes: _Axes, common: frozenset[str]) -> loops.Stmt:
         case _ if _is_phase(s) and isinstance(s, loops.For) and s.kind == "thread" or _is_uniform(s):
             uses = _uses(s, common)
             idle = {axis for axis, _ in axes.values()} - {axis for axis, _ in _axes(s).values()}
-            for axis in sorted(idle) if uses.loaded & uses.stored and not _is_private(s) else ():
+            alone = uses.loaded & uses.stored or uses.stored and _repeats(s)
+            for axis in sorted(idle) if alone and not _is_private(s) else ():
                 s = loops.For(f"item{axis}", loops.const(0), loops.const(1), 1, s, "thread", axis)
             return s
         case loops.For(kind="thread"):
@@ -94,6 +96,11 @@ def _is_uniform(s: loops.Stmt) -> bool:
     """Do all items run the same, without a loop over them or a barrier inside?"""
     return not any(isinstance(x, loops.Barrier) or isinstance(x, loops.For) and x.kind in ("thread", "block", "parallel")
                    for x in traverse.walk_stmt(s))
+
+
+def _repeats(s: loops.Stmt) -> bool:
+    """Is there a loop, and none over items? All items would have to meet in each of its iterations."""
+    return _is_uniform(s) and any(isinstance(x, loops.For) for x in traverse.walk_stmt(s))
 
 
 def _is_private(s: loops.Stmt) -> bool:

@@ -14,6 +14,8 @@ from polytc.targets.opencl.target import OpenCLTarget
 HEAD = f"{decisions.HEAD} {decisions.VERSION}\n"
 Shapes = dict[str, tuple[int, ...]]
 MATMUL: tuple[str, Shapes] = ("C[i,j] += A[i,k]*B[k,j]", {"A": (130, 150), "B": (150, 140)})
+TILED: tuple[str, Shapes] = (MATMUL[0], {"A": (40, 24), "B": (24, 36)})
+"""Small, since the interpreter computes it."""
 SMALL: tuple[str, Shapes] = (MATMUL[0], {"A": (26, 30), "B": (30, 28)})
 ROWS: tuple[str, Shapes] = ("s[i] += X[i,k]", {"X": (100, 3000)})
 COLUMNS: tuple[str, Shapes] = ("s[k] += X[i,k]", {"X": (500, 40)})
@@ -27,13 +29,13 @@ TILES = "local_tiles S1_init: by=tiles rows=j,i items={} elements={} along=k ste
 
 
 @pytest.mark.parametrize(("program", "line", "shown"), [
-    (MATMUL, TILES.format("8,16", "8,2", 8), ["A_tile[8, 34]", "B_tile[8, 64]"]),
-    (MATMUL, TILES.format("32,4", "4,8", 25), ["A_tile[25, 34]", "B_tile[25, 128]"]),
-    (MATMUL, "local_tiles S1: by=parts along=k steps=3\n" + TILES.format("8,16", "8,2", 10).replace("S1", "S1_parts")
-     .replace("k ", "k_at "), ["C_parts[3, 130, 140]", "A_tile[10, 34]"]),
+    (TILED, TILES.format("8,16", "8,2", 8), ["A_tile[8, 36]", "B_tile[8, 64]"]),
+    (TILED, TILES.format("32,4", "4,8", 12), ["A_tile[12, 32]", "B_tile[12, 128]"]),
+    (TILED, "local_tiles S1: by=parts along=k steps=3\n" + TILES.format("8,16", "8,2", 4).replace("S1", "S1_parts")
+     .replace("k ", "k_at "), ["C_parts[3, 40, 36]", "A_tile[4, 32]"]),
     (SMALL, REGISTERS.format("2,4", "8,2", 6), ["A_own[2, 6]", "B_own[6, 8]"]),
     (SMALL, REGISTERS.format("4,2", "4,4", 4), ["A_own[4, 4]", "B_own[4, 4]", "A_own2[4, 4]"]),
-    (MATMUL, "local_tiles: none", []),
+    (SMALL, "local_tiles: none", []),
     (ROWS, "local_tiles S1_init: by=reduction rows=i items=32,4", ["0:32", "0:4"]),
     (ROWS, "local_tiles S1_init: by=reduction items=128,1", ["0:128"]),
     (COLUMNS, "local_tiles S1_init: by=reduction rows=k items=8,16", ["0:8", "0:16"]),

@@ -10,8 +10,11 @@ import pytest
 from polytc import compiler, stages
 from polytc.codegen import loops, traverse
 from polytc.machine import DEVICES
+from polytc.program.names import Names
 from polytc.rewrite import staging
 from polytc.rewrite.gpu import contraction_tiles, division, local_tiles
+from polytc.rewrite.gpu.enclosing import Enclosing
+from polytc.rewrite.gpu.tiled_contraction import TiledContraction
 from polytc.schedule.facts.fusion_groups import partition
 from polytc.targets.opencl.target import OpenCLTarget
 from tests.rewrite.equal import same_results
@@ -135,3 +138,20 @@ def test_the_reason_says_where_operands_are() -> None:
 def test_transpositions_go_through_local_memory_where_there_is_some() -> None:
     _, source = lowered("B[j,i] = A[i,j]", "mali", A=(512, 512))
     assert "__local float A_tile" in source
+
+
+@pytest.mark.parametrize("machine", [*SLOW, "nvidia-sm90"])
+def test_each_point_is_one_element_of_one_item_and_one_step(machine: str) -> None:
+    """The parts of an index are the digits of a number, also where tiles stick out."""
+    program = stages.build(MATMUL, {"A": (200, 90), "B": (90, 300)})
+    (group,) = partition(program, "smart")
+    blocking = contraction_tiles.choose(program, group, DEVICES[machine])
+    assert blocking is not None
+    made = TiledContraction(program, group, blocking, Names.of(program), Enclosing())
+    for index, extent in (("i", 200), ("j", 300), ("k", 90)):
+        parts = (*made.cuts[index].outer, *made.cuts[index].inner)
+        values = [made.cuts[index].start]
+        for r, stride in parts:
+            values = [v + stride * n for v in values for n in range(r.lower, r.upper)]
+        assert sorted(values) == list(range(len(values)))
+        assert len(values) >= extent
