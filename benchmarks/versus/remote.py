@@ -45,7 +45,7 @@ class Remote:
             if self._pipe.poll(patience):
                 return self._pipe.recv()
         except (EOFError, OSError):
-            self._process.join(1.0)
+            self._process.join(20.0)
             code = self._process.exitcode
             self.stop()
             raise Lost(f"the process ended with code {code}") from None

@@ -12,6 +12,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 import polytc
+from tests.graph.saturation import largest
 
 R = np.random.default_rng(21)
 
@@ -21,8 +22,8 @@ def f(*shape: int) -> np.ndarray:
 
 
 def q(*shape: int, dtype: type = np.uint8) -> np.ndarray:
-    info = np.iinfo(dtype)
-    return R.integers(info.min, info.max + 1, shape).astype(dtype)
+    least, most = (-largest() - 1, largest()) if dtype == np.int8 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return R.integers(least, most + 1, shape).astype(dtype)
 
 
 S, U, I = np.float32(.02), np.uint8(120), np.int8(3)

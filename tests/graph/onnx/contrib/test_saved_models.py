@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import polytc
 from polytc.graph.onnx.contrib import blocked_channels
 from tests.graph.onnx.contrib.cases import by_onnx_runtime
+from tests.graph.saturation import largest
 
 LEVELS = onnxruntime.GraphOptimizationLevel
 
@@ -198,7 +199,7 @@ def quantised() -> onnx.ModelProto:
         return net.add("DequantizeLinear", net.add("QuantizeLinear", x, s, z), s, z)
 
     def conv(x: str, made: int, read: int, scale: float, **own: Any) -> str:
-        w = net.given(net.random.integers(-127, 128, (made, read, 3, 3)).astype(np.int8))
+        w = net.given(net.random.integers(-largest(), largest() + 1, (made, read, 3, 3)).astype(np.int8))
         s, z = net.given(np.float32(.002)), net.given(np.int8(0))
         b = net.given(net.random.integers(-900, 900, made).astype(np.int32))
         bs, bz = net.given(np.float32(scale * .002)), net.given(np.int32(0))
