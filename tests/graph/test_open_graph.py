@@ -161,6 +161,17 @@ def test_shapes_of_other_ranks_have_plans_of_their_own(shapes: tuple[tuple[int, 
         agree(model.run(None, feeds), runtime(made, feeds))
 
 
+def test_a_reduction_of_no_axes_may_do_nothing(runtime: Runtime) -> None:
+    made = parsed("""g (float[A, B] x) => (int64[2] y) {
+        shape = Shape (x)
+        y = ReduceSum <noop_with_empty_axes = 1> (shape)
+    }""", {})
+    model = opened(made)
+    for shape in ((2, 3), (5, 7)):
+        feeds = {"x": array(*shape)}
+        agree(model.run(None, feeds), runtime(made, feeds))
+
+
 def test_sizes_that_are_refused_are_refused_after_others_were_not(runtime: Runtime) -> None:
     case = MODELS["encoder"]
     model = opened(case.make())
