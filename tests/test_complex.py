@@ -269,6 +269,16 @@ def test_division_and_magnitude_do_not_overflow() -> None:
             close(polytc.run("Y[i] = sqrt(x[i])*sqrt(x[i])/x[i]", x, target=target), np.ones(5, dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_roots_at_the_ends_of_the_range(dtype: Any) -> None:
+    limits = np.finfo(dtype)
+    ends = [0.0, limits.smallest_subnormal, -3 * limits.smallest_subnormal, limits.tiny, 1.0, limits.max / 3, limits.max, -limits.max]
+    x = np.array([complex(a, b) for a in ends for b in ends], dtype)
+    for target in TARGETS:
+        found = polytc.run("Y[i] = sqrt(x[i])", x, target=target)
+        assert (np.abs(found - np.sqrt(x)) <= 8 * limits.eps * np.abs(np.sqrt(x))).all(), target
+
+
 def test_branches_of_roots_and_angles() -> None:
     x = np.array([-4 + 0j, complex(-4, -0.0), 0j, 4, 2j, -2j, -3 + 1e-9j, -3 - 1e-9j])
     everywhere("Y[i] = sqrt(x[i])", np.sqrt(x), x)
