@@ -272,7 +272,8 @@ def test_division_and_magnitude_do_not_overflow() -> None:
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_roots_at_the_ends_of_the_range(dtype: Any) -> None:
     limits = np.finfo(dtype)
-    ends = [0.0, limits.smallest_subnormal, -3 * limits.smallest_subnormal, limits.tiny, 1.0, limits.max / 3, limits.max, -limits.max]
+    least, most = limits.smallest_subnormal, limits.max
+    ends = [0.0, least, -3 * least, limits.tiny, 1.0, most / 3, most, -most]
     x = np.array([complex(a, b) for a in ends for b in ends], dtype)
     for target in TARGETS:
         found = polytc.run("Y[i] = sqrt(x[i])", x, target=target)

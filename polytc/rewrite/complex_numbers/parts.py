@@ -258,8 +258,8 @@ def _root(a: pr.Expr | None, b: pr.Expr | None) -> Parts:
 
 
 def _in_mid_range(a: pr.Expr, b: pr.Expr) -> tuple[pr.Expr, pr.Expr, pr.Expr]:
-    """Two parts, not negative, times a power of 4, so that their sum does not overflow and no half of one loses digits, and what
-    a root of theirs is to be multiplied by."""
+    """Two parts, not negative, times a power of 4, so that their sum does not overflow and no half of one loses digits, and
+    what their root is to be multiplied by."""
     dtype = a.dtype
     many = pr.Binary(">=", call("max", a, b), pr.Const(1.0, dtype), BOOL)
     up = 13 if dtype == F32 else 27  # more than half of the digits: the smallest number becomes a normal one
