@@ -247,10 +247,10 @@ def _root(a: pr.Expr | None, b: pr.Expr | None) -> Parts:
     a = a if a is not None else zero
     first, second, back = _in_mid_range(call("abs", a), call("abs", b))
     size = second if a == zero else _magnitude(first, second)
-    main = call("sqrt", pr.Binary("+", *(pr.Binary("*", x, half, dtype) for x in (first, size)), dtype))
-    other = pr.Select(pr.Binary("==", main, zero, BOOL), second,
-                      pr.Binary("/", pr.Binary("*", second, half, dtype), main, dtype), dtype)
-    main, other = (pr.Binary("*", x, back, dtype) for x in (main, other))
+    halves = [pr.Binary("*", x, half, dtype) for x in (first, second, size)]
+    larger = call("sqrt", pr.Binary("+", halves[0], halves[2], dtype))
+    smaller = pr.Select(pr.Binary("==", larger, zero, BOOL), second, pr.Binary("/", halves[1], larger, dtype), dtype)
+    main, other = pr.Binary("*", larger, back, dtype), pr.Binary("*", smaller, back, dtype)
     right = pr.Binary(">=", a, zero, BOOL)
     below = pr.Binary("<", call("atan2", b, pr.Const(-1.0, dtype)), zero, BOOL)  # b < 0, or b is -0.0
     im = pr.Select(right, other, main, dtype)
