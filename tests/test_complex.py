@@ -149,6 +149,23 @@ def test_a_loop_over_an_element_that_is_made_of_itself() -> None:
         close(memory, wanted)
 
 
+@pytest.mark.parametrize(("value", "wanted"), [
+    ("v[i] * abs(v[i])", lambda v: v * abs(v)), ("v[i] / abs(v[i])", lambda v: v / abs(v)),
+    ("real(v[i]) * v[i]", lambda v: v.real * v),
+    ("real(v[i]) > 0 ? -v[i] : 2*v[i]", lambda v: np.where(v.real > 0, -v, 2 * v)),
+    ("-v[i] where real(v[i]) > 0", lambda v: np.where(v.real > 0, -v, v))])
+def test_both_parts_are_made_of_the_element_as_it_was(value: str, wanted: Any) -> None:
+    x = z(9)
+    for target in TARGETS:
+        once, often = x.copy(), x.copy()
+        polytc.run(f"def f(inout c64[N] v) {{ v[i] = {value} }}", once, target=target)
+        close(once, wanted(x))
+        polytc.run(f"def f(inout c64[N] v) {{ for t in 0:2 {{ v[i] = {value} }} }}", often, target=target)
+        close(often, wanted(wanted(x)))
+        polytc.run("def f(inout c64[N] v) { v[i] += v[i]*real(v[i]) }", once := x.copy(), target=target)
+        close(once, x + x * x.real)
+
+
 def test_a_product_of_many_numbers_in_a_loop() -> None:
     x = z(6, 7)
     everywhere("def f(c64[M,K] x) -> (p) { p[i] = c64(1) where i in 0:M; for k in 0:K { p[i] = p[i]*x[i,k] } }", x.prod(1), x)
@@ -250,6 +267,17 @@ def test_division_and_magnitude_do_not_overflow() -> None:
             small = (1 / x).astype(dtype)
             close(polytc.run("Y[i] = (1/x[i])*x[0]", x, target=target), small * x[0])
             close(polytc.run("Y[i] = sqrt(x[i])*sqrt(x[i])/x[i]", x, target=target), np.ones(5, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_roots_at_the_ends_of_the_range(dtype: Any) -> None:
+    limits = np.finfo(dtype)
+    least, most = limits.smallest_subnormal, limits.max
+    ends = [0.0, least, -3 * least, limits.tiny, 1.0, most / 3, most, -most]
+    x = np.array([complex(a, b) for a in ends for b in ends], dtype)
+    for target in TARGETS:
+        found = polytc.run("Y[i] = sqrt(x[i])", x, target=target)
+        assert (np.abs(found - np.sqrt(x)) <= 8 * limits.eps * np.abs(np.sqrt(x))).all(), target
 
 
 def test_branches_of_roots_and_angles() -> None:

@@ -94,7 +94,8 @@ class OpenGraph:
         if len(values) < len(own):
             return None
         subject = (tuple(size_samples.types_at(self.graph.inputs, types, {n: n for n in extents}).items()),  # type: ignore
-                   tuple((n, a.shape, a.tobytes()) for n, a in fixed.items()))
+                   tuple((n, a.shape, a.tobytes()) for n, a in fixed.items()),
+                   tuple((n, a.shape) for n, a in values.items()))
         known = self._known.get(subject) or self._known.put(subject, _Plans())
         found = next((p for p in known.plans if p.fits(sizes)), None)
         if found is None and known.failed < ATTEMPTS:

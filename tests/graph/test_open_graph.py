@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -132,6 +133,43 @@ def test_the_elements_of_a_shape_are_sizes(counts: Counts, runtime: Runtime) -> 
     feeds = {"x": array(7, 6), "shape": np.array((0, 6))}
     agree(model.run(None, feeds), runtime(made, feeds))
     assert counts.compiled == before
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_input_that_decides_shapes_is_read_as_data_too(symbolic: bool) -> None:
+    made = parsed("""g (float[N] x, int64[2] shape) => (float[A, B] y, float[2] z, bool[2] same) {
+        y = Reshape (x, shape)
+        z = Gather (x, shape)
+        same = Equal (shape, shape)
+    }""", {})
+    model = polytc.load_onnx(made).compile(threads=1, symbolic=symbolic)
+    for shape in ((3, 5), (4, 5), (5, 3), (3, 5)):
+        x = array(math.prod(shape))
+        y, z, same = model.run(None, {"x": x, "shape": np.array(shape)})
+        np.testing.assert_array_equal(y, x.reshape(shape))
+        np.testing.assert_array_equal(z, x[list(shape)])
+        assert same.all()
+
+
+@pytest.mark.parametrize("shapes", [((4, 12), (4, 12, 1), (4, 6, 2), (48,)), ((4, 12, 1), (4, 12), (2, 2, 2, 6))])
+def test_shapes_of_other_ranks_have_plans_of_their_own(shapes: tuple[tuple[int, ...], ...], runtime: Runtime) -> None:
+    made = parsed("g (float[N, 6] x, int64[K] shape) => (float y) { y = Reshape (x, shape) }", {})
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    model = opened(made)
+    for shape in (*shapes, *shapes):
+        feeds = {"x": array(8, 6), "shape": np.array(shape)}
+        agree(model.run(None, feeds), runtime(made, feeds))
+
+
+def test_a_reduction_of_no_axes_may_do_nothing(runtime: Runtime) -> None:
+    made = parsed("""g (float[A, B] x) => (int64[2] y) {
+        shape = Shape (x)
+        y = ReduceSum <noop_with_empty_axes = 1> (shape)
+    }""", {})
+    model = opened(made)
+    for shape in ((2, 3), (5, 7)):
+        feeds = {"x": array(*shape)}
+        agree(model.run(None, feeds), runtime(made, feeds))
 
 
 def test_sizes_that_are_refused_are_refused_after_others_were_not(runtime: Runtime) -> None:

@@ -213,11 +213,10 @@ def _guarded(steps: Sequence[Bound], links: Sequence[Link], condition: Callable[
 
 def _buffers(plan: Plan, arena: memory.Arena) -> dict[str, np.ndarray]:
     """Memory of every value that owns its elements: inputs and outputs of the graph, the arena's values."""
-    buffers = {n: aligned_array(plan.types[n]) for n in plan.inputs}
-    for name in (plan.base(n) for n in plan.lasting):
-        if name not in buffers:
-            constant = plan.constants.get(name)
-            buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
+    buffers: dict[str, np.ndarray] = {}
+    for name in dict.fromkeys((*plan.inputs, *(plan.base(n) for n in plan.lasting))):
+        constant = plan.constants.get(name)  # inputs that are compiled in by value are some, too
+        buffers[name] = aligned_array(plan.types[name]) if constant is None else aligned_copy(constant)
     store = aligned_bytes(arena.bytes)
     for name, offset in arena.offsets.items():
         t = plan.types[name]

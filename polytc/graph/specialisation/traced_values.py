@@ -190,6 +190,8 @@ def _reduced(f: Callable[[Any, Any], Any], start: int) -> Callable[[Node, Values
         data, axes = values[0], _axes(node, values)
         if data is None or data.ndim != 1 or axes not in (None, [0], [-1]):
             return None
+        if axes is None and node.attributes.get("noop_with_empty_axes"):
+            return data
         total = np.empty((), object)
         total[()] = functools.reduce(f, data, start)
         return total.reshape(1) if node.attributes.get("keepdims", 1) else total

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from polytc.program import program as pr
-from polytc.program.scalars import BOOL, COMPLEX, I64, DType
+from polytc.program.scalars import BOOL, COMPLEX, F32, I64, DType
 
 Parts: TypeAlias = "tuple[pr.Expr | None, pr.Expr | None]"
 """The real and the imaginary part; None is 0."""
@@ -245,15 +245,29 @@ def _root(a: pr.Expr | None, b: pr.Expr | None) -> Parts:
     dtype = b.dtype
     zero, half = pr.Const(0.0, dtype), pr.Const(0.5, dtype)
     a = a if a is not None else zero
-    size = call("abs", b) if a == zero else _magnitude(a, b)
-    first, second = (pr.Binary("*", x, half, dtype) for x in (call("abs", a), size))
-    main = call("sqrt", pr.Binary("+", first, second, dtype))
-    other = pr.Select(pr.Binary("==", main, zero, BOOL), call("abs", b),
-                      pr.Binary("/", pr.Binary("*", call("abs", b), half, dtype), main, dtype), dtype)
+    first, second, back = _in_mid_range(call("abs", a), call("abs", b))
+    size = second if a == zero else _magnitude(first, second)
+    halves = [pr.Binary("*", x, half, dtype) for x in (first, second, size)]
+    larger = call("sqrt", pr.Binary("+", halves[0], halves[2], dtype))
+    smaller = pr.Select(pr.Binary("==", larger, zero, BOOL), second, pr.Binary("/", halves[1], larger, dtype), dtype)
+    main, other = pr.Binary("*", larger, back, dtype), pr.Binary("*", smaller, back, dtype)
     right = pr.Binary(">=", a, zero, BOOL)
     below = pr.Binary("<", call("atan2", b, pr.Const(-1.0, dtype)), zero, BOOL)  # b < 0, or b is -0.0
     im = pr.Select(right, other, main, dtype)
     return pr.Select(right, main, other, dtype), pr.Select(below, pr.Unary("-", im, dtype), im, dtype)
+
+
+def _in_mid_range(a: pr.Expr, b: pr.Expr) -> tuple[pr.Expr, pr.Expr, pr.Expr]:
+    """Two parts, not negative, times a power of 4, so that their sum does not overflow and no half of one loses digits, and
+    what their root is to be multiplied by."""
+    dtype = a.dtype
+    many = pr.Binary(">=", call("max", a, b), pr.Const(1.0, dtype), BOOL)
+    up = 13 if dtype == F32 else 27  # more than half of the digits: the smallest number becomes a normal one
+
+    def choice(large: float, small: float) -> pr.Expr:
+        return pr.Select(many, pr.Const(large, dtype), pr.Const(small, dtype), dtype)
+    scale = choice(1 / 16, 4.0 ** up)
+    return pr.Binary("*", a, scale, dtype), pr.Binary("*", b, scale, dtype), choice(4.0, 2.0 ** -up)
 
 
 def _either_part(fn: str) -> Callable[[pr.Expr, pr.Expr], pr.Expr]:

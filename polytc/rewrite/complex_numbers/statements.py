@@ -95,10 +95,10 @@ class _Lowering:
 
     def touches_itself(self, s: pr.Statement) -> bool:
         """Would the second part be made of the first part that has been written already?"""
-        if uniform(s.value, pr.Index(self.part)) is not None:
-            return False
-        reads = (e for e in pr.walk(both(s.value)[1]) if isinstance(e, pr.Read))
-        return any(e.tensor == s.target and e.subscripts[-1] == pr.Const(0, I64) for e in reads)
+        alike = uniform(s.value, pr.Index(self.part))
+        reads = [e for e in pr.walk(both(s.value)[1] if alike is None else alike)
+                 if isinstance(e, pr.Read) and e.tensor == s.target]
+        return any(e.subscripts[-1] == pr.Const(0, I64) for e in reads)
 
     # ---- values that are stored before
 
