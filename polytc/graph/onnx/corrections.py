@@ -11,6 +11,7 @@
     Slice                          loses the first element where it goes backwards from before the start
     GatherElements                 fails where the two inputs differ in extent
     Range                          gives nothing for steps of 0, which lead nowhere
+    DynamicQuantizeLinear          fails without elements, of which ONNX Runtime makes a scale of 1
 """
 
 from __future__ import annotations
@@ -126,6 +127,11 @@ def _range(node: Node, inputs: Given, evaluate: Evaluate) -> None:
         raise ValueError("steps of 0 lead nowhere")
 
 
+def _quantised(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray] | None:
+    x = _array(inputs)
+    return None if x.size else [np.zeros(x.shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)][:len(node.outputs)]
+
+
 def _array(inputs: Given) -> np.ndarray:
     assert inputs[0] is not None, "looked at in `corrected`"
     return inputs[0]
@@ -135,4 +141,4 @@ _TABLE: Mapping[str, Callable[[Node, Given, Evaluate], list[np.ndarray] | None]]
     "BatchNormalization": _batch, "Softmax": _along_the_rest, "LogSoftmax": _along_the_rest, "Hardmax": _along_the_rest,
     "Dropout": _dropout, "LRN": _local_response, "GlobalMaxPool": _largest, "LpNormalization": _normalised,
     "RoiAlign": _regions, "Slice": _slice, "Pow": _power,
-    "GatherElements": _gather, "Range": _range}
+    "GatherElements": _gather, "Range": _range, "DynamicQuantizeLinear": _quantised}

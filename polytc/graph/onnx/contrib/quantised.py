@@ -6,6 +6,7 @@ integers."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -106,17 +107,39 @@ def softmax(s: Site) -> str:
 
 
 def average_pool(s: Site) -> str:
-    core = unary("AveragePool", *POOL)(s)
-    return core if not s.number("channels_last", 0) else _channels_last(s, len(s.attributes["kernel_shape"]) + 2)
+    """With count_include_pad ONNX Runtime divides by all elements of a window, those of a last partial one that ceil_mode adds
+    too, which onnx's operator leaves out: with padding for all of that window the two are one."""
+    pool = s.attributes
+    if s.number("ceil_mode", 0) and s.number("count_include_pad", 0) and s.word("auto_pad", "NOTSET") in ("NOTSET", "VALID"):
+        pool = {k: v for k, v in pool.items() if k not in ("auto_pad", "ceil_mode")} | {"pads": _whole_windows(s)}
+    if not s.number("channels_last", 0):
+        return unary("AveragePool", *POOL)(replace(s, attributes=pool))
+    return _channels_last(s, len(pool["kernel_shape"]) + 2, f"AveragePool{written(pool, POOL)}")
+
+
+def _whole_windows(s: Site) -> list[int]:
+    """Padding with which no window of a pool with ceil_mode is partial; a last one that starts behind the input is none."""
+    kernel, shape = s.attributes["kernel_shape"], s.shape("X")
+    extents = shape[1:-1] if s.number("channels_last", 0) else shape[2:]
+    n = len(kernel)
+    stride, pads = s.attributes.get("strides") or [1] * n, s.attributes.get("pads")
+    if not pads or s.word("auto_pad", "NOTSET") == "VALID":
+        pads = [0] * 2 * n
+    after = list(pads[n:])
+    for axis, (x, k, step, before) in enumerate(zip(extents, kernel, stride, pads[:n], strict=True)):
+        last = -(-(x + before + after[axis] - k) // step) * step
+        last -= step if last >= x + before else 0
+        after[axis] = max(after[axis], last + k - x - before)
+    return [*pads[:n], *after]
 
 
 def global_average_pool(s: Site) -> str:
-    return unary("GlobalAveragePool")(s) if not s.number("channels_last", 0) else _channels_last(s, s.rank("X"))
+    if not s.number("channels_last", 0):
+        return unary("GlobalAveragePool")(s)
+    return _channels_last(s, s.rank("X"), "GlobalAveragePool")
 
 
-def _channels_last(s: Site, rank: int) -> str:
-    own = written(s.attributes, POOL)
-    op = f"AveragePool{own}" if "kernel_shape" in s.attributes else "GlobalAveragePool"
+def _channels_last(s: Site, rank: int, op: str) -> str:
     return (f"{turned(rank, 'X')}x = DequantizeLinear(XT, X_scale{s.optional('X_zero_point')})\ny = {op} (x)\n"
             + requantised(s, "y", "Y_scale", "Y_zero_point", "YT", "X") + f"\n{turned(rank, 'Y', back=True)}")
 

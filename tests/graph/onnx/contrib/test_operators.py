@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import onnx
 import pytest
@@ -16,9 +18,22 @@ def as_i8(x: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(x), -128, 127).astype(np.int8)
 
 
+def tanh_gelu(x: np.ndarray) -> list[np.ndarray]:
+    """By 40 digits: ONNX Runtime computes it in f64 no better than in f32."""
+    def of(number: float) -> float:
+        z = Decimal(number)
+        e = (2 * (2 / PI).sqrt() * (z + Decimal("0.044715") * z ** 3)).exp()
+        return float(z * (1 - 1 / (e + 1)))
+    with localcontext(prec=40):
+        return [np.vectorize(of)(x)]
+
+
+PI = Decimal("3.1415926535897932384626433832795028841971")
+
 CASES = [
     Case("Gelu", [f(3, 8)]), Case("BiasGelu", [f(3, 8), f(8)]), Case("FastGelu", [f(3, 8)], error=1e-4),
     Case("FastGelu", [f(3, 8), f(8)], error=1e-4), Case("QuickGelu", [f(3, 8)]), Case("QuickGelu", [f(3, 8)], {"alpha": 1.5}),
+    Case("FastGelu", [f(3, 8).astype(np.float64)], reference=tanh_gelu, error=1e-15),
     Case("FusedMatMul", [f(2, 3, 4), f(2, 4, 5)]), Case("FusedMatMul", [f(2, 4, 3), f(2, 5, 4)], {"transA": 1, "transB": 1,
          "alpha": .5}),
     Case("FusedMatMul", [f(2, 4, 3), f(4, 5)], {"transA": 1}), Case("FusedMatMul", [f(3, 4), f(5, 4)], {"transB": 1,
@@ -45,6 +60,15 @@ CASES = [
     Case("MatMulIntegerToFloat", [q(3, 4), q(4, 5), S, S]),
     Case("DynamicQuantizeMatMul", [f(3, 4), q(4, 5, dtype=np.int8), S, I, f(5)], stored=4),
     Case("DynamicQuantizeMatMul", [f(2, 3, 4), q(4, 5), f(5)**2], stored=2),
+    Case("DynamicQuantizeMatMul", [f(0, 3, 4), q(4, 5), f(5)**2], stored=2),
+    Case("DynamicQuantizeLinear", [f(0, 3)], outputs=3, domain=""),
+    Case("DynamicQuantizeLinear", [f(0)], outputs=3, domain="", stored=1),
+    *(Case(op, given, reference=lambda *given, bias=bias: [np.tile(bias, (2, 1)).astype(np.float32)])
+      for bias in [np.float32([1, 2, 3])] for op, given in [
+          ("MatMulIntegerToFloat", [q(2, 0), q(0, 3), S, S, "", "", bias]),
+          ("DynamicQuantizeMatMul", [f(2, 0), q(0, 3), S, U, bias])]),
+    Case("QGemm", [q(2, 0), S, U, q(0, 3), S, U, np.int32([1, 2, 3])],
+         reference=lambda *given: [np.tile(np.float32([1, 2, 3]) * S * S, (2, 1))]),
     Case("DynamicQuantizeLSTM", [f(6, 2, 3), q(1, 3, 16, dtype=np.int8), q(1, 4, 16, dtype=np.int8), f(1, 32), "", f(1, 2, 4),
          f(1, 2, 4), "",
                                  np.float32([.01]), np.int8([2]), np.float32([.01]), np.int8([1])],
@@ -65,6 +89,10 @@ CASES = [
     Case("QLinearAveragePool", [q(1, 3, 8, 8), S, U, S, U], {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 0},
          stored=4),
     Case("QLinearGlobalAveragePool", [q(1, 3, 8, 8), S, U, S, U], {"channels_last": 0}, stored=4),
+    *(Case("QLinearAveragePool", [q(1, *s, dtype=np.int8), S, I, S, I], {"kernel_shape": [3] * n, "strides": [3, 2][:n],
+           "ceil_mode": 1, "count_include_pad": 1, "channels_last": last, "pads": pads}, stored=4)
+      for n, s, last, pads in [(1, (3, 5), 0, [0, 0]), (1, (3, 5), 0, [2, 1]), (1, (3, 6), 0, [1, 2]),
+           (2, (5, 8, 3), 1, [0, 1, 0, 2])]),
     Case("QLinearConcat", [S, U, q(3, 4), np.float32(.03), np.uint8(7), q(3, 5), np.float32(.04), np.uint8(9)], {"axis": 1}),
     Case("QLinearWhere", [R.random((3, 4)) < .5, q(3, 4), S, U, q(3, 4), np.float32(.03), np.uint8(7), np.float32(.04), U]),
     Case("QGemm", [q(3, 4), S, U, q(4, 5, dtype=np.int8), np.float32(.01), I, R.integers(-900, 900, 5).astype(np.int32), S,
