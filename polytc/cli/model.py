@@ -72,7 +72,7 @@ def _export(graph: Graph, model: Path, folder: Path, given: Mapping[str, tuple[i
 
     with progress(f"compiling {model.name}") as advance:
         files = ahead.export(graph, folder, fixed_shapes(graph, given), processor, model.stem, algebra, advance, fast)
-    for path in (files.code, files.header, files.weights, files.main):
+    for path in (files.code, files.header, files.weights, files.main, *files.packages):
         print(f"{path}  {path.stat().st_size:,} bytes")
     print(f"cc -O2 {files.main.name} {files.code.name} -lm -lpthread -o {files.code.stem}")
 

@@ -1,6 +1,8 @@
 """A model compiled ahead of time: an object file, a C header, the weights, and a small C program that runs it.
 
     NAME.o NAME.h NAME.weights main.c       cc -O2 main.c NAME.o -lm -lpthread -o NAME
+    NAME_weights.S                          the weights as a part of the program
+    NAME.pc NAMEConfig.cmake                for pkg-config and CMake
 
 Everything that follows from the weights alone, such as packed operands, is computed now and lies in the file of the weights.
 Nothing of Python is needed to run the result.
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+import polytc
 from polytc import errors, machine
 from polytc.codegen import weight_file
 from polytc.errors import ModelError, fail
@@ -25,11 +28,11 @@ from polytc.graph.planning.operator_fusion import fuse
 from polytc.graph.running.instance import Progress, lifetimes
 from polytc.graph.specialisation.part import Part
 from polytc.graph.specialisation.specialise import specialise
-from polytc.graph.tools import assembly, headers
+from polytc.graph.tools import assembly, headers, packaging, sample_program
 from polytc.machine import ALIGNMENT, Machine
 from polytc.options import Licence, check_checked, check_licence, check_unchecked
-from polytc.targets.llvm import standalone
-from polytc.targets.llvm.standalone import ARENA, OWN, SCRATCH, WEIGHTS, Chain, Copy, Place, Skip, Step
+from polytc.targets.llvm.standalone import module
+from polytc.targets.llvm.standalone.chain import ARENA, OWN, SCRATCH, WEIGHTS, Argument, Chain, Copy, Place, Skip, Step
 from polytc.targets.llvm.target import LLVMTarget
 
 errors.register(E621="model that cannot be compiled ahead of time")
@@ -45,12 +48,13 @@ PROCESSORS: Mapping[str, tuple[Machine | None, str]] = {
 
 @dataclass(frozen=True)
 class Files:
-    """What was written. bytes: of the weights and the memory of a run."""
+    """What was written. packages: for assemblers, pkg-config and CMake; bytes: of the weights and the memory of a run."""
 
     code: Path
     header: Path
     weights: Path
     main: Path
+    packages: tuple[Path, ...]
     weight_bytes: int
     arena_bytes: int
 
@@ -73,10 +77,12 @@ def export(graph: Graph, folder: Path, shapes: Mapping[str, Sequence[int]] | Non
     chain, weights = made.run()
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(folder / f"{chain.name}.o", folder / f"{chain.name}.h", folder / f"{chain.name}.weights", folder / "main.c",
-                  chain.weights, chain.arena)
-    files.code.write_bytes(standalone.object_file(chain, target, triple))
+                  tuple(folder / name for name in packaging.texts(chain)), chain.weights, chain.arena)
+    files.code.write_bytes(module.object_file(chain, target, triple))
     files.header.write_text(headers.header(plan, chain), encoding="utf-8")
-    files.main.write_text(headers.main(plan, chain), encoding="utf-8")
+    files.main.write_text(sample_program.text(chain.name), encoding="utf-8")
+    for path in files.packages:
+        path.write_text(packaging.texts(chain)[path.name], encoding="utf-8")
     weight_file.write(weights, files.weights)
     return files
 
@@ -142,11 +148,15 @@ class _Assembly:
         sources = tuple(k.lowered.source for k in self.kernels.all)
         own = max((int(s.options["arena_bytes"]) for s in sources), default=0)
         copies = tuple(Copy(self.place(value), self.output(j), size) for j, value, size in assembly.late_outputs(self.plan))
-        sizes = {n: math.prod(self.plan.types[n].shape) * self.plan.types[n].dtype.bytes
-                 for n in (*self.plan.inputs, *self.plan.outputs)}
         header = weight_file.header(self.weights) if self.weights else ()
         return Chain(self.name, sources, tuple(steps), copies, header, self.memory.bytes, scratch, own,
-                     tuple(sizes[n] for n in self.plan.inputs), tuple(sizes[n] for n in self.plan.outputs)), self.weights
+                     tuple(map(self.argument, self.plan.inputs)), tuple(map(self.argument, self.plan.outputs)),
+                     f"polytc {polytc.__version__}"), self.weights
+
+    def argument(self, value: str) -> Argument:
+        """What a value of the caller is said to be."""
+        t = self.plan.types[value]
+        return Argument(value, t.dtype.name, t.shape, math.prod(t.shape) * t.dtype.bytes)
 
     def step(self, call: Call) -> Step:
         kernel = self.kernels.of(call)

@@ -47,6 +47,7 @@ if hasattr(os, "register_at_fork"):
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     if not llvm.address_of_symbol("expf"):
         library = ctypes.util.find_library("m")  # starts other programs to find out
         if library:

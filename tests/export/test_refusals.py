@@ -21,6 +21,7 @@ from polytc.codegen import weight_file
 from polytc.export import bundle, c_host, opencl
 from polytc.graph import ahead
 from polytc.targets import registry
+from polytc.targets.llvm.standalone.chain import Status
 from tests.export import exported
 
 MATMUL = "C[i,j] += A[i,k] * B[k,j]"
@@ -224,20 +225,21 @@ def test_weights_of_another_export_ahead_of_time(model, tmp_path: Path) -> None:
     files = ahead.export(model, tmp_path, name="net")
     subprocess.run([exported.CC, "-shared", "net.o", "-lm", "-lpthread", "-o", "net.so"], cwd=tmp_path, check=True)
     host = ctypes.CDLL(str(tmp_path / "net.so"))
-    host.net_open.restype = ctypes.c_void_p
-    good, bad = files.weights.read_bytes(), tmp_path / "bad"
+    good, bad, self = files.weights.read_bytes(), tmp_path / "bad", ctypes.c_void_p()
     for data in spoilt(good):
         bad.write_bytes(data)
-        assert host.net_open(str(bad).encode(), 1) is None
-    self = ctypes.c_void_p(host.net_open(str(files.weights).encode(), 1))
-    assert self.value
+        assert host.net_open(ctypes.byref(self), str(bad).encode(), 1, None) == Status.BAD_WEIGHTS
+        assert self.value is None
+    for missing in (str(tmp_path / "missing").encode(), None):
+        assert host.net_open(ctypes.byref(self), missing, 1, None) == Status.NO_FILE
+    assert host.net_open(ctypes.byref(self), str(files.weights).encode(), 1, None) == Status.OK
     x, y = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32), np.zeros((4, 6), np.float32)
-    assert host.net_run(self, at(x), at(y)) == 0
+    assert host.net_run(self, at(x), at(y)) == Status.OK
     np.testing.assert_allclose(y, model.compile().run(None, {"x": x})[0], rtol=1e-5)
     memory = np.zeros(64, np.float32)
     for given, code in (((0, 0), 1), ((0, 124), 1), ((0, 128), 0), ((96, 0), 0), ((95, 0), 1)):
         assert host.net_run(self, *(at(memory, k) for k in given)) == code, given
-    assert [host.net_run(self, *arrays) for arrays in ((None, at(y)), (at(x), None))] == [1, 1]
+    assert [host.net_run(self, *arrays) for arrays in ((None, at(y)), (at(x), None))] == [Status.BAD_ARRAY] * 2
     host.net_close(self)
 
 

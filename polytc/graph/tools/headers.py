@@ -1,14 +1,13 @@
-"""The C side of a model that was compiled ahead of time: its header, and a program that runs it."""
+"""The header of a model that was compiled ahead of time, and names as C takes them."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Sequence
 
 from polytc.graph.plan import Array, Plan
 from polytc.program.scalars import DType
-from polytc.targets.llvm.standalone import Chain
+from polytc.targets.llvm.standalone.chain import Chain, Status
 
 _TYPES = {"f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t",
           "c64": "float", "c128": "double"}
@@ -16,7 +15,7 @@ _KEYWORDS = frozenset("auto break case char const continue default do double els
                       "long register restrict return short signed sizeof static struct switch typedef union unsigned void "
                       "volatile while main".split())
 _OWN = ("model",)
-"""What the functions and the program below call something themselves."""
+"""What the functions call something themselves."""
 
 
 def identifier(name: str) -> str:
@@ -44,33 +43,69 @@ def c_type(dtype: DType) -> str:
 
 
 def header(plan: Plan, chain: Chain) -> str:
-    """Declarations of the three functions, with the shape of each array."""
+    """Declarations of the functions, with the shape of each array."""
     inputs, outputs = _arrays(plan)
     named = list(zip(parameters([*plan.inputs, *plan.outputs], _OWN), [*plan.inputs, *plan.outputs], strict=True))
     lines = [f" *   {own}: {plan.types[value]}{_alias(own, value)}" for own, value in named]
     const = [f"const {c_type(t.dtype)} *{own}" for (own, _), t in zip(named, inputs)]
     out = [f"{c_type(t.dtype)} *{own}" for (own, _), t in zip(named[len(inputs):], outputs)]
     guard = f"{chain.name.upper()}_H"
+    name = chain.name
     return f"""\
 /* A model compiled by polytc. Arrays are row-major, without padding:
 {chr(10).join(lines)}
  * Link with -lm -lpthread. */
 #ifndef {guard}
 #define {guard}
+#include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
-/* Reads the weights, makes {chain.arena + chain.scratch:,} bytes of memory, {chain.thread_bytes:,} more for each thread, and
- * threads - 1 threads. NULL if there is no memory, or if the file cannot be read or is not that of this code. */
-void *{chain.name}_open(const char *weights, int threads);
+typedef struct {name}_model {name}_model;
 
-/* One run; 0, or 1 without a run where an array is NULL or an output shares memory with another. A model runs
- * once at a time; open it again to run it twice at once. */
-int {chain.name}_run(void *model, {', '.join(const + out)});
+/* What the functions return; {name}_meaning says it in words. */
+enum {{ {', '.join(f'{name.upper()}_{s.name} = {s.value}' for s in Status)} }};
 
-void {chain.name}_close(void *model);
+/* What a model takes memory and threads by. Memory begins at multiples of 64; start returns 0 if the thread runs. */
+typedef struct {{
+    void *context;
+    void *(*allocate)(void *context, size_t bytes);
+    void (*release)(void *context, void *memory);
+    int (*start)(void *context, uint64_t *thread, void *(*work)(void *), void *argument);
+    void (*join)(void *context, uint64_t thread);
+}} {name}_hooks;
+
+typedef struct {{
+    const char *name, *type;
+    size_t bytes, rank;
+    const int64_t *shape;
+}} {name}_array;
+
+/* Looks at the processor, reads the weights and looks at all of them. Takes {chain.arena + chain.scratch:,} bytes of memory,
+ * {chain.thread_bytes:,} more for each thread, and threads - 1 threads: those of libc and pthread without hooks (NULL). */
+int {name}_open({name}_model **model, const char *weights, int threads, const {name}_hooks *hooks);
+
+/* The same for weights in memory, which begin at a multiple of 64, are not copied, and must outlive the model. Models may share
+ * them. Of the bytes only the header is looked at. */
+int {name}_open_memory({name}_model **model, const void *weights, size_t bytes, int threads, const {name}_hooks *hooks);
+
+/* The weights of {name}_weights.S, where that is a part of the program. */
+extern const unsigned char {name}_weights[];
+#define {name.upper()}_WEIGHTS_BYTES {chain.weights}
+
+/* One run. Models are independent of each other. One model runs once at a time: a second thread gets {name.upper()}_BUSY. */
+int {name}_run({', '.join([f'{name}_model *model', *const, *out])});
+
+/* The same for tables of pointers, in the order of {name}_inputs and {name}_outputs. */
+int {name}_run_arrays({name}_model *model, const void *const *inputs, void *const *outputs);
+
+/* Ends the threads and releases the memory; not during a run. */
+void {name}_close({name}_model *model);
+
+const {name}_array *{name}_inputs(size_t *count), *{name}_outputs(size_t *count);
+const char *{name}_version(void), *{name}_meaning(int status);
 
 #ifdef __cplusplus
 }}
@@ -87,50 +122,3 @@ def _alias(own: str, value: str) -> str:
 
 def _arrays(plan: Plan) -> tuple[list[Array], list[Array]]:
     return [plan.types[n] for n in plan.inputs], [plan.types[n] for n in plan.outputs]
-
-
-def main(plan: Plan, chain: Chain) -> str:
-    """A program that reads the inputs from raw files, or takes zeros, and prints the first elements of each output."""
-    inputs, outputs = _arrays(plan)
-    names = parameters([*plan.inputs, *plan.outputs], _OWN)
-    sizes = [math.prod(t.shape) for t in (*inputs, *outputs)]
-    declared = "\n".join(f"static {c_type(t.dtype)} {n}[{max(1, size)}];"
-                         for n, t, size in zip(names, (*inputs, *outputs), sizes, strict=True))
-    count = len(inputs)
-    reads = "\n".join(f"    if (argc > {k + 3} && !fill(argv[{k + 3}], {n}, sizeof {n})) return 1;"
-                      for k, n in enumerate(names[:count]))
-    prints = "\n".join(map(_printing, names[count:], outputs, sizes[count:]))
-    return f"""\
-/* {chain.name} [WEIGHTS [THREADS [INPUT.raw ...]]]: runs the model once; inputs without a file are zeros.
- * cc -O2 main.c {chain.name}.o -lm -lpthread -o {chain.name} */
-#include <stdio.h>
-#include <stdlib.h>
-#include "{chain.name}.h"
-
-{declared}
-
-static int fill(const char *path, void *to, size_t bytes) {{
-    FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(to, 1, bytes, file) : 0;
-    if (file) fclose(file);
-    if (got != bytes) fprintf(stderr, "%s: %zu bytes are needed\\n", path, bytes);
-    return got == bytes;
-}}
-
-int main(int argc, char **argv) {{
-    void *model = {chain.name}_open(argc > 1 ? argv[1] : "{chain.name}.weights", argc > 2 ? atoi(argv[2]) : 1);
-    if (!model) {{ fprintf(stderr, "the weights cannot be read\\n"); return 1; }}
-{reads}
-    if ({chain.name}_run(model, {', '.join(names)})) {{ fprintf(stderr, "the arrays share memory\\n"); return 1; }}
-{prints}
-    {chain.name}_close(model);
-    return 0;
-}}
-"""
-
-
-def _printing(name: str, t: Array, size: int) -> str:
-    """Prints what may be numbers; the bits of halves as they are."""
-    form, cast = ("%.9g", "(double)") if t.dtype.kind == "f" and t.dtype.bits >= 32 else ("%lld", "(long long)")
-    return (f'    printf("{name}");\n    for (int i = 0; i < {min(size, 8)}; i++) printf(" {form}", {cast}{name}[i]);\n'
-            '    printf("\\n");')

@@ -22,6 +22,14 @@ LEVELS = {32: "avx2,bmi2,f16c,fma", 64: "avx2,avx512bw,avx512cd,avx512dq,avx512f
 """What x86-64 processors have to have for vectors of so many bytes: the levels v3 and v4, but for what all of them have."""
 
 
+def features_of(machine: Machine) -> set[str]:
+    """What a processor must have, as LLVM calls it, to run code for a machine."""
+    asked = {f[1:] for f in machine.features.split(",") if f.startswith("+")}
+    if machine.architecture == "x86_64":
+        asked |= set(LEVELS.get(machine.vector_bytes, "").split(","))
+    return asked - {""}
+
+
 @dataclass(frozen=True)
 class LLVMTarget:
     """given: emit for this machine instead of the one we run on."""
@@ -98,10 +106,7 @@ class LLVMTarget:
         host = machines.detect(*jit.host())
         if self.given.kind != "cpu" or self.given.architecture != host.architecture:
             return f"the machine is of kind {self.given.kind!r}, {self.given.architecture}"
-        asked = [f[1:] for f in self.given.features.split(",") if f.startswith("+")]
-        if host.architecture == "x86_64":
-            asked += LEVELS.get(self.given.vector_bytes, "").split(",")
-        return ", ".join(sorted({f for f in asked if f and not host.has(f)}))
+        return ", ".join(sorted(f for f in features_of(self.given) if not host.has(f)))
 
     def _refuse_foreign(self) -> None:
         if lacks := self.lacks():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polytc.codegen import weight_file
+from polytc.targets.llvm.standalone.chain import Chain
 
 _FUNCTIONS = """\
 declare i32 @memcmp(ptr, ptr, i64)
@@ -92,13 +93,13 @@ apart:
 """
 
 
-def text(header: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> str:
-    """The two functions. header: words that the file of weights begins with, none without weights; inputs, outputs: bytes of
-    the arrays of the caller."""
+def text(chain: Chain) -> str:
+    """The two functions, and the tables that they look at."""
     found = _FUNCTIONS.replace("@WORDS", str(weight_file.WORDS)).replace("@HEADER_BYTES", str(weight_file.BYTES))
-    found = found.replace("@INPUTS", str(len(inputs)))
+    found = found.replace("@INPUTS", str(len(chain.inputs)))
     found = found.replace("@SUMS", str(weight_file.SUMS_WORD)).replace("@SUM", str(weight_file.SUM_WORD))
-    return found + _table("bytes", (*inputs, *outputs)) + _table("header", header or [0] * weight_file.WORDS)
+    sizes = [a.bytes for a in (*chain.inputs, *chain.outputs)]
+    return found + _table("bytes", sizes) + _table("header", chain.header or [0] * weight_file.WORDS)
 
 
 def _table(name: str, values: Sequence[int]) -> str:

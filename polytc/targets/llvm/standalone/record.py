@@ -1,0 +1,97 @@
+"""A model's record in memory, of 64-bit words, and the functions that it takes memory and threads by, as LLVM IR.
+
+    weights, arena, scratch, steps, pointers, pool, threads    memory
+    count       of the threads
+    busy        1 during a run
+    owned       1 if the weights are the model's to release
+    hooks       context, allocate, release, start, join: the caller's, or those of libc and pthread
+"""
+
+from __future__ import annotations
+
+AREAS = 7
+"""The first words: memory that is released with the model."""
+COUNT, BUSY, OWNED, HOOKS = 7, 8, 9, 10
+CONTEXT, ALLOCATE, RELEASE, START, JOIN = range(HOOKS, HOOKS + 5)
+WORDS = HOOKS + 5
+ALIGN = 64
+
+
+def rounded(size: int) -> int:
+    """Bytes to ask for: some, and whole lines."""
+    return -(-max(size, 1) // ALIGN) * ALIGN
+
+
+TEXT = f"""\
+%step = type {{ ptr, i64, i64, i64 }}
+%place = type {{ i64, i64 }}
+%hooks = type {{ ptr, ptr, ptr, ptr, ptr }}
+@mode = internal constant [3 x i8] c"rb\\00"
+@own.hooks = internal constant %hooks {{ ptr null, ptr @own.allocate, ptr @own.release, ptr @own.start, ptr @own.join }}
+declare ptr @fopen(ptr, ptr)
+declare i64 @fread(ptr, i64, i64, ptr)
+declare i32 @fclose(ptr)
+declare i32 @fgetc(ptr)
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define internal ptr @own.allocate(ptr %context, i64 %bytes) {{
+  %m = call ptr @aligned_alloc(i64 {ALIGN}, i64 %bytes)
+  ret ptr %m
+}}
+define internal void @own.release(ptr %context, ptr %memory) {{
+  call void @free(ptr %memory)
+  ret void
+}}
+define internal i32 @own.start(ptr %context, ptr %thread, ptr %work, ptr %argument) {{
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr %work, ptr %argument)
+  ret i32 %failed
+}}
+define internal void @own.join(ptr %context, i64 %thread) {{
+  %joined = call i32 @pthread_join(i64 %thread, ptr null)
+  ret void
+}}
+; What a thread runs. what: the pool, and the thread's number.
+define internal ptr @start(ptr %what) {{
+  %pool = load ptr, ptr %what
+  %slot.p = getelementptr i64, ptr %what, i64 1
+  %slot = load i64, ptr %slot.p
+  call void @worker(ptr %pool, i64 %slot)
+  ret ptr null
+}}
+define internal ptr @word(ptr %model, i64 %k) {{
+  %p = getelementptr i64, ptr %model, i64 %k
+  ret ptr %p
+}}
+define internal ptr @field(ptr %model, i64 %k) {{
+  %p = getelementptr i64, ptr %model, i64 %k
+  %v = load ptr, ptr %p
+  ret ptr %v
+}}
+; Memory for a word of the record; false if there is none.
+define internal i1 @memory(ptr %model, i64 %k, i64 %bytes) {{
+  %context = call ptr @field(ptr %model, i64 {CONTEXT})
+  %allocate = call ptr @field(ptr %model, i64 {ALLOCATE})
+  %m = call ptr %allocate(ptr %context, i64 %bytes)
+  %p = getelementptr i64, ptr %model, i64 %k
+  store ptr %m, ptr %p
+  %ok = icmp ne ptr %m, null
+  ret i1 %ok
+}}
+; Releases the memory of a word of the record, if there is some.
+define internal void @forget(ptr %model, i64 %k) {{
+  %m = call ptr @field(ptr %model, i64 %k)
+  %some = icmp ne ptr %m, null
+  br i1 %some, label %release, label %done
+release:
+  %context = call ptr @field(ptr %model, i64 {CONTEXT})
+  %free = call ptr @field(ptr %model, i64 {RELEASE})
+  call void %free(ptr %context, ptr %m)
+  br label %done
+done:
+  ret void
+}}
+"""
