@@ -129,7 +129,8 @@ def _range(node: Node, inputs: Given, evaluate: Evaluate) -> None:
 
 def _quantised(node: Node, inputs: Given, evaluate: Evaluate) -> list[np.ndarray] | None:
     x = _array(inputs)
-    return None if x.size else [np.zeros(x.shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)][:len(node.outputs)]
+    nothing: list[np.ndarray] = [np.zeros(x.shape, np.uint8), np.array(1, np.float32), np.array(0, np.uint8)]
+    return None if x.size else nothing[:len(node.outputs)]
 
 
 def _array(inputs: Given) -> np.ndarray:
